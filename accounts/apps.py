@@ -1,0 +1,7 @@
+"""Accounts as a Django app."""
+
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    name = "accounts"

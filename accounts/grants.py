@@ -1,0 +1,22 @@
+"""The password grant (RFC 6749 §4.3, kept for first-party clients)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from accounts.inputs import PasswordInput
+from accounts.services import sign_in
+from authsvc.core.caller import Caller
+from tokens import payloads
+
+
+class PasswordGrant:
+    input = PasswordInput
+
+    def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        done = sign_in.with_password(
+            email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
+        )
+        weak = done.weakness and {"message": done.weakness.message, "reasons": list(done.weakness.reasons)}
+        return payloads.token_response(done.tokens, subject=done.user, weak_password=weak)

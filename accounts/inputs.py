@@ -1,0 +1,64 @@
+"""Bodies of the endpoints of accounts. Null is the same as absent; unknown keys are ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from authsvc.core.web.inputs import Body
+
+
+class SignUpInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+    data: dict[str, Any] | None = None
+    channel: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+
+
+class PasswordInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+
+
+class VerifyInput(Body, frozen=True):
+    type: str | None = None
+    token: str | None = None
+    token_hash: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    redirect_to: str | None = None
+    password: str | None = None
+
+
+class OtpInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    create_user: bool | None = None
+    data: dict[str, Any] | None = None
+    channel: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+
+
+class MagicLinkInput(Body, frozen=True):
+    email: str | None = None
+    data: dict[str, Any] | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+
+
+class RecoverInput(Body, frozen=True):
+    email: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+
+
+class ResendInput(Body, frozen=True):
+    type: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None

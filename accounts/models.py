@@ -1,0 +1,167 @@
+"""Who the user is: the account, its identities at providers (our own included), its second factors."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import models
+from django.db.models import Q
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Least, Lower
+
+from authsvc.core.db import namespaced
+
+
+class User(AbstractBaseUser):
+    """An account. No staff columns: what an operator may do follows from `role` alone.
+
+    `email` is lower case, `phone` digits without `+`; both are NULL when there is none.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    aud = models.CharField(max_length=255, null=True)
+    role = models.CharField(max_length=255, null=True)
+    email = models.CharField(max_length=255, null=True)
+    password = models.CharField(max_length=1024, null=True, db_column="encrypted_password")  # type: ignore[assignment]  # Django knows no account without one
+    last_login = None
+    email_confirmed_at = models.DateTimeField(null=True)
+    invited_at = models.DateTimeField(null=True)
+    confirmation_sent_at = models.DateTimeField(null=True)
+    recovery_sent_at = models.DateTimeField(null=True)
+    email_change = models.CharField(max_length=255, null=True)
+    email_change_sent_at = models.DateTimeField(null=True)
+    last_sign_in_at = models.DateTimeField(null=True)
+    raw_app_meta_data = models.JSONField(null=True)
+    raw_user_meta_data = models.JSONField(null=True)
+    created_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField(null=True)
+    phone = models.TextField(null=True)
+    phone_confirmed_at = models.DateTimeField(null=True)
+    phone_change = models.TextField(null=True, db_default="")
+    phone_change_sent_at = models.DateTimeField(null=True)
+    confirmed_at = models.GeneratedField(
+        expression=Least("email_confirmed_at", "phone_confirmed_at"),
+        output_field=models.DateTimeField(null=True),
+        db_persist=True,
+    )
+    email_change_confirm_status = models.SmallIntegerField(null=True, db_default=0)
+    banned_until = models.DateTimeField(null=True)
+    reauthentication_sent_at = models.DateTimeField(null=True)
+    is_sso_user = models.BooleanField(db_default=False)
+    deleted_at = models.DateTimeField(null=True)
+    is_anonymous = models.BooleanField(db_default=False)  # type: ignore[assignment]  # in Django a constant, here a column
+
+    USERNAME_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    class Meta:
+        db_table = namespaced("users")
+        indexes = [
+            models.Index(fields=["is_anonymous"], name=namespaced("users_is_anonymous_idx")),
+            models.Index(fields=["-created_at", "-id"], name=namespaced("idx_users_created_at_desc")),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["email"], condition=Q(is_sso_user=False), name=namespaced("users_email_partial_key")
+            ),
+            models.UniqueConstraint(fields=["phone"], name=namespaced("users_phone_key")),
+            models.CheckConstraint(
+                condition=Q(email_change_confirm_status__gte=0, email_change_confirm_status__lte=2),
+                name=namespaced("users_email_change_confirm_status_check"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Identity(models.Model):
+    """One way of being known: the pair (provider, subject at the provider) and what the provider said."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    provider_id = models.TextField()
+    user = models.ForeignKey(
+        User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="identities"
+    )
+    identity_data = models.JSONField()
+    provider = models.TextField()
+    last_sign_in_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField(null=True)
+    email = models.GeneratedField(
+        expression=Lower(KeyTextTransform("email", "identity_data")),
+        output_field=models.TextField(null=True),
+        db_persist=True,
+    )
+
+    class Meta:
+        db_table = namespaced("identities")
+        indexes = [
+            models.Index(fields=["email"], name=namespaced("identities_email_idx"), opclasses=["text_pattern_ops"]),
+            models.Index(fields=["user"], name=namespaced("identities_user_id_idx")),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider_id", "provider"], name=namespaced("identities_provider_id_provider_unique")
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.id}"
+
+
+class FactorType(models.TextChoices):
+    TOTP = "totp"
+    WEBAUTHN = "webauthn"
+    PHONE = "phone"
+
+
+class FactorStatus(models.TextChoices):
+    UNVERIFIED = "unverified"
+    VERIFIED = "verified"
+
+
+class Factor(models.Model):
+    """A second factor; whether a user has a verified one decides how far a session can be trusted."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    user = models.ForeignKey(
+        User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="factors"
+    )
+    friendly_name = models.TextField(null=True)
+    factor_type = models.TextField(choices=FactorType)
+    status = models.TextField(choices=FactorStatus)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+    secret = models.TextField(null=True)
+    phone = models.TextField(null=True)
+    last_challenged_at = models.DateTimeField(null=True)
+    web_authn_credential = models.JSONField(null=True)
+    web_authn_aaguid = models.UUIDField(null=True)
+    last_webauthn_challenge_data = models.JSONField(null=True)
+
+    class Meta:
+        db_table = namespaced("mfa_factors")
+        indexes = [
+            models.Index(fields=["user"], name=namespaced("mfa_factors_user_id_idx")),
+            models.Index(fields=["user", "created_at"], name=namespaced("factor_id_created_at_idx")),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "phone"], name=namespaced("unique_phone_factor_per_user")),
+            models.UniqueConstraint(
+                fields=["friendly_name", "user"],
+                condition=~Q(friendly_name__regex=r"^\s*$"),
+                name=namespaced("mfa_factors_user_friendly_name_unique"),
+            ),
+            models.CheckConstraint(
+                condition=Q(factor_type__in=FactorType.values), name=namespaced("mfa_factors_factor_type_check")
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=FactorStatus.values), name=namespaced("mfa_factors_status_check")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.factor_type} {self.id}"

@@ -1,0 +1,96 @@
+"""What a password must be like, and hashing that is bounded in number and costs the same whether an account exists.
+
+Hashing takes tens of milliseconds and megabytes: never call it with a transaction open.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import BoundedSemaphore
+
+from django.conf import settings
+from django.contrib.auth.hashers import BasePasswordHasher, get_hasher
+
+from accounts import errors, hashers
+
+LONGEST = 72
+"""Bytes of UTF-8; bcrypt sees no more."""
+_SHORTEST = 6
+
+# More hashes at once than cores would only make each slower, and a burst of them would use up the memory.
+_hashing = BoundedSemaphore(os.cpu_count() or 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weakness:
+    """Why a password is weak: words for programs, sentences for people."""
+
+    reasons: tuple[str, ...]
+    sentences: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        return " ".join(self.sentences)
+
+
+def check_policy(password: str) -> None:
+    """Raises PasswordTooLong or WeakPassword."""
+    _refuse_long(password)
+    weakness = weaknesses(password)
+    if weakness is not None:
+        raise errors.WeakPassword(weakness.reasons, weakness.sentences)
+
+
+def weaknesses(password: str) -> Weakness | None:
+    """Where the password falls short of the present settings; None when it does not."""
+    policy = settings.AUTH.passwords
+    found: dict[str, str] = {}
+    shortest = max(policy.min_length, _SHORTEST)
+    if len(password.encode()) < shortest:
+        found["length"] = f"Password should be at least {shortest} characters."
+    if any(set(characters).isdisjoint(password) for characters in policy.required_characters):
+        sets = ", ".join(policy.required_characters)
+        found["characters"] = f"Password should contain at least one character of each: {sets}."
+    return Weakness(reasons=tuple(found), sentences=tuple(found.values())) if found else None
+
+
+def hash(password: str) -> str:
+    """The text to store. Raises PasswordTooLong."""
+    _refuse_long(password)
+    with _hashing:
+        return hashers.make(password)
+
+
+def undisclosed() -> str:
+    """A hash that belongs to no password anybody knows, made without hashing one."""
+    return hashers.unguessable()
+
+
+def matches(password: str, stored: str | None) -> bool:
+    """Whether `password` is the one of the stored hash.
+
+    Without a hash (no account, or one without password) the answer costs what a wrong password costs. One that fails
+    against an imported hash is also compared with a hash of our own, so that a cheap kind does not stand out.
+    """
+    bearable = len(password.encode()) <= LONGEST
+    with _hashing:
+        if stored and bearable:
+            if hashers.verify(password, stored):
+                return True
+            if not hashers.outdated(stored):
+                return False
+        hashers.verify(password if bearable else "", _nobodys_hash(get_hasher()))
+        return False
+
+
+@lru_cache(maxsize=1)
+def _nobodys_hash(hasher: BasePasswordHasher) -> str:
+    """A hash by the present hasher to compare with where there is none."""
+    return hashers.make(hasher.salt())
+
+
+def _refuse_long(password: str) -> None:
+    if len(password.encode()) > LONGEST:
+        raise errors.PasswordTooLong

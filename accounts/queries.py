@@ -1,0 +1,136 @@
+"""The hot reads of accounts as hand-written SQL: a user with identities, factors and, where asked, a session.
+
+Metadata and `identity_data` travel as JSON text and are never parsed on their way to the answer.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from authsvc.core.db import namespaced, row, rows
+
+Row = tuple[Any, ...]
+
+_USER = (
+    "id aud role email phone encrypted_password email_confirmed_at phone_confirmed_at confirmed_at invited_at"
+    " confirmation_sent_at recovery_sent_at email_change email_change_sent_at phone_change phone_change_sent_at"
+    " reauthentication_sent_at last_sign_in_at raw_app_meta_data::text raw_user_meta_data::text is_anonymous"
+    " is_sso_user banned_until deleted_at created_at updated_at"
+).split()
+USER_WIDTH = len(_USER) + 2
+
+_SESSION = (
+    "id user_id created_at refreshed_at not_after aal tag oauth_client_id scopes refresh_token_hmac_key"
+    " refresh_token_counter"
+).split()
+SESSION_WIDTH = len(_SESSION) + 1
+
+_TOKEN = "id token_type token_hash created_at attempts".split()
+
+
+def _stamp(column: str) -> str:
+    # Written in wire form by the database, once, instead of parsed and written again here.
+    return f"""to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+
+
+@cache
+def _user_columns() -> str:
+    """The select list of a user `u`, ending in identities and factors as JSON arrays of arrays (NULL when none)."""
+    identities = (
+        "(SELECT json_agg(json_build_array(i.id, i.provider_id, i.identity_data::text, i.provider,"
+        f" {_stamp('i.last_sign_in_at')}, {_stamp('i.created_at')}, {_stamp('i.updated_at')}, i.email)"
+        f" ORDER BY i.created_at, i.id)::text FROM {namespaced('identities')} i WHERE i.user_id = u.id)"
+    )
+    factors = (
+        "(SELECT json_agg(json_build_array(f.id, f.friendly_name, f.factor_type, f.status, f.phone,"
+        f" {_stamp('f.created_at')}, {_stamp('f.updated_at')}, {_stamp('f.last_challenged_at')}, f.web_authn_aaguid)"
+        f" ORDER BY f.created_at, f.id)::text FROM {namespaced('mfa_factors')} f WHERE f.user_id = u.id)"
+    )
+    return ", ".join([*(f"u.{name}" for name in _USER), identities, factors])
+
+
+@cache
+def _session_columns() -> str:
+    """The select list of a session `s`, ending in its methods as a JSON array of [method, epoch seconds]."""
+    methods = (
+        "(SELECT json_agg(json_build_array(a.authentication_method, extract(epoch FROM a.updated_at)))::text"
+        f" FROM {namespaced('mfa_amr_claims')} a WHERE a.session_id = s.id)"
+    )
+    return ", ".join([*(f"s.{name}" for name in _SESSION), methods])
+
+
+@cache
+def _select(what: str, *joins: str) -> str:
+    return f"SELECT {what} FROM {' '.join(joins)}"
+
+
+def _signed_in(condition: str, join: str) -> str:
+    return _select(
+        f"{_user_columns()}, {_session_columns()}",
+        f"{namespaced('users')} u {join} {namespaced('sessions')} s ON s.user_id = u.id {condition}",
+    )
+
+
+def user_and_session(*, user_id: UUID, session_id: UUID | None) -> Row | None:
+    """A user by id, with the session when it is there and theirs."""
+    return row(_signed_in("AND s.id = %s WHERE u.id = %s", "LEFT JOIN"), (session_id, user_id))
+
+
+def session_and_user(*, session_id: UUID) -> Row | None:
+    return row(_signed_in("WHERE s.id = %s", "JOIN"), (session_id,))
+
+
+def by_id(user_id: UUID) -> Row | None:
+    return row(_select(_user_columns(), f"{namespaced('users')} u WHERE u.id = %s"), (user_id,))
+
+
+def by_email(email: str, *, aud: str | None) -> Row | None:
+    """By normalised address; within an audience, or over all of them when `aud` is None."""
+    if aud is None:
+        return row(
+            _select(_user_columns(), f"{namespaced('users')} u WHERE u.email = %s AND NOT u.is_sso_user"), (email,)
+        )
+    return row(
+        _select(_user_columns(), f"{namespaced('users')} u WHERE u.email = %s AND NOT u.is_sso_user AND u.aud = %s"),
+        (email, aud),
+    )
+
+
+def by_phone(phone: str, *, aud: str | None) -> Row | None:
+    """By normalised number, as `by_email`."""
+    if aud is None:
+        return row(
+            _select(_user_columns(), f"{namespaced('users')} u WHERE u.phone = %s AND NOT u.is_sso_user"), (phone,)
+        )
+    return row(
+        _select(_user_columns(), f"{namespaced('users')} u WHERE u.phone = %s AND NOT u.is_sso_user AND u.aud = %s"),
+        (phone, aud),
+    )
+
+
+def with_token_of_link(*, link_hash: str, token_types: list[str]) -> Row | None:
+    """A user followed by the one-time token that this link belongs to."""
+    token = ", ".join(f"t.{name}" for name in _TOKEN)
+    return row(
+        _select(
+            f"{_user_columns()}, {token}",
+            f"{namespaced('one_time_tokens')} t JOIN {namespaced('users')} u ON u.id = t.user_id"
+            " WHERE t.link_hash = %s AND t.token_type = ANY(%s)",
+        ),
+        (link_hash, token_types),
+    )
+
+
+def with_tokens_of_email(*, email: str, aud: str, token_types: list[str]) -> list[Row]:
+    """One row per outstanding one-time token of these types of the user with this address."""
+    token = ", ".join(f"t.{name}" for name in _TOKEN)
+    return rows(
+        _select(
+            f"{_user_columns()}, {token}",
+            f"{namespaced('one_time_tokens')} t JOIN {namespaced('users')} u ON u.id = t.user_id"
+            " WHERE u.email = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)",
+        ),
+        (email, aud, token_types),
+    )

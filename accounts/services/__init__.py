@@ -1,0 +1,1 @@
+"""The journeys of accounts, one module each."""

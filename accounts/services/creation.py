@@ -1,0 +1,152 @@
+"""How an account comes to be: a user with its first identity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts.models import Identity, User
+from accounts.records import IdentityRecord, UserRecord
+from authsvc.core import clock
+
+
+def insert(
+    *,
+    email: str = "",
+    phone: str = "",
+    password_hash: str,
+    data: Mapping[str, Any],
+    audience: str,
+    confirmed: bool,
+    at: datetime,
+) -> UserRecord:
+    """Insert a user known by an address or a number, with the identity of that kind. Two statements.
+
+    Joins the caller's transaction. Raises IntegrityError when somebody else has the address or number.
+    """
+    provider = "email" if email else "phone"
+    user_id = uuid4()
+    identity_data = first_identity_data(user_id=user_id, email=email, data=data)
+    user = _user(
+        id=user_id,
+        audience=audience,
+        at=at,
+        email=email or None,
+        phone=phone or None,
+        password=password_hash,
+        email_confirmed_at=at if email and confirmed else None,
+        phone_confirmed_at=at if phone and confirmed else None,
+        confirmation_sent_at=None if confirmed else at,
+        raw_app_meta_data={"provider": provider, "providers": [provider]},
+        raw_user_meta_data=user_metadata(identity_data, email_verified=bool(email and confirmed)),
+    )
+    identity = Identity(
+        id=uuid4(),
+        provider_id=str(user_id),
+        user_id=user_id,
+        identity_data=identity_data,
+        provider=provider,
+        last_sign_in_at=at,
+        created_at=at,
+        updated_at=at,
+    )
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+        Identity.objects.bulk_create([identity])
+    return _record(user, identity)
+
+
+def insert_anonymous(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
+    """Insert a user whom nothing but their session knows. One statement; joins the caller's transaction."""
+    user = _user(
+        id=uuid4(),
+        audience=audience,
+        at=at,
+        is_anonymous=True,
+        last_sign_in_at=at,
+        raw_app_meta_data={},
+        raw_user_meta_data=user_metadata(data),
+    )
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+    return _record(user)
+
+
+def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
+    """A row with what every new account has; `columns` differ."""
+    return User(
+        **{
+            "id": id,
+            "aud": audience,
+            "role": settings.AUTH.jwt.default_group_name.strip(),
+            "password": "",
+            "email_change": "",
+            "phone_change": "",
+            "email_change_confirm_status": 0,
+            "is_sso_user": False,
+            "is_anonymous": False,
+            "created_at": at,
+            "updated_at": at,
+            **columns,
+        }
+    )
+
+
+def first_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What an identity of ours says: the client's data, overruled by what we know."""
+    known: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
+    if email:
+        known["email"] = email
+    # An address that the client merely says is theirs must not stand where proved ones are looked up.
+    return {**{key: value for key, value in data.items() if key != "email"}, **known}
+
+
+def user_metadata(identity_data: Mapping[str, Any], *, email_verified: bool = False) -> dict[str, Any]:
+    """The same for the user, where a null means that there is no such key."""
+    metadata = {key: value for key, value in identity_data.items() if value is not None}
+    return metadata | {"email_verified": True} if email_verified else metadata
+
+
+def _record(user: User, identity: Identity | None = None) -> UserRecord:
+    """The inserted rows as a read would have given them, without the read."""
+    assert user.created_at is not None  # noqa: S101  (set by insert)
+    moment = clock.text(user.created_at)
+    confirmed_at = user.email_confirmed_at or user.phone_confirmed_at
+    return UserRecord(
+        id=user.id,
+        aud=user.aud or "",
+        role=user.role or "",
+        email=user.email or "",
+        phone=user.phone or "",
+        password_hash=user.password or "",
+        email_confirmed_at=user.email_confirmed_at,
+        phone_confirmed_at=user.phone_confirmed_at,
+        confirmed_at=confirmed_at,
+        confirmation_sent_at=user.confirmation_sent_at,
+        app_metadata_json=json.dumps(user.raw_app_meta_data),
+        user_metadata_json=json.dumps(user.raw_user_meta_data),
+        created_at=user.created_at,
+        updated_at=user.created_at,
+        last_sign_in_at=user.last_sign_in_at,
+        is_anonymous=user.is_anonymous,
+        identities=(_identity_record(identity, moment=moment, email=user.email),) if identity else (),
+    )
+
+
+def _identity_record(identity: Identity, *, moment: str, email: str | None) -> IdentityRecord:
+    return IdentityRecord(
+        id=str(identity.id),
+        provider_id=identity.provider_id,
+        data_json=json.dumps(identity.identity_data),
+        provider=identity.provider,
+        last_sign_in_at=moment,
+        created_at=moment,
+        updated_at=moment,
+        email=email,
+    )

@@ -1,0 +1,87 @@
+"""Signing in with a password: one message for every refusal before the proof, the same cost for each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Case, F, Value, When
+
+from accounts import errors, hashers, identifiers, passwords, queries, records
+from accounts.models import User
+from accounts.passwords import Weakness
+from accounts.records import UserRecord
+from authsvc.core import audit, envelope
+from authsvc.core.caller import Caller
+from authsvc.core.errors import UnexpectedFailure
+from tokens.services import sessions
+from tokens.services.sessions import TokenPair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedInByPassword:
+    user: UserRecord
+    tokens: TokenPair
+    weakness: Weakness | None
+    """Where the password falls short of today's rules; it was accepted all the same."""
+
+
+def with_password(*, email: str, phone: str, password: str, caller: Caller, at: datetime) -> SignedInByPassword:
+    """Sign in by address or number and password. Raises the errors of the password grant.
+
+    A ban or a missing confirmation is told only after the right password.
+    """
+    config = settings.AUTH.signup
+    if email and phone:
+        raise errors.OnlyOneIdentifierOnLogin
+    if email and not config.email_enabled:
+        raise errors.EmailLoginsDisabled
+    if phone and not config.phone_enabled:
+        raise errors.PhoneLoginsDisabled
+    if not email and not phone:
+        raise errors.IdentifierMissing
+    user = _find(email=email, phone=phone, aud=caller.audience)
+    stored = _stored_hash(user) if user else None
+    if not passwords.matches(password, stored) or user is None or stored is None:
+        raise errors.InvalidCredentials
+    if user.is_banned(at):
+        raise errors.UserBannedAtSignIn
+    if email and user.email_confirmed_at is None:
+        raise errors.EmailNotConfirmed
+    if phone and user.phone_confirmed_at is None:
+        raise errors.PhoneNotConfirmed
+    changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
+    renewed = passwords.hash(password) if hashers.outdated(stored) else stored
+    if renewed != stored or envelope.outdated(user.password_hash):
+        # Only in place of what was read: a password chosen in the meantime stays.
+        sealed = Value(envelope.seal(renewed, bound_to=user.id))
+        changes["password"] = Case(When(password=user.password_hash, then=sealed), default=F("password"))
+    with transaction.atomic(durable=True):
+        traits = {"provider": "email" if email else "phone"}
+        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
+        User.objects.filter(id=user.id).update(**changes)
+        user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
+        tokens = sessions.start(subject=user, method="password", caller=caller, at=at)
+    return SignedInByPassword(user=user, tokens=tokens, weakness=passwords.weaknesses(password))
+
+
+def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
+    row = (
+        queries.by_email(identifiers.lower_email(email), aud=aud)
+        if email
+        else queries.by_phone(identifiers.bare_phone(phone), aud=aud)
+    )
+    return records.read(row) if row else None
+
+
+def _stored_hash(user: UserRecord) -> str | None:
+    if not user.password_hash:
+        return None
+    try:
+        return envelope.open(user.password_hash, bound_to=user.id)
+    except envelope.Undecryptable as error:
+        raise UnexpectedFailure("Unable to decrypt the password hash of the user") from error

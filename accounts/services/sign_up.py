@@ -1,0 +1,247 @@
+"""Registering: a new account, a repeated sign-up of an unconfirmed one, and the look-alike a confirmed one gets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from accounts import errors, identifiers, json_columns, notices, passwords, queries, records
+from accounts.models import Identity, User
+from accounts.records import UserRecord
+from accounts.services import creation
+from authsvc.core import audit, messaging
+from authsvc.core.caller import Caller
+from authsvc.core.messaging import Group
+from tokens import pkce
+from tokens.models import TokenType
+from tokens.pkce import Challenge
+from tokens.services import flows, one_time_tokens, sessions
+from tokens.services.sessions import TokenPair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignUp:
+    """What a client asks for: exactly one of address and number, both in normalised form."""
+
+    email: str = ""
+    phone: str = ""
+    password: str | None = dataclasses.field(repr=False)
+    """None: an account nobody has chosen a password for, as made on the way to a magic link."""
+    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    channel: str = "sms"
+    challenge: Challenge | None = None
+    redirect_to: str
+
+    @property
+    def provider(self) -> str:
+        return "email" if self.email else "phone"
+
+    @property
+    def traits(self) -> dict[str, str]:
+        return {"provider": self.provider}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The account as the client may see it, and tokens when this request confirmed its address."""
+
+    user: UserRecord
+    tokens: TokenPair | None = None
+
+
+def register(
+    *,
+    email: str,
+    phone: str,
+    password: str,
+    data: Mapping[str, Any],
+    channel: str,
+    code_challenge: str | None,
+    code_challenge_method: str | None,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
+) -> Outcome:
+    """Sign somebody up by address or number. Raises the errors of the sign-up endpoint, in its documented order."""
+    config = settings.AUTH
+    if config.signup.disabled:
+        raise errors.SignupDisabled
+    if not password:
+        raise errors.PasswordRequired
+    passwords.check_policy(password)
+    if email and phone:
+        raise errors.OnlyOneIdentifierOnSignup
+    if phone:
+        channel = identifiers.channel(channel)
+        if code_challenge:
+            raise errors.PkceNotForPhone
+    challenge = pkce.parse(challenge=code_challenge, method=code_challenge_method)
+    if email and not config.signup.email_enabled:
+        raise errors.EmailSignupsDisabled
+    if phone and not config.signup.phone_enabled:
+        raise errors.PhoneSignupsDisabled
+    wanted = SignUp(
+        email=identifiers.email(email) if email else "",
+        phone=identifiers.phone(phone) if phone else "",
+        password=password,
+        data=data,
+        channel=channel,
+        challenge=challenge,
+        redirect_to=redirect_to,
+    )
+    return admit(wanted, group=Group.CONFIRMATION, caller=caller, at=at)
+
+
+def anonymous(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> Outcome:
+    """Sign in somebody who gives no address: a user without identity, to be made permanent later."""
+    if settings.AUTH.signup.disabled:
+        raise errors.SignupDisabled
+    with transaction.atomic(durable=True):
+        user = creation.insert_anonymous(data=data, audience=caller.audience, at=at)
+        return Outcome(user=user, tokens=sessions.start(subject=user, method="anonymous", caller=caller, at=at))
+
+
+def admit(wanted: SignUp, *, group: Group, caller: Caller, at: datetime) -> Outcome:
+    """The part that every request shares which may have to create an account; nothing is open on the way in.
+
+    Under auto-confirm the address counts as confirmed at once; a session starts only where a password was chosen.
+    """
+    confirmed_at_once = settings.AUTH.mailer.autoconfirm if wanted.email else settings.AUTH.sms.autoconfirm
+    if not confirmed_at_once:
+        if wanted.phone:
+            raise errors.SmsProviderMissing
+        messaging.space_out(group, address=wanted.email)
+    found = _find(wanted)
+    # Hashed whatever was found, so that the time taken tells nothing.
+    password_hash = passwords.undisclosed() if wanted.password is None else passwords.hash(wanted.password)
+    if found is None:
+        try:
+            return _create(wanted, password_hash=password_hash, confirmed=confirmed_at_once, caller=caller, at=at)
+        except IntegrityError:
+            found = _find(wanted)  # somebody else was first
+            if found is None:
+                raise
+    confirmed_before = found.email_confirmed_at if wanted.email else found.phone_confirmed_at
+    if confirmed_before is not None or found.aud != caller.audience:
+        return _duplicate(wanted, found, caller=caller, at=at)
+    repeated = _repeat(wanted, found, password_hash=password_hash, confirmed=confirmed_at_once, caller=caller, at=at)
+    return repeated or _duplicate(wanted, found, caller=caller, at=at)
+
+
+def _find(wanted: SignUp) -> UserRecord | None:
+    """By address or number over all audiences, in which both are unique."""
+    row = queries.by_email(wanted.email, aud=None) if wanted.email else queries.by_phone(wanted.phone, aud=None)
+    return records.read(row) if row else None
+
+
+def _create(wanted: SignUp, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime) -> Outcome:
+    if wanted.email and not confirmed:
+        messaging.take_email_quota()
+    with transaction.atomic(durable=True):
+        user = creation.insert(
+            email=wanted.email,
+            phone=wanted.phone,
+            password_hash=password_hash,
+            data=wanted.data,
+            audience=caller.audience,
+            confirmed=confirmed,
+            at=at,
+        )
+        if confirmed:
+            return _confirmed(wanted, user, caller=caller, at=at)
+        _ask_for_confirmation(wanted, user, caller=caller, at=at)
+    return Outcome(user=user)
+
+
+def _repeat(
+    wanted: SignUp, found: UserRecord, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime
+) -> Outcome | None:
+    """An address that nobody has proved yet: what was asked last counts, and ends what was asked before.
+
+    None when somebody has proved it just now, while the password was hashed: the account is theirs as it is.
+    """
+    if wanted.email and not confirmed:
+        messaging.take_email_quota()
+    changes: dict[str, Any] = {"password": password_hash, "updated_at": at}
+    changes[f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at"] = at
+    identity_data = creation.first_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
+    if wanted.password is not None:
+        changes["raw_user_meta_data"] = creation.user_metadata(identity_data)
+    with transaction.atomic(durable=True):
+        unproved = User.objects.filter(id=found.id, **{f"{wanted.provider}_confirmed_at": None})
+        if not unproved.update(**changes):
+            return None
+        if wanted.password is not None:
+            Identity.objects.filter(user_id=found.id, provider=wanted.provider).update(
+                identity_data=identity_data, updated_at=at
+            )
+        if confirmed and wanted.email:
+            merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
+            User.objects.filter(id=found.id).update(raw_user_meta_data=merged)
+        row = queries.by_id(found.id)
+        user = records.read(row) if row else found
+        if confirmed:
+            one_time_tokens.clear(user.id)
+            return _confirmed(wanted, user, caller=caller, at=at)
+        _ask_for_confirmation(wanted, user, caller=caller, at=at)
+    if user.invited_at is not None:
+        # What an administrator wrote into an invitation is not for whoever signs up with the address.
+        user = dataclasses.replace(user, user_metadata_json="{}", identities=())
+    return Outcome(user=user)
+
+
+def _ask_for_confirmation(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> None:
+    audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=wanted.traits)
+    if wanted.challenge is not None:
+        flows.begin(challenge=wanted.challenge, provider_type="email", method="email/signup", user_id=user.id, at=at)
+    secret = one_time_tokens.issue(
+        user_id=user.id,
+        token_type=TokenType.CONFIRMATION,
+        identifier=user.email,
+        pkce=wanted.challenge is not None,
+        at=at,
+    )
+    messaging.post(notices.confirmation(user, secret=secret, redirect_to=wanted.redirect_to, caller=caller, at=at))
+
+
+def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> Outcome:
+    """This request has confirmed the address."""
+    traits = wanted.traits if wanted.email else {**wanted.traits, "channel": wanted.channel}
+    audit.record(audit.Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=traits)
+    if wanted.password is None:
+        return Outcome(user=user)
+    audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=wanted.traits)
+    User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
+    user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
+    return Outcome(user=user, tokens=sessions.start(subject=user, method="password", caller=caller, at=at))
+
+
+def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetime) -> Outcome:
+    """A confirmed account: an error where sign-ups are confirmed at once, elsewhere what a new account would get."""
+    if settings.AUTH.mailer.autoconfirm or settings.AUTH.sms.autoconfirm:
+        raise errors.UserAlreadyRegistered if wanted.email else errors.PhoneAlreadyRegistered
+    with transaction.atomic(durable=True):
+        audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)
+    return Outcome(
+        user=UserRecord(
+            id=uuid4(),
+            aud=caller.audience,
+            role="",
+            email=wanted.email,
+            phone=wanted.phone,
+            password_hash="",
+            confirmation_sent_at=at,
+            app_metadata_json=json.dumps({"provider": wanted.provider, "providers": [wanted.provider]}),
+            user_metadata_json=json.dumps(dict(wanted.data)),
+            created_at=at,
+            updated_at=at,
+        )
+    )

@@ -1,0 +1,1 @@
+"""The endpoints of accounts: parse, one service call, answer."""

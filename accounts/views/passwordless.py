@@ -1,0 +1,81 @@
+"""POST /otp, /magiclink and /resend."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpResponse
+
+from accounts import errors, identifiers
+from accounts.inputs import MagicLinkInput, OtpInput, ResendInput
+from accounts.services import passwordless
+from authsvc.core import clock
+from authsvc.core.web import inputs
+from authsvc.core.web.renderers import Answer
+from authsvc.core.web.throttling import Bucket
+from authsvc.core.web.views import Endpoint, ServiceRequest
+from tokens import pkce
+
+
+class OtpView(Endpoint):
+    bucket = Bucket.OTP
+
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        body = inputs.parse(request.http, OtpInput)
+        if body.email and body.phone:
+            raise errors.OnlyOneIdentifierOnOtp
+        if body.email and body.channel:
+            raise errors.ChannelWithoutPhone
+        challenge = pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method)
+        if body.phone:
+            if not settings.AUTH.signup.phone_enabled:
+                raise errors.PhoneOtpDisabled
+            identifiers.phone(body.phone)
+            identifiers.channel(body.channel or "")
+            raise errors.SmsProviderMissing
+        if not body.email:
+            raise errors.IdentifierMissingOnOtp
+        passwordless.send_magic_link(
+            email=body.email,
+            data=body.data or {},
+            create_user=body.create_user is not False,
+            challenge=challenge,
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer({})
+
+
+class MagicLinkView(Endpoint):
+    bucket = Bucket.MAGIC_LINK
+
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        body = inputs.parse(request.http, MagicLinkInput)
+        passwordless.send_magic_link(
+            email=body.email or "",
+            data=body.data or {},
+            create_user=True,
+            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer({})
+
+
+class ResendView(Endpoint):
+    bucket = Bucket.RESEND
+
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        body = inputs.parse(request.http, ResendInput)
+        message_id = passwordless.resend(
+            type=body.type or "",
+            email=body.email or "",
+            phone=body.phone or "",
+            code_challenge=body.code_challenge,
+            code_challenge_method=body.code_challenge_method,
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer({"message_id": str(message_id)})

@@ -1,0 +1,264 @@
+"""Which variable fills which field of `AuthConfig`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from authsvc.core.config import schema, values
+from authsvc.core.config.env import Variables
+
+PROVIDERS = (
+    "apple", "azure", "bitbucket", "discord", "facebook", "figma", "fly", "github", "gitlab", "google", "kakao",
+    "keycloak", "linkedin", "linkedin_oidc", "notion", "slack", "slack_oidc", "snapchat", "spotify", "twitch",
+    "twitter", "vercel_marketplace", "workos", "x", "zoom",
+)  # fmt: skip
+NOTIFICATIONS = (
+    "password_changed", "email_changed", "phone_changed", "identity_linked", "identity_unlinked",
+    "mfa_factor_enrolled", "mfa_factor_unenrolled",
+)  # fmt: skip
+MAIL_KINDS = (
+    "invite", "confirmation", "recovery", "magic_link", "email_change", "reauthentication",
+    *(f"{name}_notification" for name in NOTIFICATIONS),
+)  # fmt: skip
+LINK_PATHS = ("invite", "confirmation", "recovery", "email_change")
+
+_SHORTEST_PASSWORD = 6
+_SHORTEST_FLOW = timedelta(seconds=300)
+
+
+def build(v: Variables) -> schema.AuthConfig:
+    """All settings. What cannot be read is in `v.problems` afterwards, and its default in the result."""
+    return schema.AuthConfig(
+        site=schema.Site(url=v.required("SITE_URL"), allow_list=v.items("URI_ALLOW_LIST")),
+        api=_api(v),
+        database=_database(v),
+        jwt=_jwt(v),
+        signup=_signup(v),
+        passwords=_passwords(v),
+        refresh=_refresh(v),
+        sessions=_sessions(v),
+        codes=schema.OneTimeCodes(
+            max_attempts=v.count("SECURITY_OTP_MAX_ATTEMPTS", schema.OneTimeCodes().max_attempts)
+        ),
+        flows=schema.Flows(
+            expiry=max(v.duration("EXTERNAL_FLOW_STATE_EXPIRY_DURATION", schema.Flows().expiry), _SHORTEST_FLOW)
+        ),
+        logging=_logging(v),
+        audit=schema.Audit(disable_postgres=v.flag("AUDIT_LOG_DISABLE_POSTGRES", default=False)),
+        telemetry=_telemetry(v),
+        providers={name: _provider(v, f"EXTERNAL_{name.upper()}") for name in PROVIDERS},
+        smtp=_smtp(v),
+        mailer=_mailer(v),
+        sms=_sms(v),
+        captcha=_captcha(v),
+        limits=_limits(v),
+    )
+
+
+def _api(v: Variables) -> schema.Api:
+    default = schema.Api(external_url="")
+    return schema.Api(
+        external_url=v.required("API_EXTERNAL_URL"),
+        host=v.text("API_HOST", default.host),
+        port=v.port("PORT", default.port),
+        request_id_header=v.text("REQUEST_ID_HEADER", default.request_id_header),
+        max_request_duration=v.duration("API_MAX_REQUEST_DURATION", default.max_request_duration),
+        cors_allowed_headers=v.items("CORS_ALLOWED_HEADERS", default.cors_allowed_headers),
+        forwarded_for_enabled=v.flag("SECURITY_FORWARDED_FOR_ENABLED", default.forwarded_for_enabled),
+        trusted_proxies=v.read("TRUSTED_PROXIES", "list of networks", values.networks, default.trusted_proxies),
+        server=v.read("SERVER", "server", values.server, default.server),
+        processes=v.count("WEB_CONCURRENCY", default.processes),
+    )
+
+
+def _database(v: Variables) -> schema.Database:
+    default = schema.Database(url=schema.Secret(""))
+    keys = v.read("SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", "map", values.pairs, {}, is_secret=True)
+    return schema.Database(
+        url=v.required_secret("DATABASE_URL"),
+        namespace=v.text("DB_NAMESPACE", default.namespace),
+        max_pool_size=v.count("DB_MAX_POOL_SIZE", default.max_pool_size),
+        prepared_statements_enabled=v.flag("DB_PREPARED_STATEMENTS_ENABLED", default.prepared_statements_enabled),
+        encrypt=v.flag("SECURITY_DB_ENCRYPTION_ENCRYPT", default.encrypt),
+        encryption_key_id=v.text("SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID", default.encryption_key_id),
+        encryption_key=v.secret("SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY"),
+        decryption_keys={key_id: schema.Secret(key) for key_id, key in keys.items()},
+    )
+
+
+def _jwt(v: Variables) -> schema.Jwt:
+    default = schema.Jwt(secret=schema.Secret(""))
+    # An empty name among the roles would open the admin endpoints to every user without a role.
+    roles = tuple(role.strip() for role in v.items("JWT_ADMIN_ROLES") if role.strip())
+    return schema.Jwt(
+        secret=v.required_secret("JWT_SECRET"),
+        exp=v.whole_seconds("JWT_EXP", default.exp),
+        aud=v.text("JWT_AUD", default.aud),
+        issuer=v.text("JWT_ISSUER", default.issuer),
+        admin_roles=roles or default.admin_roles,
+        admin_group_name=v.text("JWT_ADMIN_GROUP_NAME", default.admin_group_name),
+        default_group_name=v.text("JWT_DEFAULT_GROUP_NAME", default.default_group_name),
+        keys=v.read("JWT_KEYS", "key set", values.web_keys, default.keys, is_secret=True),
+        key_id=v.text("JWT_KEY_ID", default.key_id),
+        valid_methods=v.items("JWT_VALID_METHODS", default.valid_methods),
+    )
+
+
+def _signup(v: Variables) -> schema.Signup:
+    default = schema.Signup()
+    return schema.Signup(
+        disabled=v.flag("DISABLE_SIGNUP", default.disabled),
+        email_enabled=v.flag("EXTERNAL_EMAIL_ENABLED", default.email_enabled),
+        phone_enabled=v.flag("EXTERNAL_PHONE_ENABLED", default.phone_enabled),
+        anonymous_enabled=v.flag("EXTERNAL_ANONYMOUS_USERS_ENABLED", default.anonymous_enabled),
+    )
+
+
+def _passwords(v: Variables) -> schema.Passwords:
+    default = schema.Passwords()
+    return schema.Passwords(
+        min_length=max(v.integer("PASSWORD_MIN_LENGTH", default.min_length), _SHORTEST_PASSWORD),
+        required_characters=v.read(
+            "PASSWORD_REQUIRED_CHARACTERS", "character sets", values.character_sets, default.required_characters
+        ),
+        update_requires_reauthentication=v.flag(
+            "SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION", default.update_requires_reauthentication
+        ),
+    )
+
+
+def _refresh(v: Variables) -> schema.Refresh:
+    default = schema.Refresh()
+    return schema.Refresh(
+        rotation_enabled=v.flag("SECURITY_REFRESH_TOKEN_ROTATION_ENABLED", default.rotation_enabled),
+        reuse_interval=v.seconds("SECURITY_REFRESH_TOKEN_REUSE_INTERVAL", default.reuse_interval),
+        allow_reuse=v.flag("SECURITY_REFRESH_TOKEN_ALLOW_REUSE", default.allow_reuse),
+    )
+
+
+def _sessions(v: Variables) -> schema.Sessions:
+    default = schema.Sessions()
+    return schema.Sessions(
+        timebox=v.duration("SESSIONS_TIMEBOX", default.timebox),
+        inactivity_timeout=v.duration("SESSIONS_INACTIVITY_TIMEOUT", default.inactivity_timeout),
+        allow_low_aal=v.duration("SESSIONS_ALLOW_LOW_AAL", default.allow_low_aal),
+        single_per_user=v.flag("SESSIONS_SINGLE_PER_USER", default.single_per_user),
+        tags=v.items("SESSIONS_TAGS", default.tags),
+    )
+
+
+def _logging(v: Variables) -> schema.Logging:
+    default = schema.Logging()
+    return schema.Logging(
+        level=v.read("LOG_LEVEL", "level", values.level, default.level), file=v.text("LOG_FILE", default.file)
+    )
+
+
+def _telemetry(v: Variables) -> schema.Telemetry:
+    default = schema.Telemetry()
+    return schema.Telemetry(
+        tracing_enabled=v.flag("TRACING_ENABLED", default.tracing_enabled),
+        tracing_exporter=v.text("TRACING_EXPORTER", default.tracing_exporter),
+        metrics_enabled=v.flag("METRICS_ENABLED", default.metrics_enabled),
+        metrics_exporter=v.text("METRICS_EXPORTER", default.metrics_exporter),
+        prometheus_host=v.text("OTEL_EXPORTER_PROMETHEUS_HOST", default.prometheus_host),
+        prometheus_port=v.port("OTEL_EXPORTER_PROMETHEUS_PORT", default.prometheus_port),
+        # Other programs read this bare name too and take other values, which must not stop the start.
+        debug=v.text("DEBUG") == "true",
+        resource_attributes=v.read("OTEL_RESOURCE_ATTRIBUTES", "map", values.resource_attributes, {}, is_optional=True),
+    )
+
+
+def _provider(v: Variables, name: str) -> schema.Provider:
+    default = schema.Provider()
+    return schema.Provider(
+        enabled=v.flag(f"{name}_ENABLED", default.enabled),
+        client_ids=v.items(f"{name}_CLIENT_ID", default.client_ids),
+        secret=v.secret(f"{name}_SECRET"),
+        redirect_uri=v.text(f"{name}_REDIRECT_URI", default.redirect_uri),
+        url=v.text(f"{name}_URL", default.url).removesuffix("/"),
+        email_optional=v.flag(f"{name}_EMAIL_OPTIONAL", default.email_optional),
+        skip_nonce_check=v.flag(f"{name}_SKIP_NONCE_CHECK", default.skip_nonce_check),
+    )
+
+
+def _smtp(v: Variables) -> schema.Smtp:
+    default = schema.Smtp()
+    admin_email = v.text("SMTP_ADMIN_EMAIL", default.admin_email)
+    return schema.Smtp(
+        admin_email=admin_email,
+        host=v.text("SMTP_HOST", default.host),
+        port=v.port("SMTP_PORT", default.port),
+        user=v.text("SMTP_USER", default.user),
+        password=v.secret("SMTP_PASS"),
+        sender_name=v.text("SMTP_SENDER_NAME", admin_email),
+        max_frequency=v.seconds("SMTP_MAX_FREQUENCY", timedelta()) or default.max_frequency,
+        headers=v.read("SMTP_HEADERS", "JSON", values.header_lists, default.headers, is_secret=True, is_optional=True),
+        logging_enabled=v.flag("SMTP_LOGGING_ENABLED", default.logging_enabled),
+    )
+
+
+def _mailer(v: Variables) -> schema.Mailer:
+    default = schema.Mailer()
+    return schema.Mailer(
+        autoconfirm=v.flag("MAILER_AUTOCONFIRM", default.autoconfirm),
+        allow_unverified_email_sign_ins=v.flag(
+            "MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS", default.allow_unverified_email_sign_ins
+        ),
+        otp_exp=v.whole_seconds("MAILER_OTP_EXP", default.otp_exp),
+        otp_length=v.code_length("MAILER_OTP_LENGTH", default.otp_length),
+        url_paths=_filled(v, "MAILER_URLPATHS", LINK_PATHS),
+        subjects=_filled(v, "MAILER_SUBJECTS", MAIL_KINDS),
+        templates=_filled(v, "MAILER_TEMPLATES", MAIL_KINDS),
+        notifications=frozenset(
+            name for name in NOTIFICATIONS if v.flag(f"MAILER_NOTIFICATIONS_{name.upper()}_ENABLED", default=False)
+        ),
+        external_hosts=v.items("MAILER_EXTERNAL_HOSTS", default.external_hosts),
+        backend=v.read("MAILER_BACKEND", "dotted name", values.dotted_name, default.backend),
+        backend_options=v.read(
+            "MAILER_BACKEND_OPTIONS", "JSON", values.json_object, default.backend_options, is_secret=True
+        ),
+        dev_inbox_enabled=v.flag("MAILER_DEV_INBOX_ENABLED", default.dev_inbox_enabled),
+        dev_inbox_folder=v.text("MAILER_DEV_INBOX_FOLDER", default.dev_inbox_folder),
+        worker_enabled=v.flag("MAILER_WORKER_ENABLED", default.worker_enabled),
+    )
+
+
+def _sms(v: Variables) -> schema.Sms:
+    default = schema.Sms()
+    return schema.Sms(
+        autoconfirm=v.flag("SMS_AUTOCONFIRM", default.autoconfirm),
+        max_frequency=v.seconds("SMS_MAX_FREQUENCY", default.max_frequency) or default.max_frequency,
+        otp_exp=v.whole_seconds("SMS_OTP_EXP", default.otp_exp),
+        otp_length=v.code_length("SMS_OTP_LENGTH", default.otp_length),
+        provider=v.text("SMS_PROVIDER", default.provider),
+    )
+
+
+def _captcha(v: Variables) -> schema.Captcha:
+    default = schema.Captcha()
+    return schema.Captcha(
+        enabled=v.flag("SECURITY_CAPTCHA_ENABLED", default.enabled),
+        provider=v.text("SECURITY_CAPTCHA_PROVIDER", default.provider).lower(),
+        secret=schema.Secret(v.text("SECURITY_CAPTCHA_SECRET").strip()),
+        timeout=v.duration("SECURITY_CAPTCHA_TIMEOUT", default.timeout) or default.timeout,
+    )
+
+
+def _limits(v: Variables) -> schema.Limits:
+    default = schema.Limits()
+    return schema.Limits(
+        header=v.text("RATE_LIMIT_HEADER", default.header),
+        email_sent=v.rate("RATE_LIMIT_EMAIL_SENT", default.email_sent),
+        sms_sent=v.rate("RATE_LIMIT_SMS_SENT", default.sms_sent),
+        verify=v.number("RATE_LIMIT_VERIFY", default.verify),
+        token_refresh=v.number("RATE_LIMIT_TOKEN_REFRESH", default.token_refresh),
+        otp=v.number("RATE_LIMIT_OTP", default.otp),
+        anonymous_users=v.number("RATE_LIMIT_ANONYMOUS_USERS", default.anonymous_users),
+    )
+
+
+def _filled(v: Variables, prefix: str, names: tuple[str, ...]) -> dict[str, str]:
+    """Lower-case name → text, of those that are not empty."""
+    texts = {name: v.text(f"{prefix}_{name.upper()}") for name in names}
+    return {name: text for name, text in texts.items() if text}

@@ -1,0 +1,76 @@
+"""Random codes and tokens, the digests they are stored as, and comparison in constant time.
+
+Everything random comes from the operating system's generator.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+
+# "-" and "_" become the standard alphabet; what only that alphabet has becomes a character nobody accepts.
+_URL_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
+
+
+def derive_key(label: str) -> bytes:
+    """32 bytes for one purpose: HKDF-SHA256 (RFC 5869) of JWT_SECRET with `label` as the info."""
+    secret = settings.AUTH.jwt.secret.reveal().encode()
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=label.encode()).derive(secret)
+
+
+def random_code(*, digits: int) -> str:
+    """A uniformly random number of exactly `digits` decimal digits, leading zeros included."""
+    return f"{secrets.randbelow(10**digits):0{digits}d}"
+
+
+def code_hash(identifier: str, code: str) -> str:
+    """How a code is stored: 56 hex digits, SHA-224 of address and code.
+
+    `identifier` is the lower-cased email address, or the digits of the phone number without `+`.
+    """
+    return hashlib.sha224(f"{identifier}{code}".encode()).hexdigest()
+
+
+def link_token() -> str:
+    """The token of a mailed link: 28 random bytes as 56 hex digits."""
+    return secrets.token_hex(28)
+
+
+def link_hash(token: str) -> str:
+    """How a link's token is stored: 64 hex digits, SHA-256 of the token as it stands in the link."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def random_key() -> str:
+    """32 random bytes as 43 characters of base64url."""
+    return unpadded_encode(secrets.token_bytes(32))
+
+
+def equal(a: str | bytes, b: str | bytes) -> bool:
+    """Whether both are the same, in a time that does not tell where they differ."""
+    return hmac.compare_digest(_as_bytes(a), _as_bytes(b))
+
+
+def unpadded_encode(content: bytes) -> str:
+    """Base64url without padding (RFC 7515 §2)."""
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def unpadded_decode(text: str) -> bytes:
+    """The bytes behind base64url without padding.
+
+    Raises ValueError for any other character, padding included, and for an impossible length.
+    """
+    standard = text.encode("ascii").translate(_URL_TO_STANDARD)
+    return binascii.a2b_base64(standard + b"=" * (-len(standard) % 4), strict_mode=True)
+
+
+def _as_bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value

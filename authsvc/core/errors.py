@@ -1,0 +1,108 @@
+"""The error classes everything else builds on, and the facts that belong to no app.
+
+An error is a class named after the fact. `status` is the HTTP status, `error_code` the stable slug on the wire
+(both forms of the envelope), in logs and metrics; `message` the text a client shows.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ApiError(Exception):
+    """A refusal with a documented answer."""
+
+    status: ClassVar[int] = 500
+    error_code: ClassVar[str] = "unexpected_failure"
+    message: str = "Unexpected failure, please check server logs for more information"
+    retry_after: float | None = None
+    """Seconds until the same request may succeed, where that is known."""
+
+    def __init__(self, message: str | None = None) -> None:
+        if message is not None:
+            self.message = message
+        super().__init__(self.message)
+
+    def extra(self) -> dict[str, object]:
+        """Further members of the body."""
+        return {}
+
+
+class OAuthError(Exception):
+    """An error in the form of RFC 6749 §5.2: status 400, `error` and `error_description`."""
+
+    status: ClassVar[int] = 400
+
+    def __init__(self, error: str, description: str) -> None:
+        self.error = error
+        self.description = description
+        super().__init__(f"{error}: {description}")
+
+
+class UnexpectedFailure(ApiError):
+    """Something on our side; the cause is in the log."""
+
+
+class BadJson(ApiError):
+    status = 400
+    error_code = "bad_json"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Could not parse request body as JSON: {reason}")
+
+
+class ValidationFailed(ApiError):
+    status = 400
+    error_code = "validation_failed"
+
+
+class UnprocessableInput(ApiError):
+    """A value of the right form that is refused (422)."""
+
+    status = 422
+    error_code = "validation_failed"
+
+
+class BodyTooLarge(ApiError):
+    status = 413
+    error_code = "request_entity_too_large"
+    message = "Request body too large (max 1048576 bytes)"
+
+
+class NotFound(ApiError):
+    status = 404
+    error_code = "unknown"
+    message = "Not Found"
+
+
+class MethodNotAllowed(ApiError):
+    status = 405
+    error_code = "unknown"
+    message = "Method Not Allowed"
+
+
+class RequestTimedOut(ApiError):
+    status = 504
+    error_code = "request_timeout"
+    message = "Processing this request timed out, please retry after a moment."
+
+
+class RequestRateExceeded(ApiError):
+    status = 429
+    error_code = "over_request_rate_limit"
+    message = "Request rate limit reached"
+
+
+class EmailSentTooRecently(ApiError):
+    status = 429
+    error_code = "over_email_send_rate_limit"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"For security purposes, you can only request this after {seconds} seconds.")
+        self.retry_after = max(seconds, 1)
+
+
+class EmailRateExceeded(ApiError):
+    status = 429
+    error_code = "over_email_send_rate_limit"
+    message = "email rate limit exceeded"

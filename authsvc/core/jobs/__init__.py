@@ -1,0 +1,24 @@
+"""Work for later, kept in PostgreSQL: declared, deferred in the caller's transaction, and done by a worker.
+
+The only user of the procrastinate library. An app declares its work in `<app>/tasks.py`, which Django start-up imports;
+start reading at `registry.py`.
+"""
+
+from __future__ import annotations
+
+from authsvc.core.jobs.in_process import start_in_process, stop_in_process
+from authsvc.core.jobs.registry import GiveUp, Run, Task, TryAgain, periodic, retry, task
+from authsvc.core.jobs.worker import Worker
+
+__all__ = [
+    "GiveUp",
+    "Run",
+    "Task",
+    "TryAgain",
+    "Worker",
+    "periodic",
+    "retry",
+    "start_in_process",
+    "stop_in_process",
+    "task",
+]

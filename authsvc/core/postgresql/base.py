@@ -1,0 +1,43 @@
+"""The database back end: health checks that cost no statement, and embedded databases started at first use."""
+
+from __future__ import annotations
+
+import select
+from pathlib import Path
+from typing import Any
+
+from django.db.backends.postgresql import base
+from psycopg import conninfo
+
+from authsvc.core import embedded
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    def get_connection_params(self) -> dict[str, Any]:
+        """Django's parameters; an embedded database is started or joined here, when somebody is about to connect."""
+        parameters = super().get_connection_params()
+        host = parameters.get("host", "")
+        if host.startswith(embedded.SCHEME):
+            where = conninfo.conninfo_to_dict(embedded.start(Path(host.removeprefix(embedded.SCHEME))))
+            parameters |= {"host": where["host"], "port": where["port"]}
+        return parameters
+
+    def close_if_unusable_or_obsolete(self) -> None:
+        """Called around every request and job: asks about the connection's health right then.
+
+        Django waits for the first statement, and does not ask before one that goes past its own cursor.
+        """
+        super().close_if_unusable_or_obsolete()
+        self.close_if_health_check_failed()
+
+    def is_usable(self) -> bool:
+        """False when the server has ended the connection, asked once per request.
+
+        PostgreSQL says nothing on an idle connection but good-bye, so an unreadable socket needs no further question;
+        what made it readable is for Django's own check, a statement, to find out.
+        """
+        if self.connection is None or self.connection.closed:
+            return False
+        socket = select.poll()
+        socket.register(self.connection.fileno(), select.POLLIN)
+        return not socket.poll(0) or super().is_usable()

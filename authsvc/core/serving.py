@@ -1,0 +1,90 @@
+"""What every HTTP server that runs `authsvc.wsgi` is told: address, processes, threads, limits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from multiprocessing.process import BaseProcess
+
+from authsvc.core.config import schema
+
+THREADS = 4
+"""Blocking threads per process: they wait on PostgreSQL, so some more than cores, and every one keeps a connection."""
+WORKER_CONNECTIONS = 4
+"""What the message worker of a process holds at most: two of its own, one to listen, one for the job in hand."""
+IDLE_SECONDS = 75
+"""How long a connection may be silent, between requests or inside the head of one.
+
+Longer than proxies keep a connection (60 s are common): one that we close first costs the proxy a request that it must
+not repeat. A silent connection holds no thread.
+"""
+HEADER_BYTES = 65_536
+DRAIN_SECONDS = 60
+STOPPING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+"""Signals that end the service once running requests are answered."""
+
+
+def processes(config: schema.AuthConfig) -> int:
+    """Serving processes: as set, else one per core; never more than the database may have connections for."""
+    wanted = config.api.processes or multiprocessing.cpu_count()
+    limit = config.database.max_pool_size
+    return max(1, min(wanted, limit // (1 + _beside(config)))) if limit else wanted
+
+
+def threads(config: schema.AuthConfig) -> int:
+    """Threads per process, so that all connections together stay within the database's limit."""
+    limit = config.database.max_pool_size
+    return max(1, min(THREADS, limit // processes(config) - _beside(config))) if limit else THREADS
+
+
+def _beside(config: schema.AuthConfig) -> int:
+    return WORKER_CONNECTIONS if config.mailer.worker_enabled else 0
+
+
+def address(config: schema.AuthConfig) -> str:
+    """The address to listen on; every IPv4 interface unless one is chosen."""
+    return config.api.host or "0.0.0.0"  # noqa: S104  (the default of the API_HOST setting)
+
+
+def check_address(config: schema.AuthConfig) -> None:
+    """Raise OSError when the listen address cannot be had.
+
+    Asked beforehand because the servers share their port among processes, and two installations of one user would
+    silently share it as well.
+    """
+    host = address(config)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, config.api.port))
+
+
+def obey_parent() -> None:
+    """In a process made by multiprocessing: stop once, at the first signal or when the process that made it is gone.
+
+    To be called in the main thread before there are others. The kernel hands a signal to any thread that does not block
+    it, and Python's handlers run in the main thread when that next wakes up, which may be never while it waits for a
+    lock. So every thread blocks these signals and one waits for them. A killed parent would otherwise leave its
+    children on the port, answering with old settings. Does nothing in other processes.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        threading.Thread(target=_stop_at_signal, name="stop-at-signal", daemon=True).start()
+        threading.Thread(target=_signal_after, args=(parent,), name="signal-after-parent", daemon=True).start()
+
+
+def _stop_at_signal() -> None:
+    signal.sigwait(STOPPING)
+    stop = signal.getsignal(signal.SIGTERM)
+    if not callable(stop):  # nothing is being served yet
+        os._exit(0)
+    # Once only: granian's handler holds the interpreter lock for ever when it is called a third time.
+    stop(signal.SIGTERM, None)
+
+
+def _signal_after(parent: BaseProcess) -> None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,1 @@
+"""The web kit: endpoints and what surrounds them."""

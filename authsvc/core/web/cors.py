@@ -1,0 +1,65 @@
+"""Lets browser code of any origin call the API, and answers its preflight requests (Fetch standard, CORS protocol)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils.cache import patch_vary_headers
+
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_HEADERS = frozenset(
+    {
+        "accept",
+        "authorization",
+        "content-type",
+        "x-client-ip",
+        "x-client-info",
+        "x-jwt-aud",
+        "x-use-cookie",
+        "x-supabase-api-version",
+    }
+)
+_EXPOSED = "X-Total-Count, Link, X-Supabase-Api-Version"
+_PREFLIGHT_VARY = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
+
+
+class CorsMiddleware:
+    """The outermost middleware: whatever answers, errors included, carries the headers."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META:
+            return _preflight(request)
+        response = self._get_response(request)
+        patch_vary_headers(response, ["Origin"])
+        if request.META.get("HTTP_ORIGIN"):
+            response["Access-Control-Allow-Origin"] = "*"
+            response["Access-Control-Expose-Headers"] = _EXPOSED
+            response["Access-Control-Allow-Credentials"] = "true"
+        return response
+
+
+def _preflight(request: HttpRequest) -> HttpResponse:
+    """204 on any path; the permission is in the headers, and a refusal is their absence."""
+    response = HttpResponse(status=204)
+    del response["Content-Type"]
+    response["Vary"] = _PREFLIGHT_VARY
+    method = request.META["HTTP_ACCESS_CONTROL_REQUEST_METHOD"]
+    headers = request.META.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
+    if request.META.get("HTTP_ORIGIN") and method in _METHODS and _are_allowed(headers):
+        response["Access-Control-Allow-Origin"] = "*"
+        response["Access-Control-Allow-Methods"] = method
+        if headers:
+            response["Access-Control-Allow-Headers"] = headers
+        response["Access-Control-Allow-Credentials"] = "true"
+    return response
+
+
+def _are_allowed(headers: str) -> bool:
+    more = {name.lower() for name in settings.AUTH.api.cors_allowed_headers}
+    names = {name.strip().lower() for name in headers.split(",")} - {""}
+    return names <= _HEADERS | more

@@ -1,0 +1,77 @@
+"""What surrounds every request: its id, its deadline, its log line, and the last net under it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.exceptions import SuspiciousOperation
+from django.http import HttpRequest, HttpResponse
+
+from authsvc.core import redirects
+from authsvc.core.errors import RequestTimedOut
+from authsvc.core.web import callers, handler
+
+logger = logging.getLogger("authsvc.api")
+
+_UNLOGGED = frozenset({"/health", "/health/"})
+
+
+class RequestMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        started = time.monotonic()
+        header = settings.AUTH.api.request_id_header
+        request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
+        response = self.get_response(request)
+        took = time.monotonic() - started
+        limit = settings.AUTH.api.max_request_duration.total_seconds()
+        if 0 < limit < took:
+            response = handler.answer(RequestTimedOut(), request)
+        if request.path_info not in _UNLOGGED:
+            self._log(request, response.status_code, took)
+        return response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse:
+        return handler.answer(exception, request)
+
+    @staticmethod
+    def _log(request: HttpRequest, status: int, took: float) -> None:
+        level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
+        if not logger.isEnabledFor(level):
+            return
+        target = redirects.resolve(
+            header=request.headers.get("redirect_to"),
+            query=_asked(request, "redirect_to"),
+            referer=request.headers.get("Referer"),
+        )
+        fields: dict[str, object] = {
+            "component": "api",
+            "method": request.method,
+            "path": request.path_info,
+            "remote_addr": callers.address(request),
+            # A page we have sent somebody to may have a code in its query.
+            "referer": target.partition("#")[0].partition("?")[0],
+            "status": status,
+            "duration": int(took * 1e9),
+        }
+        if request.path_info.rstrip("/") == "/token":
+            fields["grant_type"] = _asked(request, "grant_type") or ""
+        if request_id := request.META["authsvc.request_id"]:
+            fields["request_id"] = request_id
+        if error_code := request.META.get("authsvc.error_code"):
+            fields["error_code"] = error_code
+        logger.log(level, "request completed", extra=fields)
+
+
+def _asked(request: HttpRequest, name: str) -> str | None:
+    """A query parameter; None also where the query is one that Django refuses to read."""
+    try:
+        return request.GET.get(name)
+    except SuspiciousOperation:
+        return None

@@ -1,0 +1,14 @@
+"""Routes with and without a trailing slash, as one line of a route table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
+
+
+def both(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
+    """The route and its twin that ends in a slash; neither redirects to the other."""
+    return [path(route, view, **kwargs), path(f"{route}/", view, **kwargs)]

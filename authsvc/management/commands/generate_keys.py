@@ -1,0 +1,21 @@
+"""`manage.py generate_keys`: a new value for JWT_KEYS, with one signing key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from django.core.management.base import BaseCommand, CommandParser
+
+from tokens import keys
+
+
+class Command(BaseCommand):
+    help = "Print a new value for AUTH_JWT_KEYS: a JSON array with one signing key."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--algorithm", choices=keys.ALGORITHMS, default="RS256", help="default: %(default)s")
+
+    def handle(self, *, algorithm: str, **_: Any) -> None:
+        self.stdout.write(orjson.dumps([keys.generate(algorithm=algorithm)]).decode())

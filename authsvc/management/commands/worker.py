@@ -1,0 +1,32 @@
+"""`manage.py worker`: delivery of messages and periodic work in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from authsvc.core import jobs
+
+DRAIN_SECONDS = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class Command(BaseCommand):
+    help = "Delivers messages and runs periodic work until SIGTERM, SIGINT or SIGHUP."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        asked_to_stop = threading.Event()
+        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(name, lambda *_: asked_to_stop.set())
+        worker = jobs.Worker()
+        worker.start()
+        logger.info("worker started")
+        asked_to_stop.wait()
+        logger.info("received graceful shutdown signal")
+        if not worker.stop(seconds=DRAIN_SECONDS):
+            logger.error("shutdown failed")

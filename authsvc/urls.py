@@ -1,0 +1,22 @@
+"""The route table: start reading here. Every path works with and without a trailing slash."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from authsvc import views
+from authsvc.core.web.routes import both
+
+urlpatterns = [
+    *both("health", views.HealthView.as_view()),
+    *both("settings", views.SettingsView.as_view()),
+    path("", include("tokens.urls")),
+    path("", include("accounts.urls")),
+    path("inbox", RedirectView.as_view(url="/inbox/")),
+    path("inbox/", include("mailer.urls")),
+]
+
+handler404 = "authsvc.views.not_found"
+handler500 = "authsvc.views.failed"
+handler400 = "authsvc.views.bad_request"

@@ -1,0 +1,18 @@
+"""The mailer as a Django app: connects the receivers of the two message signals."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+from authsvc.core import messaging
+
+
+class MailerConfig(AppConfig):
+    name = "mailer"
+    verbose_name = "Mail and SMS"
+
+    def ready(self) -> None:
+        from mailer import receivers  # noqa: PLC0415  (needs models, which are loaded after the app configurations)
+
+        messaging.email_requested.connect(receivers.accept_email, dispatch_uid="mailer.accept_email")
+        messaging.sms_requested.connect(receivers.accept_sms, dispatch_uid="mailer.accept_sms")

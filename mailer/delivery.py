@@ -1,0 +1,116 @@
+"""One attempt to deliver one message: open it, render it, hand it to its channel, note what came of it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from datetime import datetime, timedelta
+from typing import NoReturn
+from uuid import UUID
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+
+from authsvc.core import jobs
+from authsvc.core.messaging import Email, Sms
+from mailer import email, inbox, sealing, templates
+from mailer.errors import NotDelivered
+from mailer.models import Attempt, Outcome
+
+_MAX_REASON = 500
+_MIN_SECRET = 4
+"""Shorter values cannot be told from ordinary words."""
+
+logger = logging.getLogger(__name__)
+
+
+def deliver(
+    *, message_id: UUID, channel: str, kind: str, sealed: str, attempt: int, pause: timedelta | None, at: datetime
+) -> None:
+    """Deliver a sealed message now; `pause` is the time until the next attempt, None when there will be none.
+
+    Raises jobs.TryAgain, or jobs.GiveUp when the message cannot be opened, has expired, would have by the next attempt,
+    or there is none. Either has been noted and logged.
+    """
+    record = Attempt(message_id=message_id, channel=channel, kind=kind, attempt=attempt)
+    try:
+        message = sealing.unseal(sealed, message_id=message_id)
+    except sealing.SealBroken as error:
+        _fail(record, str(error))
+    record.user_id = message.user_id
+    if message.expires_at is not None and message.expires_at <= at:
+        _fail(record, "expired before it could be delivered")
+    try:
+        gateway_id = _send(message, at=at)
+    except Exception as error:  # noqa: BLE001  (a broken template or whatever a back end raises is a failed attempt too)
+        reason = _reason(error, message)
+        stack = None if isinstance(error, NotDelivered) else "".join(traceback.format_tb(error.__traceback__))
+        if pause is None or (message.expires_at is not None and message.expires_at <= at + pause):
+            _fail(record, reason, stack=stack)
+        _note(record, Outcome.RETRY, error=reason)
+        logger.warning("message not delivered yet", extra=_fields(record, stack))
+        raise jobs.TryAgain from None
+    try:
+        _note(record, Outcome.DELIVERED, gateway_id=_without_secrets(gateway_id, message))
+    except DatabaseError:
+        # The message is out. Raising would send it again.
+        logger.warning("delivery not noted", extra=_fields(record), exc_info=True)
+
+
+def _send(message: Email | Sms, *, at: datetime) -> str:
+    """Returns what the gateway calls the message. Raises NotDelivered, and anything a template may raise."""
+    if isinstance(message, Sms):
+        text = templates.render_sms(message.kind, message.variables)
+        if not settings.AUTH.mailer.dev_inbox_enabled:
+            raise NotDelivered("no SMS provider")
+        inbox.keep(channel=message.channel, to=message.to, subject="", html="", text=text, message_id=str(message.id))
+        return ""
+    letter = templates.render(message.kind, message.variables)
+    gateway_id = email.send(message, letter, at=at)
+    inbox.keep(
+        channel="email",
+        to=message.to,
+        subject=letter.subject,
+        html=letter.html,
+        text=letter.text,
+        message_id=str(message.id),
+    )
+    return gateway_id
+
+
+def _fail(record: Attempt, reason: str, *, stack: str | None = None) -> NoReturn:
+    _note(record, Outcome.FAILED, error=reason)
+    logger.error("message delivery failed", extra=_fields(record, stack))
+    raise jobs.GiveUp from None
+
+
+def _note(record: Attempt, outcome: Outcome, *, gateway_id: str = "", error: str = "") -> None:
+    record.outcome, record.gateway_id, record.error = outcome, gateway_id, error
+    record.save(force_insert=True)
+
+
+def _fields(record: Attempt, stack: str | None = None) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "event": "mail.delivery" if record.channel == "email" else "sms.delivery",
+        "message_id": str(record.message_id),
+        "channel": record.channel,
+        "mail_type": record.kind,
+        "attempt": record.attempt,
+        "error": record.error,
+    }
+    return fields | {"stack": stack} if stack else fields
+
+
+def _reason(error: Exception, message: Email | Sms) -> str:
+    # The text of an unexpected exception may quote anything, the user's metadata included.
+    return _without_secrets(str(error), message) if isinstance(error, NotDelivered) else type(error).__name__
+
+
+def _without_secrets(text: str, message: Email | Sms) -> str:
+    """Gateways like to quote the recipient, and some the subject."""
+    secrets = [value for value in (message.to, *message.variables.values()) if isinstance(value, str)]
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _MIN_SECRET:
+            text = re.sub(re.escape(secret), "…", text, flags=re.IGNORECASE)
+    return text[:_MAX_REASON]

@@ -1,0 +1,7 @@
+"""What can go wrong between us and a gateway."""
+
+from __future__ import annotations
+
+
+class NotDelivered(Exception):
+    """A gateway could not be reached or did not take the message; the text says why, in its words if it had any."""

@@ -1,0 +1,54 @@
+"""What became of a message, attempt by attempt; nothing here tells to whom it went or what was in it."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models.functions import Now
+
+from authsvc.core.db import namespaced
+
+
+class Outcome(models.TextChoices):
+    DELIVERED = "delivered"
+    RETRY = "retry"
+    FAILED = "failed"
+
+
+class Attempt(models.Model):
+    """One attempt to deliver one message."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    message_id = models.UUIDField()
+    channel = models.TextField()
+    """`email`, or the channel of a text message: `sms`, `whatsapp`."""
+    kind = models.TextField()
+    user_id = models.UUIDField(null=True)
+    attempt = models.IntegerField()
+    """1 for the first."""
+    created_at = models.DateTimeField(db_default=Now())
+    outcome = models.TextField(choices=Outcome)
+    gateway_id = models.TextField(db_default="", default="")
+    """What the gateway calls the message, or its answer; empty unless delivered."""
+    error = models.TextField(db_default="", default="")
+
+    class Meta:
+        db_table = namespaced("message_attempts")
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(outcome__in=["delivered", "retry", "failed"]),
+                name=namespaced("message_attempts_outcome_check"),
+            )
+        ]
+        indexes = [
+            models.Index(fields=["message_id"], name=namespaced("message_attempts_message_id_idx")),
+            models.Index(
+                fields=["-created_at"],
+                condition=models.Q(outcome="failed"),
+                name=namespaced("message_attempts_failed_idx"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.message_id} #{self.attempt} {self.outcome}"

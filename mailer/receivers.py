@@ -1,0 +1,20 @@
+"""Signal → sealed job, stored in the transaction of the sender."""
+
+from __future__ import annotations
+
+from authsvc.core.messaging import Email, Sms
+from mailer import catalogue, sealing, tasks
+
+
+def accept_email(*, message: Email, **_: object) -> None:
+    # Senders announce every notice; whether it is sent is the operator's choice.
+    if catalogue.is_enabled(message.kind):
+        tasks.deliver.defer(
+            message_id=str(message.id), channel="email", kind=str(message.kind), sealed=sealing.seal(message)
+        )
+
+
+def accept_sms(*, message: Sms, **_: object) -> None:
+    tasks.deliver.defer(
+        message_id=str(message.id), channel=message.channel, kind=str(message.kind), sealed=sealing.seal(message)
+    )

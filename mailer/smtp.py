@@ -1,0 +1,111 @@
+"""One letter over one SMTP connection (RFC 5321), encrypted wherever the server can."""
+
+from __future__ import annotations
+
+import contextlib
+import smtplib
+import ssl
+from collections.abc import Callable, Iterator
+from email.utils import parseaddr
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.utils.encoding import punycode
+
+from mailer.errors import NotDelivered
+
+CONNECT_SECONDS = 10.0
+"""For connecting, greeting, encryption and login."""
+REPLY_SECONDS = 60.0
+"""For the letter itself: servers look into it before they answer."""
+IMPLICIT_TLS_PORT = 465
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def send(*, sender: str, recipient: str, content: bytes) -> str:
+    """Deliver `content`, headers and body with CRLF line ends, and return the server's last answer.
+
+    `sender` may be an address with a name. Raises NotDelivered with the server's words.
+    """
+    origin, target = _envelope(parseaddr(sender)[1]), _envelope(recipient)
+    try:
+        with _session() as server:
+            options = [] if f"{origin}{target}".isascii() else ["SMTPUTF8"]  # RFC 6531
+            _expect(250, *server.mail(origin, options))
+            _expect(250, *server.rcpt(target), also=251)
+            answer = _expect(250, *server.data(content))
+            with contextlib.suppress(OSError):
+                # The letter is taken; how the server says good-bye changes nothing.
+                server.quit()
+            return answer
+    except smtplib.SMTPResponseException as error:
+        raise NotDelivered(f"{error.smtp_code} {_text(error.smtp_error)}") from error
+    except (OSError, ValueError) as error:
+        # Connections and TLS; characters that a command cannot carry.
+        raise NotDelivered(f"{type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[smtplib.SMTP]:
+    """A greeted, encrypted and logged-in connection."""
+    config = settings.AUTH.smtp
+    name = urlsplit(settings.AUTH.api.external_url).hostname
+    encrypted = config.port == IMPLICIT_TLS_PORT
+    if encrypted:
+        server: smtplib.SMTP = smtplib.SMTP_SSL(
+            config.host,
+            config.port,
+            local_hostname=name,
+            timeout=CONNECT_SECONDS,
+            context=ssl.create_default_context(),
+        )
+    else:
+        server = smtplib.SMTP(config.host, config.port, local_hostname=name, timeout=CONNECT_SECONDS)
+    try:
+        server.ehlo_or_helo_if_needed()
+        if not encrypted and server.has_extn("starttls"):
+            server.starttls(context=ssl.create_default_context())
+            server.ehlo_or_helo_if_needed()
+            encrypted = True
+        _log_in(server, encrypted=encrypted)
+        if server.sock is not None:
+            server.sock.settimeout(REPLY_SECONDS)
+        yield server
+    finally:
+        server.close()
+
+
+def _log_in(server: smtplib.SMTP, *, encrypted: bool) -> None:
+    """Log in when there is a user and the server wants one at all."""
+    config = settings.AUTH.smtp
+    if not config.user or not server.has_extn("auth"):
+        return
+    offered = server.esmtp_features["auth"].upper().split()
+    mechanism: str
+    answer: Callable[..., str]
+    if "CRAM-MD5" in offered:
+        mechanism, answer = "CRAM-MD5", server.auth_cram_md5
+    elif "LOGIN" in offered and "PLAIN" not in offered:
+        mechanism, answer = "LOGIN", server.auth_login
+    elif encrypted or config.host in _LOCAL:
+        mechanism, answer = "PLAIN", server.auth_plain
+    else:
+        raise NotDelivered("the server offers no encryption, so the password is not sent")
+    server.user, server.password = config.user, config.password.reveal()
+    server.auth(mechanism, answer)
+
+
+def _envelope(address: str) -> str:
+    local, _, domain = address.rpartition("@")
+    return f"{local}@{punycode(domain)}"
+
+
+def _expect(code: int, answered: int, text: bytes, *, also: int = 0) -> str:
+    if answered not in (code, also):
+        raise smtplib.SMTPResponseException(answered, text)
+    return _text(text)
+
+
+def _text(answer: bytes | str) -> str:
+    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+    return " ".join(text.split())

@@ -1,0 +1,33 @@
+"""The delivery task and its pauses."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from authsvc.core import clock, jobs
+from mailer import delivery
+
+PAUSES = (
+    timedelta(seconds=5),
+    timedelta(seconds=30),
+    timedelta(minutes=2),
+    timedelta(minutes=10),
+    timedelta(hours=1),
+    timedelta(hours=3),
+    timedelta(hours=6),
+    timedelta(hours=12),
+)
+
+
+@jobs.task(name="mailer.deliver", pauses=PAUSES)
+def deliver(run: jobs.Run, /, *, message_id: str, channel: str, kind: str, sealed: str) -> None:
+    delivery.deliver(
+        message_id=UUID(message_id),
+        channel=channel,
+        kind=kind,
+        sealed=sealed,
+        attempt=run.attempt,
+        pause=run.pause,
+        at=clock.now(),
+    )

@@ -1,0 +1,17 @@
+"""Routes of the development inbox, to be included under `inbox/`."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from mailer import views
+
+app_name = "mailer"
+
+urlpatterns = [
+    path("", views.list_letters, name="inbox"),
+    path("messages.json", views.list_as_json, name="messages"),
+    path("style.css", views.style_sheet, name="style"),
+    path("<slug:letter_id>", views.show_letter, name="letter"),
+    path("<slug:letter_id>/body", views.show_body, name="body"),
+]

@@ -1,0 +1,51 @@
+"""The errors of the API as a whole: told apart on the wire, and none without a use."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from authsvc.core.errors import ApiError
+from tests.live import PROJECT
+
+APPS = ("authsvc", "accounts", "tokens", "mailer")
+
+
+def subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:
+    for child in parent.__subclasses__():
+        if child.__module__.partition(".")[0] in APPS:
+            yield child
+            yield from subclasses(child)
+
+
+def catalogue() -> set[type[ApiError]]:
+    for app in APPS:
+        for module in pkgutil.walk_packages(importlib.import_module(app).__path__, f"{app}."):
+            if module.name.endswith(".errors"):
+                importlib.import_module(module.name)
+    return set(subclasses(ApiError))
+
+
+def test_no_two_errors_say_the_same() -> None:
+    said = defaultdict(set)
+    for error in catalogue():
+        # A text made by the constructor differs by what it is made from.
+        if "message" in vars(error):
+            said[error.status, error.error_code, error.message].add(error.__name__)
+    assert [names for names in said.values() if len(names) > 1] == []
+
+
+def test_every_error_has_a_stable_code_and_a_status_of_its_kind() -> None:
+    for error in catalogue():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", error.error_code), error
+        assert 400 <= error.status <= 599, error
+
+
+def test_every_error_is_used() -> None:
+    sources = [path.read_text() for app in APPS for path in (PROJECT / app).rglob("*.py")]
+    uses = [text for source in sources for text in re.findall(r"\w+", re.sub(r"class \w+", "", source))]
+    unused = {error.__name__ for error in catalogue()} - set(uses)
+    assert unused == set()

@@ -1,0 +1,853 @@
+"""Whatever is sent, the answer is a documented one, nobody panics, and nothing is written on the way to a refusal."""
+
+from __future__ import annotations
+
+import base64
+import io
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+import jwt
+import orjson
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import get_resolver
+
+from accounts.models import User
+from authsvc.core import clock, messaging
+from authsvc.core.config.schema import AuthConfig
+from mailer import sealing
+from tests.architecture.test_routes import ROUTES, sample
+from tests.conftest import Answer, Api, Mailbox
+from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
+from tests.observations import contents
+from tokens import refresh_tokens
+from tokens.models import Session, TokenType
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+EMAIL = "user@example.com"
+MIB = 1_048_576
+
+TEXT, OBJECT, FLAG = "text", "object", "flag"
+PKCE_KEYS = {"code_challenge": TEXT, "code_challenge_method": TEXT}
+BODIES: dict[str, dict[str, str]] = {
+    "/signup": {"email": TEXT, "phone": TEXT, "password": TEXT, "data": OBJECT, "channel": TEXT, **PKCE_KEYS},
+    "/token?grant_type=password": {"email": TEXT, "phone": TEXT, "password": TEXT},
+    "/token?grant_type=refresh_token": {"refresh_token": TEXT},
+    "/token?grant_type=pkce": {"auth_code": TEXT, "code_verifier": TEXT},
+    "/verify": {
+        "type": TEXT, "token": TEXT, "token_hash": TEXT, "email": TEXT, "phone": TEXT, "redirect_to": TEXT,
+        "password": TEXT,
+    },
+    "/otp": {"email": TEXT, "phone": TEXT, "create_user": FLAG, "data": OBJECT, "channel": TEXT, **PKCE_KEYS},
+    "/magiclink": {"email": TEXT, "data": OBJECT, **PKCE_KEYS},
+    "/recover": {"email": TEXT, **PKCE_KEYS},
+    "/resend": {"type": TEXT, "email": TEXT, "phone": TEXT, **PKCE_KEYS},
+}  # fmt: skip
+"""Every endpoint that reads a body, with the keys it knows."""
+BEARER = [("GET", "/user"), ("POST", "/logout")]
+
+NOT_JSON: dict[str, bytes] = {
+    "empty": b"",
+    "blanks": b" \r\n\t",
+    "form": b"email=user%40example.com&password=x",
+    "unfinished": b'{"email":"user@example.com"',
+    "single quotes": b"{'email':'user@example.com'}",
+    "comment": b'{"email":"user@example.com"/* c */}',
+    "trailing data": b'{"email":"user@example.com"} {}',
+    "trailing comma": b'{"email":"user@example.com",}',
+    "byte order mark": b'\xef\xbb\xbf{"email":"user@example.com"}',
+    "UTF-16": '{"email":"user@example.com"}'.encode("utf-16"),
+    "list": b'[{"email":"user@example.com"}]',
+    "text": b'"user@example.com"',
+    "number": b"7",
+    "true": b"true",
+    "raw NUL": b'{"x":"a\x00b"}',
+    "NUL behind the end": b"{}\x00",
+    "raw line feed in a text": b'{"x":"a\nb"}',
+    "invalid UTF-8": b'{"x":"\xff"}',
+    "overlong UTF-8": b'{"x":"\xc0\x80"}',
+    "raw surrogate": b'{"x":"\xed\xa0\x80"}',
+    "lone surrogate": b'{"x":"\\ud800"}',
+    "lone low surrogate in a key": b'{"\\udfff":1}',
+    "swapped surrogates": b'{"x":"\\udc00\\ud800"}',
+    "bad escape": b'{"x":"\\x00"}',
+    "NaN": b'{"x":NaN}',
+    "Infinity": b'{"x":Infinity}',
+    "negative Infinity": b'{"x":-Infinity}',
+    "number beyond a double": b'{"x":1e400}',
+    "negative number beyond a double": b'{"x":-1e400}',
+    "integer beyond a double": b'{"x":1' + b"0" * 400 + b"}",
+    "integer of 100,000 digits": b'{"x":' + b"9" * 100_000 + b"}",
+    "leading zero": b'{"x":007}',
+    "hexadecimal": b'{"x":0x10}',
+    "100,000 brackets": b"[" * 100_000,
+    "100,000 nested lists": b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "100,000 nested objects": b'{"x":' * 100_000 + b"1" + b"}" * 100_000,
+    "1,400 nested lists": b'{"data":{"x":' + b"[" * 1_400 + b"]" * 1_400 + b"}}",
+    "gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\xabV\x02\x00",
+}
+TOO_LARGE: dict[str, bytes] = {
+    "one byte over a mebibyte": b'{"x":"' + b"x" * (MIB - 7) + b'"}',
+    "2 MB of text": b'{"x":"' + b"x" * 2_000_000 + b'"}',
+    "2 MB of blanks": b" " * 2_000_000,
+    "2 MB of garbage": b"\x00" * 2_000_000,
+}
+WRONG = {
+    TEXT: [1, 0, 1.5, True, False, [], ["x"], {}, {"x": "y"}, 2**63, -1e300],
+    OBJECT: [1, "x", "", "{}", True, [], [["a", 1]], 0],
+    FLAG: ["true", "", 1, 0, [], {}, 1.0],
+}
+ABSURD_ADDRESSES = [
+    "x" * 5_000,
+    "x" * 5_000 + "@example.com",
+    "user@" + "x" * 5_000,
+    "user@" + "x." * 130 + "com",
+    "user@example.com\r\nBcc: victim@example.com",
+    "user@example.com\n",
+    "\tuser@example.com",
+    "user@example.com,victim@example.com",
+    "user@example.com;victim@example.com",
+    "<user@example.com>",
+    "User <user@example.com>",
+    "a@b..c",
+    "a@.b.c",
+    "a@b.c.",
+    "a@-b.c",
+    "a@b_c.d",
+    "@example.com",
+    "user@",
+    "user@@example.com",
+    "a@b@c",
+    '"quoted user"@example.com',
+    "user@[127.0.0.1]",
+    "üser@example.com",
+    "user@exämple.com",
+    "user@example.com\u200b",
+    "\u202euser@example.com",
+    "us\u0131r@example.com",
+    "USER@EXAMPLE.COM\u212a",
+    "user@example.com' OR '1'='1",
+    "'; DROP TABLE users; --@example.com\\",
+    "%s%n@exa%mple",
+    "{{7*7}}@exa mple.com",
+]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_panics(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def post(path: str, body: Any, **given: Any) -> Answer:
+    return Api().post(path, body, **given)
+
+
+def documented(answer: Answer, *statuses: int) -> dict[str, Any]:
+    """The body of a refusal in the form that every refusal has."""
+    assert answer.status_code in (statuses or range(400, 500)), (answer.status_code, answer.content[:300])
+    said: dict[str, Any] = answer.json()
+    assert list(said)[:3] == ["code", "error_code", "msg"]
+    assert said["code"] == answer.status_code
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "\n" not in "".join(answer.headers.values())
+    return said
+
+
+# Bodies
+
+
+@pytest.mark.parametrize("name", NOT_JSON)
+def test_what_is_no_json_object_is_refused(name: str) -> None:
+    before = contents()
+    for path in BODIES:
+        said = documented(post(path, NOT_JSON[name]), 400)
+        assert said["error_code"] == "bad_json", path
+        assert said["msg"].startswith("Could not parse request body as JSON: ")
+    assert contents() == before
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_body_that_is_too_large_is_refused(path: str) -> None:
+    before = contents()
+    for body in TOO_LARGE.values():
+        said = documented(post(path, body), 413)
+        assert said["error_code"] == "request_entity_too_large"
+        assert said["msg"] == "Request body too large (max 1048576 bytes)"
+    assert contents() == before
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_body_of_unknown_length_is_not_read_beyond_the_limit(path: str) -> None:
+    before = contents()
+    stream = io.BytesIO(b" " * 2_000_000)
+    chunked: Any = {"wsgi.input": stream, "HTTP_TRANSFER_ENCODING": "Chunked"}
+    answer: Any = Client().generic("POST", path, b"", **chunked)
+    assert documented(answer, 413)["error_code"] == "request_entity_too_large"
+    assert stream.tell() <= MIB + 1
+    stream = io.BytesIO(NOT_JSON["lone surrogate"])
+    answer = Client().generic("POST", path, b"", **{**chunked, "wsgi.input": stream})
+    assert documented(answer, 400)["error_code"] == "bad_json"
+    assert contents() == before
+
+
+@pytest.mark.parametrize("length", ["0", "-5", "abc", "²", " 2", "+2", "2.0", "1e9", "18446744073709551616"])
+def test_an_absurd_content_length_is_survived(length: str) -> None:
+    answer: Any = Client().generic("POST", "/signup", b"{}", CONTENT_LENGTH=length)
+    documented(answer, 400, 413, 422)
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_value_of_the_wrong_type_is_refused(path: str) -> None:
+    before = contents()
+    for number, (key, kind) in enumerate(BODIES[path].items()):
+        for value in WRONG[kind]:
+            said = documented(post(path, {key: value}, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400)
+            assert said["error_code"] == "bad_json", (key, value)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_nul_is_refused_wherever_it_hides(path: str) -> None:
+    before = contents()
+    values = {TEXT: '"a\\u0000b"', OBJECT: '{"a":[{"b":"\\u0000"}]}', FLAG: '"\\u0000"'}
+    bodies = [f'{{"{key}":{values[kind]}}}' for key, kind in BODIES[path].items()]
+    for body in (*bodies, '{"x":"\\u0000"}', '{"\\u0000":1}', '{"x":[[{"y\\u0000":0}]]}'):
+        assert documented(post(path, body), 400)["error_code"] == "bad_json", body
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "x", "\u00ff/\u00ff"]
+)
+def test_the_content_type_changes_nothing(content_type: str) -> None:
+    for path in BODIES:
+        for body, is_json in ((b'{"x":1}', True), (b"a=b", False)):
+            answer: Any = Client().generic("POST", path, body, content_type=content_type)
+            assert (documented(answer)["error_code"] == "bad_json") is not is_json
+
+
+# Values
+
+
+@pytest.mark.parametrize("path", ["/signup", "/otp", "/magiclink", "/recover", "/resend"])
+def test_an_absurd_address_is_refused(path: str, mailbox: Mailbox) -> None:
+    before = contents()
+    for number, address in enumerate(ABSURD_ADDRESSES):
+        body = {"email": address, "password": PASSWORD, "type": "signup"}
+        said = documented(post(path, body, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400)
+        invalid = "Unable to validate email address: invalid format"
+        text = "An email address is too long" if len(address) > 255 else invalid
+        assert (said["error_code"], said["msg"]) == ("validation_failed", text), address
+    assert contents() == before
+    assert mailbox.emails == []
+
+
+def test_an_absurd_address_is_nobody_at_sign_in_and_verification() -> None:
+    make_user(email=EMAIL)
+    before = contents()
+    for number, address in enumerate(ABSURD_ADDRESSES):
+        client = {"X-Forwarded-For": f"198.51.100.{number}"}
+        said = documented(
+            post("/token?grant_type=password", {"email": address, "password": PASSWORD}, headers=client), 400
+        )
+        assert said["error_code"] == "invalid_credentials", address
+        said = documented(post("/verify", {"type": "email", "email": address, "token": "1"}, headers=client), 422)
+        assert said["msg"] == "Invalid email format", address
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "number", ["1" * 5_000, "+" * 20, "15551234567\r\n", "\u0661\u0665\u0665", "1" + " " * 5_000, "0x1"]
+)
+def test_an_absurd_number_is_refused(number: str, auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True})
+    before = contents()
+    for path, further in (
+        ("/signup", {"password": PASSWORD}), ("/otp", {}), ("/resend", {"type": "sms"}),
+        ("/verify", {"type": "sms", "token": "123456"}),
+    ):  # fmt: skip
+        said = documented(post(path, {"phone": number, **further}), 400)
+        assert said["msg"] == "Invalid phone number format (E.164 required)"
+    said = documented(post("/token?grant_type=password", {"phone": number, "password": PASSWORD}), 400)
+    assert said["error_code"] == "invalid_credentials"
+    assert contents() == before
+
+
+@pytest.mark.parametrize("password", ["x" * 73, "x" * 5_000, "ü" * 37, "x" * 1_000_000, "\U0001f511" * 5_000])
+def test_an_absurd_password_is_refused(password: str) -> None:
+    make_user(email=EMAIL)
+    invited = make_user(email="invited@example.com", password="", confirmed=False, invited_at=clock.now())
+    token = make_one_time_token(invited, TokenType.CONFIRMATION).link_token
+    before = contents()
+    for path, body in (
+        ("/signup", {"email": "new@example.com"}), ("/signup", {"email": EMAIL}),
+        ("/verify", {"type": "invite", "token_hash": token}),
+    ):  # fmt: skip
+        said = documented(post(path, {**body, "password": password}), 400)
+        assert said["msg"] == "Password cannot be longer than 72 characters"
+    for address in (EMAIL, "invited@example.com", "nobody@example.com"):
+        said = documented(post("/token?grant_type=password", {"email": address, "password": password}), 400)
+        assert said["error_code"] == "invalid_credentials"
+    assert contents() == before
+
+
+@pytest.mark.parametrize("challenge", ["x" * 1_000_000, "ü" * 43, "x" * 42 + "\n", "'" * 43, "x" * 42 + "="])
+@pytest.mark.parametrize("path", ["/signup", "/otp", "/magiclink", "/recover", "/resend"])
+def test_an_absurd_challenge_is_refused(path: str, challenge: str) -> None:
+    before = contents()
+    body = {"email": EMAIL, "password": PASSWORD, "type": "signup", "code_challenge": challenge}
+    said = documented(post(path, {**body, "code_challenge_method": "s256"}), 400)
+    assert said["msg"].startswith("code challenge ")
+    said = documented(post(path, {**body, "code_challenge": CHALLENGE, "code_challenge_method": challenge}), 400)
+    assert said["msg"] == "PKCE flow requires code_challenge_method and code_challenge"
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        *(
+            "",
+            "x",
+            "x" * 11,
+            "AAAAAAAAAAAA",
+            "------------",
+            "ü" * 12,
+            "x" * 1_000_000,
+            "A" * 51,
+            "=" * 56,
+            "../../etc",
+        ),
+        *("' OR 1=1 --", "abcdefghijk\n", "%00", "A" * 62 + "\n", "\u0661" * 12),
+    ],
+)
+def test_an_absurd_refresh_token_is_refused(token: str) -> None:
+    make_session()
+    before = contents()
+    said = documented(post("/token?grant_type=refresh_token", {"refresh_token": token}), 400)
+    assert (said["error_code"], said["msg"]) == ("validation_failed", "Refresh token is not valid")
+    assert contents() == before
+
+
+def test_forged_refresh_tokens_are_nobodys() -> None:
+    session = make_session().session
+    key = secrets.token_bytes(32)
+    before = contents()
+    for session_id, counter in ((session.id, 0), (session.id, 2**63 - 1), (uuid4(), 0)):
+        forged = refresh_tokens.seal(session_id=session_id, counter=counter, key=key)
+        said = documented(post("/token?grant_type=refresh_token", {"refresh_token": forged}), 400)
+        assert said["error_code"] == "refresh_token_not_found"
+    for legacy in ("abcdefghijkl", "A" * 22):
+        said = documented(post("/token?grant_type=refresh_token", {"refresh_token": legacy}), 400)
+        assert said["error_code"] == "refresh_token_not_found"
+    assert contents() == before
+
+
+@pytest.mark.parametrize("value", ["x", "x" * 1_000_000, "ü", "' OR 1=1 --", "00000000-0000-0000-0000-000000000000"])
+def test_an_absurd_code_or_verifier_is_refused(value: str) -> None:
+    flow = make_flow(make_user())
+    before = contents()
+    said = documented(post("/token?grant_type=pkce", {"auth_code": value, "code_verifier": VERIFIER}), 404)
+    assert said["error_code"] == "flow_state_not_found"
+    said = documented(post("/token?grant_type=pkce", {"auth_code": flow.auth_code, "code_verifier": value}), 400)
+    assert said["error_code"] == "bad_code_verifier"
+    assert contents() == before
+
+
+@pytest.mark.parametrize("value", ["x" * 1_000_000, "ü" * 56, "' OR 1=1 --", "pkce_", "pkce_" * 9_000, "\r\n", "%00"])
+def test_an_absurd_link_or_type_opens_nothing(value: str) -> None:
+    make_one_time_token(make_user(email=EMAIL))
+    before = contents()
+    for body in (
+        {"type": "recovery", "token_hash": value},
+        {"type": "recovery", "token": value, "email": EMAIL[1:]},
+        {"type": value, "token_hash": "0" * 56},
+        {"type": value, "token": "123456", "email": EMAIL},
+    ):
+        documented(post("/verify", body), 400, 403)
+    if len(value) < 60_000:
+        for query in (f"token={quote(value)}&type=recovery", f"token=x&type={quote(value)}"):
+            answer = Api().get(f"/verify?{query}")
+            assert answer.status_code == 303
+            assert "error_code=" in answer.headers["Location"]
+    assert contents() == before
+
+
+@pytest.mark.parametrize("grant_type", ["", "foo", "%00", "PASSWORD", "password%20", "x" * 9_000, "%ff", "__class__"])
+def test_an_unknown_grant_is_refused_before_the_body_is_looked_at(grant_type: str) -> None:
+    before = contents()
+    said = documented(post(f"/token?grant_type={grant_type}", TOO_LARGE["2 MB of garbage"]), 400)
+    assert (said["error_code"], said["msg"]) == ("invalid_credentials", "unsupported_grant_type")
+    assert contents() == before
+
+
+# Data that is kept as it is
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param('{"x":"' + "x" * 1_000_000 + '"}', id="1 MB of text"),
+        pytest.param(orjson.dumps({f"k{number}": number for number in range(10_000)}).decode(), id="10,000 keys"),
+        pytest.param('{"x":18446744073709551616,"y":-9223372036854775809}', id="beyond 64 bit"),
+        pytest.param('{"x":1' + "0" * 300 + "}", id="300 digits"),
+        pytest.param('{"x":0.' + "1" * 5_000 + "}", id="5,000 decimals"),
+        pytest.param('{"x":1e308,"y":1e-400,"z":-0.0,"w":1E5}', id="floats"),
+        pytest.param('{"x":' + "[" * 500 + "]" * 500 + "}", id="500 levels"),
+        pytest.param('{"":{"":[null,false]},"a\\"b":"\\\\u0000","</script>":"<b>","$where":"1"}', id="odd keys"),
+        pytest.param(
+            '{"sub":1,"email":null,"email_verified":"yes","role":"svc_admin","full_name":{"a":[1]}}', id="ours"
+        ),
+        pytest.param('{"x":"\\ud83d\\udd11 \\u202e ü \\u2028 \\ufffe"}', id="unicode"),
+        pytest.param('{"x":1,"x":2}', id="the last of two"),
+    ],
+)
+def test_extraordinary_data_is_kept_and_the_account_works(
+    auth_config: ChangeConfig, mailbox: Mailbox, data: str
+) -> None:
+    body = f'{{"email":"{EMAIL}","password":"{PASSWORD}","data":{data}}}'
+    first = post("/signup", body)
+    assert first.status_code == 200, first.content[:300]
+    known = {"sub": first.json()["id"], "email": EMAIL, "email_verified": False, "phone_verified": False}
+    expected = {**{key: value for key, value in orjson.loads(data).items() if value is not None}, **known}
+    # Read as the expectation is: an integer beyond 64 bits as a double.
+    assert orjson.loads(first.content)["user_metadata"] == expected
+    (mail,) = mailbox.emails
+    opened = sealing.unseal(sealing.seal(mail), message_id=mail.id)
+    assert isinstance(opened, messaging.Email)
+    assert opened.variables["Data"] == mail.variables["Data"]
+
+    verified = post("/verify", {"type": "signup", "token_hash": mail.variables["TokenHash"]})
+    assert verified.status_code == 200
+    expected["email_verified"] = True
+    me = Api().get("/user", bearer=verified.json()["access_token"])
+    assert me.status_code == 200
+    assert orjson.loads(me.content)["user_metadata"] == expected
+    assert post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/signup", "/otp", "/magiclink"])
+@pytest.mark.parametrize("depth", [980, 1_010, 1_022, 1_030, 1_400, 1_490])
+def test_nesting_is_either_refused_or_kept(path: str, depth: int, mailbox: Mailbox) -> None:
+    body = f'{{"email":"{EMAIL}","password":"{PASSWORD}","data":{{"x":{"[" * depth + "]" * depth}}}}}'
+    answer = post(path, body)
+    if answer.status_code == 200:
+        assert User.objects.count() == len(mailbox.emails) == 1
+        assert (
+            post("/verify", {"type": "signup", "token_hash": mailbox.emails[0].variables["TokenHash"]}).status_code
+            == 200
+        )
+    else:
+        assert documented(answer, 400)["error_code"] == "bad_json"
+        assert not User.objects.exists()
+
+
+def test_a_number_is_signed_up_whatever_address_its_data_claims(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
+    for number, address in enumerate([secrets.token_hex(50_000), "victim@example.com", {"a": 1}, 7]):
+        body = {"phone": f"1555123456{number}", "password": PASSWORD, "data": {"email": address}}
+        assert post("/signup", body).status_code == 200
+    assert not User.objects.filter(email__isnull=False).exists()
+
+
+# Tokens
+
+
+def _segment(content: Any) -> str:
+    raw = content if isinstance(content, bytes) else orjson.dumps(content)
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def signed(claims: Any, *, header: dict[str, Any] | None = None, secret: str | None = None) -> str:
+    """A token of these claims, signed with the secret of the service unless another is given."""
+    parts = f"{_segment(header or {'alg': 'HS256', 'typ': 'JWT'})}.{_segment(claims)}"
+    key = secret or settings.AUTH.jwt.secret.reveal()
+    algorithm = jwt.get_algorithm_by_name("HS256")
+    return f"{parts}.{_segment(algorithm.sign(parts.encode(), algorithm.prepare_key(key)))}"
+
+
+NOW = int(clock.now().timestamp())
+STRANGER = "11111111-2222-4333-8444-555555555555"
+# What is changed in the claims of a valid token → what is said.
+CLAIMS: dict[str, tuple[dict[str, Any], int, str]] = {
+    "expired": ({"exp": NOW - 1}, 403, "bad_jwt"),
+    "expired for ever": ({"exp": 0}, 403, "bad_jwt"),
+    "negative expiry": ({"exp": -(2**62)}, 403, "bad_jwt"),
+    "not yet valid": ({"nbf": NOW + 1_000_000}, 403, "bad_jwt"),
+    "expiry is a word": ({"exp": "soon"}, 403, "bad_jwt"),
+    "expiry is NaN": ({"exp": "NaN"}, 403, "bad_jwt"),
+    "expiry is a list": ({"exp": [NOW + 60]}, 403, "bad_jwt"),
+    "expiry is a flag": ({"exp": True}, 403, "bad_jwt"),
+    "no subject": ({"sub": None}, 403, "bad_jwt"),
+    "empty subject": ({"sub": ""}, 403, "bad_jwt"),
+    "subject is a number": ({"sub": 7}, 403, "bad_jwt"),
+    "subject is no UUID": ({"sub": "1 OR 1=1"}, 400, "bad_jwt"),
+    "subject with a NUL": ({"sub": "\0" * 36}, 400, "bad_jwt"),
+    "unknown subject": ({"sub": STRANGER}, 403, "user_not_found"),
+    "session is a number": ({"session_id": 7}, 403, "bad_jwt"),
+    "session is no UUID": ({"session_id": "x"}, 403, "bad_jwt"),
+    "unknown session": ({"session_id": STRANGER}, 403, "session_not_found"),
+    "audience is a number": ({"aud": 7}, 403, "bad_jwt"),
+    "role is a list": ({"role": ["svc_admin"]}, 403, "bad_jwt"),
+    "methods are a number": ({"amr": 7}, 403, "bad_jwt"),
+    "method without a type": ({"amr": [{"method": 7}]}, 403, "bad_jwt"),
+    "method of the year 9e18": ({"amr": [{"method": "otp", "timestamp": 2**62}]}, 403, "bad_jwt"),
+    "metadata is a text": ({"user_metadata": "x"}, 403, "bad_jwt"),
+    "anonymous is a text": ({"is_anonymous": "no"}, 403, "bad_jwt"),
+}
+
+
+def as_it_was(token: str) -> dict[str, Any]:
+    return dict(jwt.decode(token, options={"verify_signature": False}))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_claims_that_do_not_hold_are_refused(name: str) -> None:
+    change, status, error_code = CLAIMS[name]
+    claims = as_it_was(make_session().access_token) | change
+    before = contents()
+    for method, path in BEARER:
+        said = documented(Api().request(method, path, bearer=signed(claims)), status)
+        assert said["error_code"] == error_code
+    assert contents() == before
+
+
+@pytest.mark.parametrize(("method", "path"), BEARER)
+def test_a_token_for_the_session_of_another_user_is_refused(method: str, path: str) -> None:
+    mine, theirs = make_session(), make_session()
+    claims = as_it_was(mine.access_token) | {"session_id": str(theirs.session.id)}
+    before = contents()
+    said = documented(Api().request(method, path, bearer=signed(claims)), 403)
+    assert said["error_code"] == "session_not_found"
+    assert contents() == before
+
+
+def test_a_token_of_another_audience_is_refused() -> None:
+    token = make_session().access_token
+    for claims, header in (
+        (as_it_was(token), "staff"),
+        (as_it_was(token) | {"aud": None}, ""),
+        (as_it_was(token) | {"aud": []}, ""),
+        (as_it_was(token) | {"aud": ["staff", "authenticated"]}, "authenticated"),
+    ):
+        given = {"X-JWT-AUD": header} if header else {}
+        said = documented(Api().get("/user", bearer=signed(claims), headers=given), 400)
+        assert (said["error_code"], said["msg"]) == (
+            "validation_failed", "Token audience doesn't match request audience",
+        )  # fmt: skip
+
+
+def _forgeries(token: str) -> dict[str, str]:
+    """A valid token and the ways to bend it."""
+    head, body, signature = token.split(".")
+    claims = as_it_was(token)
+    none = {"alg": "none", "typ": "JWT"}
+    return {
+        "alg none": f"{_segment(none)}.{body}.",
+        "alg none with a signature": f"{_segment(none)}.{body}.{signature}",
+        "alg None": f"{_segment({'alg': 'None'})}.{body}.",
+        "alg NONE": f"{_segment({'alg': 'NONE'})}.{body}.",
+        "no alg": f"{_segment({'typ': 'JWT'})}.{body}.{signature}",
+        "alg is a list": f"{_segment({'alg': ['HS256']})}.{body}.{signature}",
+        "alg is a number": f"{_segment({'alg': 256})}.{body}.{signature}",
+        "another algorithm": f"{_segment({'alg': 'HS512'})}.{body}.{signature}",
+        "an asymmetric algorithm": f"{_segment({'alg': 'RS256'})}.{body}.{signature}",
+        "no signature": f"{head}.{body}.",
+        "half a signature": f"{head}.{body}.{signature[:20]}",
+        "another signature": f"{head}.{body}.{_segment(bytes(32))}",
+        "another secret": signed(claims, secret="x" * 40),
+        "an empty secret": signed(claims, secret="\0"),
+        "another user in it": f"{head}.{_segment(claims | {'sub': STRANGER})}.{signature}",
+        "unknown key": signed(claims, header={"alg": "HS256", "kid": "../../dev/null"}, secret="x" * 40),
+        "own key in the header": signed(
+            claims, header={"alg": "HS256", "jwk": {"kty": "oct", "k": "eA"}}, secret="x" * 9
+        ),
+        "critical extension": signed(claims, header={"alg": "HS256", "crit": ["exp"]}),
+        "two segments": f"{head}.{body}",
+        "four segments": f"{token}.x",
+        "five empty segments": "....",
+        "padding": f"{head}=.{body}.{signature}",
+        "claims are a list": signed([claims]),
+        "claims are a number": signed(7),
+        "claims are not JSON": signed(b"{"),
+        "claims are not UTF-8": signed(b'{"sub":"\xff"}'),
+        "claims are deep": signed(b'{"x":' + b"[" * 20_000 + b"]" * 20_000 + b"}"),
+        "claims beyond a double": signed(b'{"exp":1e400}'),
+        "header is not JSON": f"{_segment(b'{')}.{body}.{signature}",
+        "header is a list": f"{_segment(['HS256'])}.{body}.{signature}",
+        "garbage": "x" * 20,
+        "60 KB of garbage": "x" * 60_000,
+        "60 KB of dots": "." * 60_000,
+        "not ASCII": "\u00fc.\u00fc.\u00fc",
+        "a refresh token": "ABEREREiIkMzhERVVVVVVVUAI-IcsaseXEKS7q68JAgmU-80L2M",
+    }
+
+
+@pytest.mark.parametrize("name", _forgeries(signed({"sub": STRANGER})))
+def test_a_forged_token_is_refused(name: str) -> None:
+    token = make_session().access_token
+    before = contents()
+    for method, path in BEARER:
+        said = documented(Api().request(method, path, bearer=_forgeries(token)[name]), 403)
+        assert said["error_code"] == "bad_jwt"
+        assert said["msg"].startswith("invalid JWT: unable to parse or verify signature, ")
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer ", "Bearer a b", "Bearer  {}", "Basic {}", "{}", "Bearer {} ", "Bearer\t{}", "Bearer:{}"],
+)
+def test_a_header_of_another_form_is_no_token(header: str) -> None:
+    token = make_session().access_token
+    before = contents()
+    for method, path in BEARER:
+        said = documented(Api().request(method, path, headers={"Authorization": header.format(token)}), 401)
+        assert (said["error_code"], said["msg"]) == ("no_authorization", "This endpoint requires a valid Bearer token")
+    assert contents() == before
+
+
+def test_a_token_in_query_or_body_is_no_token() -> None:
+    token = make_session().access_token
+    documented(Api().get(f"/user?access_token={token}"), 401)
+    documented(post("/logout", {"access_token": token}), 401)
+    assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "scope", ["x", "%00", "GLOBAL", "global%20", "%ff", "x" * 9_000, "local%0d%0aSet-Cookie:%20a=b"]
+)
+def test_an_absurd_logout_scope_is_refused(scope: str) -> None:
+    token = make_session().access_token
+    before = contents()
+    said = documented(post(f"/logout?scope={scope}", bearer=token, body=None), 400)
+    assert said["msg"].startswith('Unsupported logout scope "')
+    assert contents() == before
+
+
+# Headers, addresses, queries
+
+
+TARGETS = [
+    "https://evil.example/",
+    "//evil.example/",
+    "\\\\evil.example/",
+    "/\\evil.example",
+    "http:evil.example",
+    "http://localhost:3000@evil.example/",
+    "http://localhost:3000\\@evil.example/",
+    "http://localhost:3000.evil.example/",
+    "http://evil.example#@localhost:3000/",
+    "http://evil.example?@localhost:3000/",
+    "http://localhost:3000/\r\nSet-Cookie: a=b",
+    "http://localhost:3000/\r\n\r\n<script>",
+    "http://localhost:3000/\u0000",
+    "http://localhost:3000/\u2028\u00fc",
+    "\u0001http://localhost:3000/",
+    "javascript://localhost:3000/%0aalert(1)",
+    "data:text/html,x",
+    "file:///etc/passwd",
+    "http://0x7f.1/",
+    "http://[::1",
+    "http://localhost:99999/",
+    "http://user:password@localhost:3000/",
+    "http://" + "x" * 9_000,
+    "x" * 9_000,
+    "%",
+    "http://%00/",
+    "http://localhost%2eevil.example/",
+    "http://\uff4cocalhost:3000/",
+]
+
+
+@pytest.mark.parametrize("place", ["query", "redirect_to", "Referer"])
+def test_nobody_is_sent_elsewhere(place: str) -> None:
+    for number, target in enumerate(TARGETS):
+        headers = {"X-Forwarded-For": f"198.51.100.{number}"}
+        query = f"&redirect_to={quote(target)}" if place == "query" else ""
+        if place != "query":
+            # A server hands over header bytes as Latin-1.
+            headers[place] = target.encode().decode("latin-1")
+        for token in ("x", "pkce_x"):
+            answer = Api().get(f"/verify?type=signup&token={token}{query}", headers=headers)
+            assert answer.status_code == 303, target
+            location = answer.headers["Location"]
+            assert location.isascii()
+            assert location.isprintable()
+            assert " " not in location
+            found = urlsplit(location)
+            assert (found.scheme, found.hostname) in (("http", "localhost"), ("http", "127.0.0.1")), (target, location)
+            assert "@" not in found.netloc
+            assert set(answer.headers) == {"Location", "Cache-Control", "Vary"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_mail_leads_elsewhere(mailbox: Mailbox, target: str) -> None:
+    make_user(email=EMAIL)
+    assert post(f"/recover?redirect_to={quote(target)}", {"email": EMAIL}).status_code == 200
+    (mail,) = mailbox.emails
+    assert urlsplit(mail.variables["RedirectTo"]).hostname in ("localhost", "127.0.0.1")
+    assert mail.variables["ConfirmationURL"].startswith("http://127.0.0.1:8081/verify?token=")
+    assert mail.variables["ConfirmationURL"].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "expected"),
+    [
+        *((absurd, "127.0.0.1") for absurd in ("x" * 5_000, ",,,,", "999.1.1.1", "1.2.3.4:80", "[2001:db8::1]")),
+        *((absurd, "127.0.0.1") for absurd in ("0x7f.1", "2130706433", "fe80::1%eth0", "'; DROP", "\u00b2.2.3.4")),
+        *((absurd, "127.0.0.1") for absurd in ("1.2.3.4 5.6.7.8", "unknown", "for=1.2.3.4", "010.0.0.1", "1.2.3")),
+        ("x, " * 3_000 + "198.51.100.7", "198.51.100.7"),
+        ("198.51.100.7," * 3_000, "127.0.0.1"),
+        ("198.51.100.7, 10.0.0.1", "198.51.100.7"),
+        ("::ffff:198.51.100.7", "198.51.100.7"),
+        ("2001:DB8:0:0:0:0:0:1", "2001:db8::1"),
+    ],
+)
+def test_an_absurd_forwarding_is_survived(forwarded: str, expected: str) -> None:
+    make_user(email=EMAIL)
+    body = {"email": EMAIL, "password": PASSWORD}
+    answer = post("/token?grant_type=password", body, headers={"X-Forwarded-For": forwarded})
+    assert answer.status_code == 200
+    ip = Session.objects.get().ip
+    assert ip is not None
+    assert str(ip_address(ip)) == expected
+
+
+@pytest.mark.parametrize("forwarded", ["x", "1.2.3.4:80", "," * 5_000, "x" * 5_000, "\u00b2"])
+def test_an_absurd_announced_address_is_survived(auth_config: ChangeConfig, forwarded: str) -> None:
+    auth_config(api={"forwarded_for_enabled": True})
+    make_user(email=EMAIL)
+    body = {"email": EMAIL, "password": PASSWORD}
+    headers = {"Svc-Forwarded-For": forwarded, "X-Forwarded-For": "198.51.100.7"}
+    assert post("/token?grant_type=password", body, headers=headers).status_code == 200
+    assert Session.objects.get().ip == "198.51.100.7"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("User-Agent", "x" * 8_000),
+        ("User-Agent", "\u00ff\u00fe"),
+        ("User-Agent", "eyJ" * 500),
+        ("X-Forwarded-Host", "evil.example"),
+        ("Host", "evil.example:99999@x"),
+        ("X-Supabase-Api-Version", "x" * 8_000),
+        ("Origin", "null\u00ff"),
+        ("Content-Encoding", "gzip"),
+        ("Expect", "200-ok"),
+        ("X-HTTP-Method-Override", "DELETE"),
+        ("Cookie", "sessionid=x; " * 500),
+        ("Accept", "text/html;q=\u00ff"),
+    ],
+)
+def test_an_absurd_header_changes_nothing(mailbox: Mailbox, name: str, value: str) -> None:
+    answer = post("/signup", {"email": EMAIL, "password": PASSWORD}, headers={name: value})
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert "Set-Cookie" not in answer.headers
+    assert mailbox.emails[0].variables["ConfirmationURL"].startswith("http://127.0.0.1:8081/verify?")
+
+
+@pytest.mark.parametrize("path", [*(path.partition("?")[0] for path in BODIES), "/user", "/logout"])
+def test_an_absurd_audience_is_refused(path: str) -> None:
+    before = contents()
+    method = "GET" if path == "/user" else "POST"
+    grant = "?grant_type=password" if path == "/token" else ""
+    body = {"email": EMAIL, "password": PASSWORD, "type": "signup", "token": "1"}
+    headers = {"X-JWT-AUD": "x" * 256}
+    said = documented(Api().request(method, path + grant, body, headers=headers), 400)
+    assert said["error_code"] == "validation_failed"
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param("&".join(f"a{number}=1" for number in range(3_000)), id="3,000 parameters"),
+        pytest.param("redirect_to=" + "%00" * 9_000, id="9,000 NULs"),
+        *("%ff%00&=&&&a=%", ";;;[]", "type=%E2%28%A1&token=%00", "type=signup&token=%ff", "&" * 9_000),
+    ],
+)
+@pytest.mark.parametrize("level", [logging.ERROR, logging.INFO])
+def test_an_absurd_query_is_survived(query: str, level: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(level)
+    before = contents()
+    places = [*(("POST", path) for path in BODIES), *BEARER, ("GET", "/verify"), ("GET", "/nowhere")]
+    for method, path in places:
+        answer = Api().request(method, f"{path}{'&' if '?' in path else '?'}{query}", b"")
+        if answer.status_code != 303:
+            documented(answer)
+    assert contents() == before
+    if level == logging.INFO:
+        assert len([record for record in caplog.records if record.name == "authsvc.api"]) == len(places)
+
+
+# Places and methods
+
+
+def _methods(route: str) -> set[str]:
+    view: Any = get_resolver().resolve(sample(route)).func
+    return set(view.cls().allowed_methods) if hasattr(view, "cls") else set()
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if _methods(route)])
+def test_other_methods_are_refused_before_anything_is_looked_at(route: str) -> None:
+    allowed = _methods(route)
+    before = contents()
+    for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"} - allowed:
+        answer = Api().request(method, sample(route), TOO_LARGE["2 MB of garbage"], bearer="garbage")
+        assert answer.status_code == 405, method
+        assert set(answer.headers["Allow"].split(", ")) == allowed
+        if method != "HEAD":
+            said = documented(answer, 405)
+            assert (said["error_code"], said["msg"]) == ("unknown", "Method Not Allowed")
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/nope", "/", "/signup//", "//signup", "/SIGNUP", "/signup%00", "/signup%0a", "/signup/..", "/../etc/passwd"),
+        *(
+            "/%2e%2e/%2e%2e",
+            "/\u00fc",
+            "/%ff%fe",
+            "/" + "x" * 9_000,
+            "/" + "/" * 5_000,
+            "/admin",
+            "/user/x",
+            "/token.json",
+        ),
+        *("/.env", "/.well-known", "/.well-known/nope", "/signup;x=1", "/\\evil.example"),
+    ],
+)
+def test_an_unknown_place_is_not_found(path: str) -> None:
+    for method in ("GET", "POST", "DELETE", "BREW"):
+        said = documented(Api().request(method, path, b"\x00"), 404)
+        assert (said["error_code"], said["msg"]) == ("unknown", "Not Found")
+
+
+def test_a_flood_of_refusals_is_limited_and_writes_nothing() -> None:
+    before = contents()
+    codes = [post("/otp", b"{").json()["error_code"] for _ in range(40)]
+    assert codes == ["bad_json"] * 30 + ["over_request_rate_limit"] * 10
+    assert contents() == before
+
+
+def test_an_expired_session_of_a_valid_token_is_not_served() -> None:
+    made = make_session(at=clock.now() - timedelta(hours=2))
+    assert documented(Api().get("/user", bearer=made.access_token), 403)["error_code"] == "bad_jwt"

@@ -1,0 +1,139 @@
+"""The access line of a request: one for each, with the documented members and nothing that was secret in it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from authsvc.core.config.schema import AuthConfig
+from tests.conftest import Api
+from tests.factories import PASSWORD, make_one_time_token, make_session, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+MEMBERS = {"component", "method", "path", "remote_addr", "referer", "status", "duration", "request_id"}
+PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+@pytest.fixture
+def access(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
+    """The access lines so far."""
+    caplog.set_level(logging.INFO)
+    return lambda: [record for record in caplog.records if record.name == "authsvc.api"]
+
+
+def members(record: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in PLAIN}
+
+
+def test_a_request_has_one_line(api: Api, access: Callable[[], list[Any]]) -> None:
+    api.get("/settings?x=1&redirect_to=http://localhost:3000/in", headers={"X-Forwarded-For": "198.51.100.7"})
+    (line,) = access()
+    assert line.getMessage() == "request completed"
+    assert line.levelno == logging.INFO
+    found = members(line)
+    assert set(found) == MEMBERS
+    assert (found["component"], found["method"], found["path"]) == ("api", "GET", "/settings")
+    assert (found["remote_addr"], found["status"]) == ("198.51.100.7", 200)
+    assert found["referer"] == "http://localhost:3000/in"
+    assert isinstance(found["duration"], int)
+    assert 0 < found["duration"] < 10_000_000_000  # nanoseconds
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/"])
+def test_health_is_not_logged(api: Api, access: Callable[[], list[Any]], path: str) -> None:
+    for method in ("GET", "POST", "HEAD"):
+        api.request(method, path)
+    assert access() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "level", "error_code"),
+    [
+        ("GET", "/settings", None, 200, logging.INFO, None),
+        ("GET", "/verify?type=signup&token=x", None, 303, logging.INFO, "otp_expired"),
+        ("GET", "/nope", None, 404, logging.WARNING, "unknown"),
+        ("PUT", "/signup", None, 405, logging.WARNING, "unknown"),
+        ("POST", "/signup", b"{", 400, logging.WARNING, "bad_json"),
+        ("GET", "/user", None, 401, logging.WARNING, "no_authorization"),
+    ],
+)
+def test_the_level_follows_the_status(
+    api: Api,
+    access: Callable[[], list[Any]],
+    method: str,
+    path: str,
+    body: bytes | None,
+    status: int,
+    level: int,
+    error_code: str | None,
+) -> None:
+    assert api.request(method, path, body).status_code == status
+    (line,) = access()
+    assert (line.status, line.levelno) == (status, level)
+    assert members(line).get("error_code") == error_code
+
+
+def test_a_limited_request_is_a_warning_and_a_failure_an_error(
+    api: Api, auth_config: ChangeConfig, access: Callable[[], list[Any]]
+) -> None:
+    for _ in range(31):
+        api.post("/otp", b"{")
+    assert (access()[-1].status, access()[-1].levelno) == (429, logging.WARNING)
+    made = make_session()
+    auth_config(jwt={"keys": ({"kty": "oct"},)})
+    api.get("/user", bearer=made.access_token)
+    assert (access()[-1].status, access()[-1].levelno) == (500, logging.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("path", "grant_type"),
+    [("/token?grant_type=password", "password"), ("/token/?grant_type=foo", "foo"), ("/token", "")],
+)
+def test_the_token_endpoint_tells_the_grant(
+    api: Api, access: Callable[[], list[Any]], path: str, grant_type: str
+) -> None:
+    api.post(path, {})
+    api.post("/recover?grant_type=password", {})
+    token, recover = access()
+    assert token.grant_type == grant_type
+    assert not hasattr(recover, "grant_type")
+
+
+def test_what_is_logged_for_a_referer_is_a_permitted_place(api: Api, access: Callable[[], list[Any]]) -> None:
+    api.get("/settings", headers={"Referer": "https://evil.example/?token=secret"})
+    api.get("/settings", headers={"Referer": "http://localhost:3000/page"})
+    assert [line.referer for line in access()] == ["http://localhost:3000", "http://localhost:3000/page"]
+
+
+def test_the_address_is_the_one_that_can_be_believed(access: Callable[[], list[Any]]) -> None:
+    Client(REMOTE_ADDR="192.0.2.1").get("/settings", headers={"X-Forwarded-For": "198.51.100.7"})
+    Client(REMOTE_ADDR="10.0.0.1").get("/settings", headers={"X-Forwarded-For": "203.0.113.1, 198.51.100.7, 10.0.0.2"})
+    Client(REMOTE_ADDR="").get("/settings")
+    assert [line.remote_addr for line in access()] == ["192.0.2.1", "198.51.100.7", ""]
+
+
+def test_no_line_holds_what_the_query_or_the_body_held(api: Api, access: Callable[[], list[Any]]) -> None:
+    user = make_user(email="user@example.com")
+    secret = make_one_time_token(user)
+    api.get(f"/verify?type=recovery&token={secret.link_token}")
+    api.get(f"/verify?type=recovery&token={secret.link_token}")
+    api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
+    made = make_session(user)
+    api.get(f"/user?access_token={made.access_token}", bearer=made.access_token)
+    text = repr([vars(line) for line in access()])
+    for hidden in (secret.link_token, secret.code, PASSWORD, made.access_token, "user@example.com"):
+        assert hidden not in text
+
+
+def test_above_info_a_success_has_no_line(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    api.get("/settings")
+    api.get("/nope")
+    assert [record.status for record in caplog.records if record.name == "authsvc.api"] == [404]  # type: ignore[attr-defined]

@@ -1,0 +1,820 @@
+"""Reading the settings: names, types, sources, rules, and what `manage.py` says when they are wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from ipaddress import ip_network
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from authsvc.core import config, durations
+from authsvc.core.config import dotenv, schema, sections
+from authsvc.core.deprecations import Notice
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REQUIRED = {
+    "AUTH_SITE_URL": "https://app.example.com",
+    "AUTH_API_EXTERNAL_URL": "https://auth.example.com",
+    "AUTH_DB_DRIVER": "postgres",
+    "DATABASE_URL": "postgres://authsvc:hunter2@db:5432/postgres",
+    "AUTH_JWT_SECRET": "hunter2",
+}
+KEY = base64.urlsafe_b64encode(b"k" * 32).rstrip(b"=").decode()
+RSA = {"kty": "RSA", "kid": "r", "alg": "RS256", "key_ops": ["sign", "verify"], "n": "AQAB", "e": "AQAB", "d": "AQAB"}
+EC = {"kty": "EC", "crv": "P-256", "kid": "e", "key_ops": ["verify"], "x": "AQAB", "y": "AQAB"}
+P521 = {"kty": "EC", "crv": "P-521", "kid": "p", "key_ops": ["sign"], "x": "AQAB", "y": "AQAB", "d": "AQAB"}
+OCT = {"kty": "oct", "kid": "o", "alg": "HS256", "key_ops": ["verify"], "k": "AQAB"}
+
+UNSUPPORTED = "DEPRECATION NOTICE: {} is not supported, will be removed soon"
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(**variables: str) -> schema.AuthConfig:
+    return config.load(REQUIRED | variables)
+
+
+def problems(variables: Mapping[str, str]) -> list[str]:
+    with pytest.raises(ImproperlyConfigured) as caught:
+        config.load(variables)
+    return str(caught.value).splitlines()
+
+
+def only_problem(**variables: str) -> str:
+    (problem,) = problems(REQUIRED | variables)
+    return problem
+
+
+def seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+def _provider_settings(name: str) -> list[tuple[str, str, str, object]]:
+    prefix = f"AUTH_EXTERNAL_{name.upper()}"
+    return [
+        (f"{prefix}_ENABLED", "true", f"providers.{name}.enabled", True),
+        (f"{prefix}_CLIENT_ID", "one,two", f"providers.{name}.client_ids", ("one", "two")),
+        (f"{prefix}_SECRET", "s", f"providers.{name}.secret", schema.Secret("s")),
+        (f"{prefix}_REDIRECT_URI", "https://x/callback", f"providers.{name}.redirect_uri", "https://x/callback"),
+        (f"{prefix}_URL", "https://x/", f"providers.{name}.url", "https://x"),
+        (f"{prefix}_EMAIL_OPTIONAL", "true", f"providers.{name}.email_optional", True),
+        (f"{prefix}_SKIP_NONCE_CHECK", "true", f"providers.{name}.skip_nonce_check", True),
+    ]
+
+
+def _mail_settings() -> list[tuple[str, str, str, object]]:
+    kinds = [
+        *("INVITE", "CONFIRMATION", "RECOVERY", "MAGIC_LINK", "EMAIL_CHANGE", "REAUTHENTICATION"),
+        *("PASSWORD_CHANGED_NOTIFICATION", "EMAIL_CHANGED_NOTIFICATION", "PHONE_CHANGED_NOTIFICATION"),
+        *("IDENTITY_LINKED_NOTIFICATION", "IDENTITY_UNLINKED_NOTIFICATION"),
+        *("MFA_FACTOR_ENROLLED_NOTIFICATION", "MFA_FACTOR_UNENROLLED_NOTIFICATION"),
+    ]
+    switches = [kind.removesuffix("_NOTIFICATION") for kind in kinds if kind.endswith("_NOTIFICATION")]
+    return [
+        *((f"AUTH_MAILER_SUBJECTS_{kind}", "Hello", "mailer.subjects", {kind.lower(): "Hello"}) for kind in kinds),
+        *((f"AUTH_MAILER_TEMPLATES_{kind}", "/a", "mailer.templates", {kind.lower(): "/a"}) for kind in kinds),
+        *(
+            (f"AUTH_MAILER_URLPATHS_{kind}", "/a", "mailer.url_paths", {kind.lower(): "/a"})
+            for kind in [*kinds[:3], kinds[4]]
+        ),
+        *(
+            (f"AUTH_MAILER_NOTIFICATIONS_{name}_ENABLED", "true", "mailer.notifications", frozenset({name.lower()}))
+            for name in switches
+        ),
+    ]
+
+
+SETTINGS: list[tuple[str, str, str, object]] = [
+    ("AUTH_SITE_URL", "https://x", "site.url", "https://x"),
+    ("AUTH_URI_ALLOW_LIST", "https://*.x/**,myapp://login", "site.allow_list", ("https://*.x/**", "myapp://login")),
+    ("AUTH_DISABLE_SIGNUP", "true", "signup.disabled", True),
+    ("AUTH_EXTERNAL_EMAIL_ENABLED", "false", "signup.email_enabled", False),
+    ("AUTH_EXTERNAL_PHONE_ENABLED", "true", "signup.phone_enabled", True),
+    ("AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED", "true", "signup.anonymous_enabled", True),
+    ("AUTH_API_HOST", "127.0.0.1", "api.host", "127.0.0.1"),
+    ("AUTH_PORT", "7000", "api.port", 7000),
+    ("AUTH_API_PORT", "7000", "api.port", 7000),
+    ("PORT", "7000", "api.port", 7000),
+    ("AUTH_API_EXTERNAL_URL", "https://x/auth", "api.external_url", "https://x/auth"),
+    ("AUTH_REQUEST_ID_HEADER", "X-Id", "api.request_id_header", "X-Id"),
+    ("AUTH_API_REQUEST_ID_HEADER", "X-Id", "api.request_id_header", "X-Id"),
+    ("REQUEST_ID_HEADER", "X-Id", "api.request_id_header", "X-Id"),
+    ("AUTH_SECURITY_FORWARDED_FOR_ENABLED", "true", "api.forwarded_for_enabled", True),
+    ("AUTH_API_MAX_REQUEST_DURATION", "1m", "api.max_request_duration", seconds(60)),
+    ("AUTH_CORS_ALLOWED_HEADERS", "x-foo,x-bar", "api.cors_allowed_headers", ("x-foo", "x-bar")),
+    ("AUTH_TRUSTED_PROXIES", "10.0.0.0/8, ::1", "api.trusted_proxies", (ip_network("10.0.0.0/8"), ip_network("::1"))),
+    ("AUTH_SERVER", "gunicorn", "api.server", schema.Server.GUNICORN),
+    ("WEB_CONCURRENCY", "3", "api.processes", 3),
+    ("AUTH_PASSWORD_MIN_LENGTH", "8", "passwords.min_length", 8),
+    ("AUTH_PASSWORD_REQUIRED_CHARACTERS", "a:b", "passwords.required_characters", ("a", "b")),
+    (
+        "AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION",
+        "true",
+        "passwords.update_requires_reauthentication",
+        True,
+    ),
+    ("AUTH_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED", "false", "refresh.rotation_enabled", False),
+    ("AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL", "5", "refresh.reuse_interval", seconds(5)),
+    ("AUTH_SECURITY_REFRESH_TOKEN_ALLOW_REUSE", "true", "refresh.allow_reuse", True),
+    ("AUTH_SESSIONS_TIMEBOX", "24h", "sessions.timebox", timedelta(days=1)),
+    ("AUTH_SESSIONS_INACTIVITY_TIMEOUT", "24h", "sessions.inactivity_timeout", timedelta(days=1)),
+    ("AUTH_SESSIONS_ALLOW_LOW_AAL", "24h", "sessions.allow_low_aal", timedelta(days=1)),
+    ("AUTH_SESSIONS_SINGLE_PER_USER", "true", "sessions.single_per_user", True),
+    ("AUTH_SESSIONS_TAGS", "web,app", "sessions.tags", ("web", "app")),
+    ("AUTH_SECURITY_OTP_MAX_ATTEMPTS", "3", "codes.max_attempts", 3),
+    ("AUTH_EXTERNAL_FLOW_STATE_EXPIRY_DURATION", "10m", "flows.expiry", seconds(600)),
+    ("AUTH_DB_DATABASE_URL", "postgres://x", "database.url", schema.Secret("postgres://x")),
+    ("AUTH_DATABASE_URL", "postgres://x", "database.url", schema.Secret("postgres://x")),
+    ("DATABASE_URL", "embedded:.data/postgres", "database.url", schema.Secret("embedded:.data/postgres")),
+    ("AUTH_DB_MAX_POOL_SIZE", "20", "database.max_pool_size", 20),
+    ("AUTH_DB_NAMESPACE", "auth", "database.namespace", "auth"),
+    ("DB_NAMESPACE", "auth", "database.namespace", "auth"),
+    ("AUTH_DB_PREPARED_STATEMENTS_ENABLED", "false", "database.prepared_statements_enabled", False),
+    ("AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID", "k", "database.encryption_key_id", "k"),
+    ("AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY", KEY, "database.encryption_key", schema.Secret(KEY)),
+    ("AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", f"k:{KEY}", "database.decryption_keys", {"k": schema.Secret(KEY)}),
+    ("AUTH_LOG_LEVEL", "WARN", "logging.level", "warning"),
+    ("LOG_LEVEL", "trace", "logging.level", "trace"),
+    ("AUTH_LOG_FILE", "/var/log/auth", "logging.file", "/var/log/auth"),
+    ("AUTH_AUDIT_LOG_DISABLE_POSTGRES", "true", "audit.disable_postgres", True),
+    ("AUTH_TRACING_ENABLED", "true", "telemetry.tracing_enabled", True),
+    ("AUTH_TRACING_EXPORTER", "other", "telemetry.tracing_exporter", "other"),
+    ("AUTH_METRICS_ENABLED", "true", "telemetry.metrics_enabled", True),
+    ("AUTH_METRICS_EXPORTER", "prometheus", "telemetry.metrics_exporter", "prometheus"),
+    ("AUTH_OTEL_EXPORTER_PROMETHEUS_HOST", "::1", "telemetry.prometheus_host", "::1"),
+    ("OTEL_EXPORTER_PROMETHEUS_HOST", "::1", "telemetry.prometheus_host", "::1"),
+    ("AUTH_OTEL_EXPORTER_PROMETHEUS_PORT", "9101", "telemetry.prometheus_port", 9101),
+    ("OTEL_EXPORTER_PROMETHEUS_PORT", "9101", "telemetry.prometheus_port", 9101),
+    ("AUTH_DEBUG", "true", "telemetry.debug", True),
+    ("DEBUG", "true", "telemetry.debug", True),
+    ("AUTH_OTEL_RESOURCE_ATTRIBUTES", "a=b, c=d%20e", "telemetry.resource_attributes", {"a": "b", "c": "d e"}),
+    ("OTEL_RESOURCE_ATTRIBUTES", "a=b", "telemetry.resource_attributes", {"a": "b"}),
+    ("AUTH_SMTP_ADMIN_EMAIL", "a@example.com", "smtp.admin_email", "a@example.com"),
+    ("AUTH_SMTP_PORT", "465", "smtp.port", 465),
+    ("AUTH_SMTP_USER", "me", "smtp.user", "me"),
+    ("AUTH_SMTP_PASS", "s", "smtp.password", schema.Secret("s")),
+    ("AUTH_SMTP_MAX_FREQUENCY", "5", "smtp.max_frequency", seconds(5)),
+    ("AUTH_SMTP_SENDER_NAME", "Me", "smtp.sender_name", "Me"),
+    ("AUTH_SMTP_HEADERS", '{"X-Kind": ["$messageType", "b"]}', "smtp.headers", {"X-Kind": ("$messageType", "b")}),
+    ("AUTH_SMTP_LOGGING_ENABLED", "true", "smtp.logging_enabled", True),
+    ("AUTH_MAILER_AUTOCONFIRM", "true", "mailer.autoconfirm", True),
+    ("AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS", "true", "mailer.allow_unverified_email_sign_ins", True),
+    ("AUTH_MAILER_OTP_EXP", "600", "mailer.otp_exp", seconds(600)),
+    ("AUTH_MAILER_OTP_LENGTH", "8", "mailer.otp_length", 8),
+    ("AUTH_MAILER_EXTERNAL_HOSTS", "a.example.com,b", "mailer.external_hosts", ("a.example.com", "b")),
+    ("AUTH_MAILER_BACKEND_OPTIONS", '{"api_key": "s"}', "mailer.backend_options", {"api_key": "s"}),
+    ("AUTH_MAILER_DEV_INBOX_ENABLED", "true", "mailer.dev_inbox_enabled", True),
+    ("AUTH_MAILER_DEV_INBOX_FOLDER", "/tmp/x", "mailer.dev_inbox_folder", "/tmp/x"),
+    ("AUTH_MAILER_WORKER_ENABLED", "false", "mailer.worker_enabled", False),
+    ("AUTH_SMS_AUTOCONFIRM", "true", "sms.autoconfirm", True),
+    ("AUTH_SMS_MAX_FREQUENCY", "5s", "sms.max_frequency", seconds(5)),
+    ("AUTH_SMS_OTP_EXP", "600", "sms.otp_exp", seconds(600)),
+    ("AUTH_SMS_OTP_LENGTH", "7", "sms.otp_length", 7),
+    ("AUTH_SMS_PROVIDER", "twilio_verify", "sms.provider", "twilio_verify"),
+    ("AUTH_SECURITY_CAPTCHA_PROVIDER", "Turnstile", "captcha.provider", "turnstile"),
+    ("AUTH_SECURITY_CAPTCHA_SECRET", "  s ", "captcha.secret", schema.Secret("s")),
+    ("AUTH_SECURITY_CAPTCHA_TIMEOUT", "3s", "captcha.timeout", seconds(3)),
+    ("AUTH_JWT_SECRET", "$s", "jwt.secret", schema.Secret("$s")),
+    ("AUTH_JWT_EXP", "100", "jwt.exp", seconds(100)),
+    ("AUTH_JWT_AUD", "authenticated", "jwt.aud", "authenticated"),
+    ("AUTH_JWT_ISSUER", "https://x", "jwt.issuer", "https://x"),
+    ("AUTH_JWT_ADMIN_ROLES", "a, b ,,", "jwt.admin_roles", ("a", "b")),
+    ("JWT_ADMIN_ROLES", "a", "jwt.admin_roles", ("a",)),
+    ("AUTH_JWT_ADMIN_GROUP_NAME", "boss", "jwt.admin_group_name", "boss"),
+    ("AUTH_JWT_DEFAULT_GROUP_NAME", "authenticated", "jwt.default_group_name", "authenticated"),
+    ("AUTH_JWT_KEYS", json.dumps([RSA, OCT]), "jwt.keys", (RSA, OCT)),
+    ("AUTH_JWT_KEY_ID", "k", "jwt.key_id", "k"),
+    ("AUTH_JWT_VALID_METHODS", "HS256,ES256", "jwt.valid_methods", ("HS256", "ES256")),
+    ("AUTH_RATE_LIMIT_HEADER", "X-Real-IP", "limits.header", "X-Real-IP"),
+    ("AUTH_RATE_LIMIT_EMAIL_SENT", "10/1h", "limits.email_sent", schema.Rate(events=10, over=seconds(3600))),
+    ("AUTH_RATE_LIMIT_SMS_SENT", "13.5", "limits.sms_sent", schema.Rate(events=13)),
+    ("AUTH_RATE_LIMIT_VERIFY", "1.5", "limits.verify", 1.5),
+    ("AUTH_RATE_LIMIT_TOKEN_REFRESH", "1e3", "limits.token_refresh", 1000.0),
+    ("AUTH_RATE_LIMIT_OTP", "0", "limits.otp", 0.0),
+    ("AUTH_RATE_LIMIT_ANONYMOUS_USERS", "5", "limits.anonymous_users", 5.0),
+    *_mail_settings(),
+    *(setting for name in sections.PROVIDERS for setting in _provider_settings(name)),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "path", "expected"), SETTINGS, ids=lambda item: str(item)[:60])
+def test_each_setting_reaches_its_field(name: str, value: str, path: str, expected: object) -> None:
+    others = {
+        other: text for other, text in REQUIRED.items() if not (other == "DATABASE_URL" and "DATABASE_URL" in name)
+    }
+    assert _at(config.load(others | {name: value}), path) == expected
+    if name not in REQUIRED and "DATABASE_URL" not in name:
+        assert _at(load(), path) != expected
+
+
+def _at(settings: schema.AuthConfig, path: str) -> object:
+    if path.startswith("providers."):
+        _, name, attribute = path.split(".")
+        return getattr(settings.providers[name], attribute)
+    return attrgetter(path)(settings)
+
+
+def test_settings_that_need_one_another_reach_their_fields() -> None:
+    smtp = load(AUTH_SMTP_HOST="mail", AUTH_SMTP_PORT="25", AUTH_SMTP_ADMIN_EMAIL="a@example.com").smtp
+    assert (smtp.host, smtp.port, smtp.sender_name) == ("mail", 25, "a@example.com")
+    backend = "anymail.backends.postmark.EmailBackend"
+    mailer = load(AUTH_MAILER_BACKEND=backend, AUTH_SMTP_ADMIN_EMAIL="a@example.com").mailer
+    assert mailer.backend == backend
+    captcha = load(AUTH_SECURITY_CAPTCHA_ENABLED="true", AUTH_SECURITY_CAPTCHA_SECRET="s").captcha
+    assert captcha == schema.Captcha(enabled=True, secret=schema.Secret("s"))
+    database = load(
+        AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT="true",
+        AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID="k",
+        AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY=KEY,
+        AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS=f"k:{KEY}",
+    ).database
+    assert database.encrypt
+
+
+def test_the_defaults_are_those_of_the_schema() -> None:
+    settings = load()
+    assert settings == schema.AuthConfig(
+        site=schema.Site(url="https://app.example.com"),
+        api=schema.Api(external_url="https://auth.example.com"),
+        database=schema.Database(url=schema.Secret(REQUIRED["DATABASE_URL"])),
+        jwt=schema.Jwt(secret=schema.Secret("hunter2")),
+        providers=dict.fromkeys(sections.PROVIDERS, schema.Provider()),
+        notices=settings.notices,
+    )
+    assert (settings.api.port, settings.jwt.exp, settings.passwords.min_length) == (8081, seconds(3600), 6)
+
+
+@pytest.mark.parametrize("name", [*REQUIRED])
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_required_setting_must_be_there(name: str, value: str | None) -> None:
+    variables = {key: text for key, text in REQUIRED.items() if key != name} | ({} if value is None else {name: value})
+    canonical = name if name.startswith("AUTH_") else f"AUTH_{name}"
+    assert problems(variables) == [f"required key {canonical} missing value"]
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    found = problems({"AUTH_DISABLE_SIGNUP": "yes", "AUTH_API_MAX_REQUEST_DURATION": "10", "AUTH_DB_DRIVER": "mysql"})
+    assert found == [
+        "required key AUTH_SITE_URL missing value",
+        "required key AUTH_API_EXTERNAL_URL missing value",
+        'AUTH_API_MAX_REQUEST_DURATION: invalid duration "10": every number needs a unit of ns, us, ms, s, m or h',
+        "required key AUTH_DATABASE_URL missing value",
+        "required key AUTH_JWT_SECRET missing value",
+        'AUTH_DISABLE_SIGNUP: invalid bool "yes": must be true or false',
+        'AUTH_DB_DRIVER must be "postgres"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "attribute", "expected"),
+    [
+        ({"AUTH_API_PORT": "1", "AUTH_PORT": "2", "PORT": "3"}, "api.port", 1),
+        ({"AUTH_PORT": "2", "PORT": "3"}, "api.port", 2),
+        (
+            {"AUTH_DB_DATABASE_URL": "postgres://a", "AUTH_DATABASE_URL": "postgres://b"},
+            "database.url",
+            schema.Secret("postgres://a"),
+        ),
+        ({"AUTH_LOG_LEVEL": "debug", "LOG_LEVEL": "error"}, "logging.level", "debug"),
+        ({"AUTH_REQUEST_ID_HEADER": "", "REQUEST_ID_HEADER": "X"}, "api.request_id_header", ""),
+        ({"AUTH_DEBUG": "false", "DEBUG": "true"}, "telemetry.debug", False),
+        ({"AUTH_WEB_CONCURRENCY": "9"}, "api.processes", 0),
+        ({"auth_disable_signup": "true", "AUTH_UNKNOWN": "x", "DISABLE_SIGNUP": "true"}, "signup.disabled", False),
+    ],
+)
+def test_of_several_names_the_first_that_is_set_counts(
+    variables: dict[str, str], attribute: str, expected: object
+) -> None:
+    assert attrgetter(attribute)(load(**variables)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *((value, True) for value in "1 t T TRUE true True".split()),
+        *((v, False) for v in "0 f F FALSE false False".split()),
+    ],
+)
+def test_bools_have_six_spellings_each(value: str, expected: bool) -> None:
+    assert load(AUTH_DISABLE_SIGNUP=value).signup.disabled is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("+7", 7), ("0x10", 16), ("0b111", 7), ("0o17", 15), ("010", 10), ("3", 6), ("-3", 6)]
+)
+def test_whole_numbers_have_four_bases(value: str, expected: int) -> None:
+    assert load(AUTH_PASSWORD_MIN_LENGTH=value).passwords.min_length == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("AUTH_DISABLE_SIGNUP", "", "bool"),
+        ("AUTH_DISABLE_SIGNUP", "yes", "bool"),
+        ("AUTH_DISABLE_SIGNUP", "tRUE", "bool"),
+        ("AUTH_PASSWORD_MIN_LENGTH", "", "int"),
+        ("AUTH_PASSWORD_MIN_LENGTH", "1_0", "int"),
+        ("AUTH_PASSWORD_MIN_LENGTH", " 8", "int"),
+        ("AUTH_PASSWORD_MIN_LENGTH", "9223372036854775808", "int"),
+        ("AUTH_SECURITY_OTP_MAX_ATTEMPTS", "-1", "uint"),
+        ("AUTH_JWT_EXP", "1h", "uint"),
+        ("AUTH_JWT_EXP", "9999999999999", "uint"),
+        ("AUTH_API_PORT", "0", "port"),
+        ("PORT", "65536", "port"),
+        ("AUTH_SMTP_PORT", "smtp", "port"),
+        ("AUTH_RATE_LIMIT_VERIFY", "nan", "float"),
+        ("AUTH_RATE_LIMIT_VERIFY", "1e999", "float"),
+        ("AUTH_RATE_LIMIT_VERIFY", "-1", "float"),
+        ("AUTH_API_MAX_REQUEST_DURATION", "", "duration"),
+        ("AUTH_SMTP_MAX_FREQUENCY", "5x", "seconds"),
+        ("AUTH_SMTP_MAX_FREQUENCY", "", "seconds"),
+        ("AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL", "-10", "seconds"),
+        ("AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL", "-10s", "seconds"),
+        ("AUTH_TRUSTED_PROXIES", "10.0.0.0/33", "list of networks"),
+        ("AUTH_SERVER", "uwsgi", "server"),
+        ("AUTH_LOG_LEVEL", "loud", "level"),
+        ("AUTH_MAILER_BACKEND", "not a name", "dotted name"),
+    ],
+)
+def test_a_malformed_value_is_refused_by_name_type_and_value(name: str, value: str, kind: str) -> None:
+    assert only_problem(**{name: value}).startswith(f'{name}: invalid {kind} "{value}": ')
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AUTH_JWT_KEYS", "hunter2"),
+        ("AUTH_JWT_KEYS", '["hunter2"]'),
+        ("AUTH_JWT_KEYS", '[{"kty": "hunter2", "key_ops": ["sign"]}]'),
+        ("AUTH_MAILER_BACKEND_OPTIONS", "hunter2"),
+        ("AUTH_MAILER_BACKEND_OPTIONS", '["hunter2"]'),
+        ("AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", "hunter2"),
+        ("AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", "k:hunter2"),
+        ("DATABASE_URL", "mysql://hunter2"),
+        ("DATABASE_URL", "embedded:"),
+    ],
+)
+def test_a_refused_secret_is_not_shown(name: str, value: str) -> None:
+    problem = only_problem(**{name: value})
+    assert problem.startswith(f"{name}: ")
+    assert "hunter2" not in problem
+
+
+def test_a_value_that_spans_lines_stays_on_one_line_of_the_report() -> None:
+    assert (
+        only_problem(AUTH_DISABLE_SIGNUP="a\nb") == r'AUTH_DISABLE_SIGNUP: invalid bool "a\nb": must be true or false'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path", "expected"),
+    [
+        ("AUTH_PASSWORD_MIN_LENGTH", "3", "passwords.min_length", 6),
+        ("AUTH_MAILER_OTP_LENGTH", "11", "mailer.otp_length", 6),
+        ("AUTH_MAILER_OTP_LENGTH", "5", "mailer.otp_length", 6),
+        ("AUTH_SMS_OTP_LENGTH", "11", "sms.otp_length", 6),
+        ("AUTH_MAILER_OTP_EXP", "0", "mailer.otp_exp", seconds(86400)),
+        ("AUTH_SMS_OTP_EXP", "0", "sms.otp_exp", seconds(60)),
+        ("AUTH_SMS_MAX_FREQUENCY", "0", "sms.max_frequency", seconds(60)),
+        ("AUTH_SMTP_MAX_FREQUENCY", "0", "smtp.max_frequency", None),
+        ("AUTH_JWT_EXP", "0", "jwt.exp", seconds(3600)),
+        ("AUTH_JWT_ADMIN_ROLES", " ", "jwt.admin_roles", ("service_role", "svc_admin")),
+        ("AUTH_JWT_ADMIN_ROLES", ",", "jwt.admin_roles", ("service_role", "svc_admin")),
+        ("AUTH_EXTERNAL_FLOW_STATE_EXPIRY_DURATION", "10s", "flows.expiry", seconds(300)),
+        ("AUTH_SECURITY_CAPTCHA_TIMEOUT", "0", "captcha.timeout", seconds(10)),
+        ("AUTH_MAILER_URLPATHS_INVITE", "", "mailer.url_paths", {}),
+        ("AUTH_MAILER_SUBJECTS_INVITE", "", "mailer.subjects", {}),
+        ("AUTH_JWT_KEYS", " ", "jwt.keys", ()),
+        ("AUTH_TRUSTED_PROXIES", "", "api.trusted_proxies", ()),
+        ("AUTH_CORS_ALLOWED_HEADERS", "  ", "api.cors_allowed_headers", ()),
+        ("AUTH_CORS_ALLOWED_HEADERS", "a, b,,", "api.cors_allowed_headers", ("a", " b", "", "")),
+        ("AUTH_TRACING_EXPORTER", "", "telemetry.tracing_exporter", ""),
+        ("DEBUG", "1", "telemetry.debug", False),
+    ],
+)
+def test_values_at_the_edge(name: str, value: str, path: str, expected: object) -> None:
+    assert attrgetter(path)(load(**{name: value})) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a:b:c", ("a", "b", "c")),
+        (r"a\:b:c", ("a:b", "c")),
+        (r"\:a:b:c", (":a", "b", "c")),
+        (r"a:b:c\:", ("a", "b", "c:")),
+        (r"::\::", (":",)),
+        ("", ()),
+        (" ", (" ",)),
+        (r"a\b", (r"a\b",)),
+    ],
+)
+def test_required_characters_are_sets_between_colons(value: str, expected: tuple[str, ...]) -> None:
+    assert load(AUTH_PASSWORD_REQUIRED_CHARACTERS=value).passwords.required_characters == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("1800", schema.Rate(events=1800)),
+        ("1800.0", schema.Rate(events=1800)),
+        ("3600/1h", schema.Rate(events=3600, over=seconds(3600))),
+        ("100/24h", schema.Rate(events=100, over=timedelta(days=1))),
+        ("0/1h", schema.Rate(events=0, over=seconds(3600))),
+        ("5/0", schema.Rate(events=5, over=seconds(3600))),
+        ("5/-1s", schema.Rate(events=5, over=seconds(3600))),
+    ],
+)
+def test_rates_are_windows_or_buckets(value: str, expected: schema.Rate) -> None:
+    assert load(AUTH_RATE_LIMIT_EMAIL_SENT=value).limits.email_sent == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("", 'rate: value does not match rate syntax ""'),
+        ("1h", 'rate: value does not match rate syntax "1h"'),
+        ("1/2/3", 'rate: value does not match rate syntax "1/2/3"'),
+        ("/", 'rate: events part of rate value "/" failed to parse'),
+        ("/1h", 'rate: events part of rate value "/1h" failed to parse'),
+        ("3600.0/1h", 'rate: events part of rate value "3600.0/1h" failed to parse'),
+        ("4503599627370496/1h", 'rate: events part of rate value "4503599627370496/1h" failed to parse'),
+        ("100/", 'rate: over-time part of rate value "100/" failed to parse'),
+        ("100/1", 'rate: over-time part of rate value "100/1" failed to parse'),
+    ],
+)
+def test_a_malformed_rate_is_refused(value: str, reason: str) -> None:
+    assert f": {reason}" in only_problem(AUTH_RATE_LIMIT_EMAIL_SENT=value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"AUTH_SESSIONS_TIMEBOX": "0"}, "conf: session timebox duration must be positive when set, was 0s"),
+        ({"AUTH_SESSIONS_TIMEBOX": "-1h"}, "conf: session timebox duration must be positive when set, was -1h0m0s"),
+        (
+            {"AUTH_SESSIONS_INACTIVITY_TIMEOUT": "-1s"},
+            "conf: session inactivity timeout duration must be positive when set, was -1s",
+        ),
+        (
+            {"AUTH_SESSIONS_ALLOW_LOW_AAL": "0s"},
+            "conf: session allow low AAL duration must be positive when set, was 0s",
+        ),
+        ({"AUTH_URI_ALLOW_LIST": "https://ok/*,https://[x"}, 'invalid pattern "https://[x": '),
+        ({"AUTH_API_EXTERNAL_URL": "auth.example.com"}, "AUTH_API_EXTERNAL_URL: must be an absolute URL"),
+        ({"AUTH_API_EXTERNAL_URL": "https:///path"}, "AUTH_API_EXTERNAL_URL: must be an absolute URL"),
+        ({"AUTH_API_EXTERNAL_URL": "https://x:port"}, "AUTH_API_EXTERNAL_URL: must be an absolute URL"),
+        ({"AUTH_DB_NAMESPACE": "1a"}, "AUTH_DB_NAMESPACE: must be letters"),
+        ({"AUTH_DB_NAMESPACE": 'a"b'}, "AUTH_DB_NAMESPACE: must be letters"),
+        (
+            {"AUTH_MAILER_AUTOCONFIRM": "1", "AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS": "1"},
+            "cannot enable both AUTH_MAILER_AUTOCONFIRM and AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS",
+        ),
+        ({"AUTH_SMTP_HOST": "mail", "AUTH_SMTP_PORT": "25"}, "required key AUTH_SMTP_ADMIN_EMAIL missing value"),
+        ({"AUTH_SMTP_HOST": "mail", "AUTH_SMTP_ADMIN_EMAIL": "a@b"}, "required key AUTH_SMTP_PORT missing value"),
+        ({"AUTH_MAILER_BACKEND": "a.B"}, "required key AUTH_SMTP_ADMIN_EMAIL missing value"),
+        ({"AUTH_SECURITY_CAPTCHA_ENABLED": "1"}, "captcha provider secret is empty"),
+        (
+            {"AUTH_SECURITY_CAPTCHA_ENABLED": "1", "AUTH_SECURITY_CAPTCHA_SECRET": " "},
+            "captcha provider secret is empty",
+        ),
+        (
+            {
+                "AUTH_SECURITY_CAPTCHA_ENABLED": "1",
+                "AUTH_SECURITY_CAPTCHA_SECRET": "s",
+                "AUTH_SECURITY_CAPTCHA_PROVIDER": "x",
+            },
+            "unsupported captcha provider: x",
+        ),
+        (
+            {"AUTH_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION": "3"},
+            "refresh token algorithm version must be 0, 1 or 2 but was 3",
+        ),
+        (
+            {"AUTH_SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE": "101"},
+            "refresh token upgrade percentage must be between 0 and 100, but was 101",
+        ),
+        (
+            {"AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS": f"k:{KEY[:-2]}"},
+            'conf: decryption key with ID "k" must be 256 bits',
+        ),
+    ],
+)
+def test_a_broken_rule_is_refused(variables: dict[str, str], expected: str) -> None:
+    problem = only_problem(**variables)
+    assert expected in problem
+    assert "AUTH_" in problem
+
+
+def test_column_encryption_needs_its_keys() -> None:
+    variables = {
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT": "true",
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY": f"{KEY}=",
+    }
+    prefix = "AUTH_SECURITY_DB_ENCRYPTION"
+    assert problems(REQUIRED | variables) == [
+        f"{prefix}_ENCRYPTION_KEY_ID: conf: encryption key ID must be specified",
+        f"{prefix}_ENCRYPTION_KEY: conf: encryption key is not 256 bits",
+        f"{prefix}_DECRYPTION_KEYS: conf: encryption key must also be present in decryption keys",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([], "no signing key detected"),
+        ([OCT, EC], "no signing key detected"),
+        ([RSA, RSA | {"kid": "r2"}], "multiple signing keys detected, only 1 signing key is supported"),
+        ([RSA | {"alg": "ES256"}], "key 1: alg must be RS256 or RS512 for kty RSA"),
+        ([RSA, EC | {"alg": "none"}], "key 2: alg must be ES256 or ES512 for kty EC"),
+        ([RSA, OCT | {"kty": "DSA"}], "key 2: kty must be one of RSA, EC, OKP, oct"),
+        ([RSA, OCT | {"kid": 1}], "key 2: kid must be a string"),
+        ([RSA, OCT | {"key_ops": "verify"}], "key 2: key_ops must be an array of strings"),
+        ([RSA, OCT | {"key_ops": None}], "key 2: key_ops must be an array of strings"),
+        ([EC | {"key_ops": ["sign"]}], "key 1: a signing key of kty EC needs crv, d, x, y"),
+        ([RSA, RSA | {"aws:kms:arn": "arn"}], "multiple signing keys"),
+        ([RSA, EC | {"aws:kms:arn": "arn"}], "key 2: keys held in AWS KMS are not supported"),
+    ],
+)
+def test_a_key_set_that_cannot_be_used_is_refused(keys: list[dict[str, Any]], expected: str) -> None:
+    found = problems(REQUIRED | {"AUTH_JWT_KEYS": json.dumps(keys)})
+    assert any(expected in problem for problem in found)
+    assert all(problem.startswith("AUTH_JWT_KEYS: ") for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("variables", "level", "message"),
+    [
+        ({"AUTH_JWT_KEYS": ""}, "info", "access tokens are signed with HS256"),
+        ({"AUTH_JWT_KEYS": json.dumps([OCT | {"key_ops": ["sign"]}])}, "info", "access tokens are signed with HS256"),
+        ({"AUTH_JWT_KEYS": json.dumps([RSA | {"alg": "RS512"}])}, "warning", "signed with RS512"),
+        ({"AUTH_JWT_KEYS": json.dumps([P521])}, "warning", "signed with ES512"),
+        ({"AUTH_JWT_KEYS": json.dumps([RSA, EC | {"kty": "OKP"}])}, "warning", "an OKP key is published"),
+        ({"AUTH_JWT_KEYS": json.dumps([RSA, OCT, OCT])}, "warning", "several keys have the same kid"),
+        ({"AUTH_JWT_DEFAULT_GROUP_NAME": ""}, "warning", UNSUPPORTED.format("AUTH_JWT_DEFAULT_GROUP_NAME")),
+        ({"AUTH_JWT_ADMIN_GROUP_NAME": "x"}, "warning", UNSUPPORTED.format("AUTH_JWT_ADMIN_GROUP_NAME")),
+        ({"AUTH_MULTI_INSTANCE_MODE": "x"}, "warning", UNSUPPORTED.format("AUTH_MULTI_INSTANCE_MODE")),
+        ({"AUTH_OPERATOR_TOKEN": "x"}, "warning", UNSUPPORTED.format("AUTH_OPERATOR_TOKEN")),
+        ({"AUTH_API_ENDPOINT": "x"}, "warning", UNSUPPORTED.format("AUTH_API_ENDPOINT")),
+        (
+            {"AUTH_EXPERIMENTAL_PROVIDERS_WITH_OWN_LINKING_DOMAIN": "x"},
+            "warning",
+            "OWN_LINKING_DOMAIN is replaced by AUTH_EXPERIMENTAL_PROVIDER_LINKING_DOMAINS",
+        ),
+        ({"AUTH_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION": "0"}, "warning", "version 2"),
+        ({"AUTH_SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE": "50"}, "warning", "every legacy session"),
+        ({"AUTH_SMS_PROVIDER": "pigeon"}, "warning", 'unknown SMS provider "pigeon"'),
+        ({"AUTH_SMTP_HEADERS": "hunter2"}, "warning", 'AUTH_SMTP_HEADERS: invalid JSON "***": not JSON'),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "a"}, "warning", 'invalid map "a"'),
+        ({"AUTH_MAILER_BACKEND_OPTIONS": '{"a": 1}'}, "warning", "no AUTH_MAILER_BACKEND"),
+        ({"AUTH_EXTERNAL_APPLE_URL": "https://x"}, "warning", "the setting is ignored"),
+    ],
+)
+def test_a_doubt_is_a_notice_and_the_start_goes_on(variables: dict[str, str], level: str, message: str) -> None:
+    (notice,) = load(**{"AUTH_JWT_KEYS": json.dumps([RSA])} | variables).notices
+    assert message in notice.message
+    assert notice.level == level
+    assert notice.fields["setting"] in variables
+    assert "hunter2" not in repr(notice)
+
+
+def test_settings_without_a_doubt_make_no_notice() -> None:
+    assert load(AUTH_JWT_KEYS=json.dumps([RSA])).notices == ()
+
+
+def test_an_enabled_provider_with_missing_values_is_a_notice_that_names_them() -> None:
+    (notice,) = load(
+        AUTH_EXTERNAL_KEYCLOAK_ENABLED="true", AUTH_EXTERNAL_KEYCLOAK_SECRET="s", AUTH_JWT_KEYS=json.dumps([RSA])
+    ).notices
+    missing = "AUTH_EXTERNAL_KEYCLOAK_CLIENT_ID, AUTH_EXTERNAL_KEYCLOAK_REDIRECT_URI, AUTH_EXTERNAL_KEYCLOAK_URL"
+    assert notice.fields == {"setting": "AUTH_EXTERNAL_KEYCLOAK_ENABLED", "missing": missing}
+
+
+def test_secrets_do_not_show_in_the_settings() -> None:
+    secrets = {
+        "AUTH_SMTP_PASS": "hunter2",
+        "AUTH_SMTP_HEADERS": '{"X-Key": ["hunter2"]}',
+        "AUTH_MAILER_BACKEND_OPTIONS": '{"key": "hunter2"}',
+        "AUTH_SECURITY_CAPTCHA_SECRET": "hunter2",
+        "AUTH_EXTERNAL_GITHUB_SECRET": "hunter2",
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY": "hunter2",
+        "AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS": f"k:{KEY}",
+        "AUTH_JWT_KEYS": json.dumps([RSA | {"d": "hunter2"}]),
+    }
+    settings = load(**secrets)
+    assert "hunter2" not in repr(settings)
+    assert KEY not in repr(settings)
+
+
+def test_djangos_secret_key_depends_on_the_secret_and_does_not_contain_it() -> None:
+    one, other = config.secret_key(load()), config.secret_key(load(AUTH_JWT_SECRET="other"))
+    assert len(one) == 64
+    assert one == config.secret_key(load())
+    assert one != other
+    assert "hunter2" not in one
+
+
+def test_the_environment_beats_the_file_and_the_file_the_default(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("AUTH_JWT_EXP=100\nAUTH_JWT_AUD=file\n")
+    jwt = load(AUTH_JWT_EXP="200").jwt
+    assert (jwt.exp, jwt.aud, jwt.issuer) == (seconds(200), "file", "")
+
+
+def test_a_chosen_file_is_read_in_place_of_the_usual_one(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("AUTH_JWT_AUD=usual\nAUTH_JWT_ISSUER=usual\n")
+    (tmp_path / "f.env").write_text("AUTH_JWT_AUD=a\nAUTH_JWT_KEY_ID=a\n")
+    jwt = load(AUTHSVC_CONFIG_FILE=str(tmp_path / "f.env"), AUTH_JWT_AUD="b").jwt
+    assert (jwt.aud, jwt.issuer, jwt.key_id) == ("b", "", "a")
+
+
+def test_a_chosen_file_must_exist(tmp_path: Path) -> None:
+    assert only_problem(AUTHSVC_CONFIG_FILE=str(tmp_path / "missing.env")).endswith("No such file or directory")
+
+
+@pytest.mark.parametrize("content", [b"AUTH_JWT_SECRET='hunter2", b"hunter2", b"hunter2=\xff"])
+def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / ".env").write_bytes(content)
+    problem = only_problem()
+    assert problem.startswith(".env: ")
+    assert "hunter2" not in problem
+
+
+def test_a_folder_in_place_of_the_file_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / ".env").mkdir()
+    assert only_problem() == ".env: Is a directory"
+
+
+def _fill(folder: Path, files: dict[str, str]) -> dict[str, str]:
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    return {"AUTHSVC_CONFIG_DIR": str(folder)}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {
+                "10_base.json": '{"AUTH_JWT_AUD": "1", "AUTH_JWT_ISSUER": "1"}',
+                "50.env": "AUTH_JWT_ISSUER=2\nAUTH_JWT_KEY_ID=2",
+                "80.json": '{"AUTH_JWT_KEY_ID": "3"}',
+            },
+            ("1", "2", "3"),
+        ),
+        ({"50.env": "AUTH_JWT_AUD=env", "50.json": '{"AUTH_JWT_KEY_ID": "json"}'}, ("environment", "", "json")),
+        ({"50.env.bak": "AUTH_JWT_AUD=x", "a.json.tmp": "x", "a.toml": "x", "b.yaml": "x"}, ("environment", "", "")),
+        ({"B.env": "AUTH_JWT_AUD=upper", "a.env": "AUTH_JWT_AUD=lower"}, ("lower", "", "")),
+    ],
+)
+def test_the_directory_lies_over_the_environment(
+    tmp_path: Path, files: dict[str, str], expected: tuple[str, str, str]
+) -> None:
+    (tmp_path / "folder.env").mkdir()
+    settings = load(**_fill(tmp_path, files), AUTH_JWT_AUD="environment")
+    assert (settings.jwt.aud, settings.jwt.issuer, settings.jwt.key_id) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.json", '{"AUTH_JWT_AUD": 1}'), ("a.json", '{"AUTH_JWT_AUD": "x"} x'), ("a.json", "[]"), ("a.env", "nonsense")],
+)
+def test_a_directory_that_cannot_be_used_is_an_error_line(tmp_path: Path, name: str, content: str) -> None:
+    settings = load(**_fill(tmp_path, {name: content, "z.env": "AUTH_JWT_AUD=z"}))
+    assert settings.jwt.aud == ""
+    assert settings.notices[0].message == "unable to load config from watch dir"
+    assert settings.notices[0].level == "error"
+    assert name in settings.notices[0].fields["error"]
+
+
+def test_a_missing_directory_is_an_error_line() -> None:
+    (notice, *_) = load(AUTHSVC_CONFIG_DIR="missing").notices
+    assert notice == Notice(
+        level="error", message="unable to load config from watch dir", fields={"error": "No such file or directory"}
+    )
+
+
+def test_the_example_file_lacks_nothing_but_the_secret(tmp_path: Path) -> None:
+    example = (ROOT / ".env.example").read_text()
+    assert problems(dotenv.parse(example)) == ["required key AUTH_JWT_SECRET missing value"]
+    config.load(dotenv.parse(example) | {"AUTH_JWT_SECRET": "s"})
+    shown = [line[2:].partition("=")[0] for line in example.splitlines() if line.startswith(("# AUTH_", "# PORT"))]
+    assert len(shown) > 30
+    assert set(shown) <= {name for name, *_ in SETTINGS} | {"AUTH_SMTP_HOST", "AUTH_MAILER_BACKEND"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "canonical"),
+    [
+        ("0", seconds(0), "0s"),
+        ("-0", seconds(0), "0s"),
+        ("10s", seconds(10), "10s"),
+        ("1h30m", seconds(5400), "1h30m0s"),
+        ("90m", seconds(5400), "1h30m0s"),
+        ("1.5s", seconds(1.5), "1.5s"),
+        (".5m", seconds(30), "30s"),
+        ("1.h", seconds(3600), "1h0m0s"),
+        ("-1h", seconds(-3600), "-1h0m0s"),
+        ("+2m3.004s", seconds(123.004), "2m3.004s"),
+        ("300ms", seconds(0.3), "300ms"),
+        ("1500us", seconds(0.0015), "1.5ms"),
+        ("20µs", timedelta(microseconds=20), "20µs"),
+        ("20μs", timedelta(microseconds=20), "20µs"),
+        ("1500ns", timedelta(microseconds=2), "2µs"),
+        ("499ns", timedelta(), "0s"),
+        ("24h", timedelta(days=1), "24h0m0s"),
+    ],
+)
+def test_durations_are_read_and_written(text: str, expected: timedelta, canonical: str) -> None:
+    assert durations.parse(text) == expected
+    assert durations.text(expected) == canonical
+    assert durations.parse(canonical) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", "10", "1d", "s", ".s", "1.2.3s", "1s2", " 1s", "1 s", "1S", "--1s", "1e3s", "2562048h", "9" * 41 + "ns"],
+)
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"need|long"):
+        durations.parse(text)
+
+
+def manage(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    (folder / "probe_settings.py").write_text(
+        "from authsvc.core import config\n"
+        "AUTH = config.load()\n"
+        "INSTALLED_APPS = []\n"
+        "print('loaded', AUTH.jwt.aud, AUTH.jwt.key_id)\n"
+    )
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{folder}:{ROOT}",
+        "DJANGO_SETTINGS_MODULE": "probe_settings",
+    }
+    return subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), *arguments],
+        cwd=folder, env=environment | variables, capture_output=True, text=True, check=False, timeout=50,
+    )  # fmt: skip
+
+
+def test_manage_says_in_one_line_of_json_what_is_wrong(tmp_path: Path) -> None:
+    variables = REQUIRED | {"AUTH_DISABLE_SIGNUP": "yes", "AUTH_JWT_KEYS": "hunter2", "AUTH_SITE_URL": ""}
+    done = manage(tmp_path, "check", **variables)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    line = json.loads(done.stderr)
+    assert (line["level"], line["msg"]) == ("fatal", "unable to load config")
+    assert line["error"].splitlines() == [
+        "required key AUTH_SITE_URL missing value",
+        'AUTH_JWT_KEYS: invalid key set "***": not JSON',
+        'AUTH_DISABLE_SIGNUP: invalid bool "yes": must be true or false',
+    ]
+    assert line["time"].endswith("Z")
+    assert "hunter2" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("-c", "f.env", "-d", "conf"),
+        ("--config", "f.env", "--config-dir", "conf"),
+        ("--config=f.env", "--config-dir=conf"),
+    ],
+)
+@pytest.mark.parametrize("is_command_first", [True, False])
+def test_manage_takes_the_files_from_its_flags(tmp_path: Path, flags: tuple[str, ...], is_command_first: bool) -> None:
+    (tmp_path / "f.env").write_text("AUTH_JWT_AUD=from-file")
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "1.env").write_text("AUTH_JWT_KEY_ID=from-dir")
+    done = manage(tmp_path, *(("check", *flags) if is_command_first else (*flags, "check")), **REQUIRED)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "loaded from-file from-dir")
+
+
+def test_manage_leaves_other_commands_their_short_flags(tmp_path: Path) -> None:
+    done = manage(tmp_path, "shell", "-c", "print(6 * 7)", **REQUIRED)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "42")
+
+
+def test_manage_wants_a_path_behind_its_flags(tmp_path: Path) -> None:
+    done = manage(tmp_path, "check", "-c", **REQUIRED)
+    assert (done.returncode, done.stderr) == (1, "manage.py: -c needs a path\n")
+
+
+def test_manage_helps_without_settings(tmp_path: Path) -> None:
+    done = manage(tmp_path, "help")
+    assert done.returncode == 0
+    assert "Type 'manage.py help <subcommand>'" in done.stdout

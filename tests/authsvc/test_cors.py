@@ -1,0 +1,88 @@
+"""What browsers of other origins are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
+
+from authsvc.core.web.cors import CorsMiddleware
+
+AuthConfig = Callable[..., object]
+
+ASKED = "authorization,content-type,x-client-info,x-supabase-api-version"
+
+
+def view(_: HttpRequest) -> HttpResponse:
+    return HttpResponse(status=403, headers={"Vary": "Accept"})
+
+
+def preflight(method: str = "POST", headers: str | None = ASKED, origin: str = "https://app.dev") -> HttpResponse:
+    meta = {"Access-Control-Request-Method": method, "Origin": origin}
+    if headers is not None:
+        meta["Access-Control-Request-Headers"] = headers
+    response = CorsMiddleware(view)(RequestFactory().options("/no/such/path", headers=meta))
+    assert response.status_code == 204
+    assert response["Vary"] == "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
+    assert response.content == b""
+    assert "Access-Control-Max-Age" not in response
+    return response
+
+
+def test_a_preflight_is_granted_on_any_path() -> None:
+    response = preflight()
+    assert response["Access-Control-Allow-Origin"] == "*"
+    assert response["Access-Control-Allow-Methods"] == "POST"
+    assert response["Access-Control-Allow-Headers"] == ASKED
+    assert response["Access-Control-Allow-Credentials"] == "true"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+def test_each_method_of_the_api_is_allowed(method: str) -> None:
+    assert preflight(method)["Access-Control-Allow-Methods"] == method
+
+
+@pytest.mark.parametrize("headers", [None, "", "X-JWT-AUD, Accept", "x-use-cookie,, X-Client-IP "])
+def test_known_headers_are_allowed_in_any_case_and_order(headers: str | None) -> None:
+    response = preflight(headers=headers)
+    assert response["Access-Control-Allow-Origin"] == "*"
+    assert response.get("Access-Control-Allow-Headers") == (headers or None)
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "origin"),
+    [
+        ("POST", "x-evil", "https://app.dev"),
+        ("POST", "accept,x-evil", "https://app.dev"),
+        ("TRACE", "", "https://app.dev"),
+        ("POST", ASKED, ""),
+    ],
+)
+def test_a_refused_preflight_carries_no_permission(method: str, headers: str, origin: str) -> None:
+    response = preflight(method, headers, origin)
+    assert not [name for name in response.headers if name.startswith("Access-Control")]
+
+
+def test_the_operator_adds_headers(auth_config: AuthConfig) -> None:
+    assert "Access-Control-Allow-Origin" not in preflight(headers="x-foo")
+    auth_config(api={"cors_allowed_headers": ("X-Foo",)})
+    assert preflight(headers="x-foo,accept")["Access-Control-Allow-Headers"] == "x-foo,accept"
+
+
+def test_answers_to_another_origin_carry_the_headers_errors_too() -> None:
+    response = CorsMiddleware(view)(RequestFactory().get("/user", headers={"Origin": "https://app.dev"}))
+    assert response.status_code == 403
+    assert response["Access-Control-Allow-Origin"] == "*"
+    assert response["Access-Control-Expose-Headers"] == "X-Total-Count, Link, X-Supabase-Api-Version"
+    assert response["Access-Control-Allow-Credentials"] == "true"
+    assert response["Vary"] == "Accept, Origin"
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+def test_without_an_origin_only_caches_are_told(method: str) -> None:
+    response = CorsMiddleware(view)(RequestFactory().generic(method, "/user"))
+    assert response.status_code == 403
+    assert response["Vary"] == "Accept, Origin"
+    assert "Access-Control-Allow-Origin" not in response

@@ -1,0 +1,78 @@
+"""How long a request may take: what came too late is told as a time-out, whatever it was."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from accounts.models import User
+from authsvc.core.config.schema import AuthConfig
+from tests.conftest import Api
+from tests.factories import PASSWORD, make_one_time_token, make_user
+from tests.observations import refused
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+TEXT = "Processing this request timed out, please retry after a moment."
+AT_ONCE = {"max_request_duration": timedelta(microseconds=1)}
+
+
+def test_an_answer_that_comes_too_late_is_a_time_out(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(api=AT_ONCE)
+    answer = api.get("/settings")
+    refused(answer, 504, "request_timeout", TEXT, error_id=answer.json()["error_id"])
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_a_time_out_has_both_forms_and_may_be_read_by_other_origins(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(api=AT_ONCE)
+    headers = {"X-Supabase-Api-Version": "2024-01-01", "Origin": "https://app.dev"}
+    answer = api.get("/settings", headers=headers)
+    assert (answer.status_code, answer.json()) == (504, {"code": "request_timeout", "message": TEXT})
+    assert answer.headers["X-Supabase-Api-Version"] == "2024-01-01"
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_a_redirect_that_comes_too_late_is_told_as_json(api: Api, auth_config: ChangeConfig) -> None:
+    token = make_one_time_token(make_user()).link_token
+    auth_config(api=AT_ONCE)
+    answer = api.get(f"/verify?type=recovery&token={token}")
+    assert (answer.status_code, answer.json()["error_code"]) == (504, "request_timeout")
+    assert "Location" not in answer.headers
+
+
+def test_no_token_leaves_with_a_time_out(api: Api, auth_config: ChangeConfig) -> None:
+    make_user(email="user@example.com")
+    auth_config(api=AT_ONCE)
+    answer = api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
+    assert answer.status_code == 504
+    assert "token" not in answer.content.decode().replace("request_timeout", "")
+
+
+def test_a_time_out_is_an_error_in_the_log(
+    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth_config(api=AT_ONCE)
+    with caplog.at_level(logging.INFO):
+        api.get("/settings")
+    (line,) = [record for record in caplog.records if record.name == "authsvc.api"]
+    assert (line.levelno, line.status, line.error_code) == (logging.ERROR, 504, "request_timeout")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("limit", [timedelta(0), timedelta(seconds=-1), timedelta(seconds=10)])
+def test_without_a_limit_or_inside_it_the_answer_stands(
+    api: Api, auth_config: ChangeConfig, limit: timedelta
+) -> None:
+    auth_config(api={"max_request_duration": limit})
+    assert api.get("/settings").status_code == 200
+
+
+def test_what_was_committed_before_the_time_out_stands(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(api=AT_ONCE)
+    assert api.post("/signup", {"email": "user@example.com", "password": PASSWORD}).status_code == 504
+    assert User.objects.filter(email="user@example.com").exists()

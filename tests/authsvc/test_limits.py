@@ -1,0 +1,291 @@
+"""Counters in the database, and the limits of requests made of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from django.db import connection
+from django.http.request import HttpHeaders
+from django.test.utils import CaptureQueriesContext
+
+from authsvc.core import limits
+from authsvc.core.config import schema
+from authsvc.core.db import namespaced
+from authsvc.core.errors import RequestRateExceeded
+from authsvc.core.models import RateLimit
+from authsvc.core.web import throttling
+from authsvc.core.web.throttling import Bucket
+
+AuthConfig = Callable[..., object]
+
+HOUR = timedelta(hours=1)
+
+_numbers = count()
+
+
+@pytest.fixture
+def bucket() -> str:
+    """A counter that no other test has touched."""
+    return f"test-{next(_numbers)}"
+
+
+def pass_time(seconds: float) -> None:
+    """Make everything counted so far `seconds` older."""
+    table = connection.ops.quote_name(namespaced("rate_limits"))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {table} SET created_at = created_at - make_interval(secs => %s),"
+            " updated_at = updated_at - make_interval(secs => %s)",
+            [seconds, seconds],
+        )
+
+
+def together(calls: int, call: Callable[[], object]) -> list[object]:
+    """The results of `calls` calls from 50 threads, each with a connection of its own."""
+
+    def run(times: int) -> list[object]:
+        try:
+            return [call() for _ in range(times)]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(50) as threads:
+        return [result for results in threads.map(run, [calls // 50] * 50) for result in results]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_burst_passes_and_then_each_token_as_it_is_refilled(bucket: str) -> None:
+    def take() -> float | None:
+        return limits.take(bucket=bucket, key="a", burst=3, per_second=0.1, life=HOUR)
+
+    assert [take() for _ in range(3)] == [None] * 3
+    wait = take()
+    assert wait is not None
+    assert 9 < wait <= 10
+    pass_time(10)
+    assert take() is None
+    assert take() is not None
+    pass_time(1000)
+    assert [take() is None for _ in range(4)] == [True, True, True, False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_bucket_is_full_again_when_its_life_is_over_however_it_was_used(bucket: str) -> None:
+    def take() -> float | None:
+        return limits.take(bucket=bucket, key="a", burst=2, per_second=0, life=timedelta(seconds=100))
+
+    assert take() is None
+    pass_time(60)
+    assert take() is None
+    wait = take()
+    assert wait is not None
+    assert 39 < wait <= 40
+    pass_time(41)
+    assert [take() is None for _ in range(3)] == [True, True, False]
+    pass_time(60)
+    assert take() is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_keys_and_buckets_do_not_share(bucket: str) -> None:
+    for name, key in ((bucket, "a"), (bucket, "b"), (f"{bucket}-other", "a")):
+        assert limits.take(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is None
+        assert limits.take(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_passes_a_bucket_that_holds_nothing(bucket: str) -> None:
+    assert limits.take(bucket=bucket, key="a", burst=0, per_second=1, life=HOUR) == 3600
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_key_of_any_length_counts(bucket: str) -> None:
+    first, second = "é" * 60_000, "é" * 60_000 + "x"
+    assert limits.take(bucket=bucket, key=first, burst=1, per_second=0, life=HOUR) is None
+    assert limits.take(bucket=bucket, key=first, burst=1, per_second=0, life=HOUR) is not None
+    assert limits.take(bucket=bucket, key=second, burst=1, per_second=0, life=HOUR) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_taking_is_one_statement(bucket: str) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        limits.take(bucket=bucket, key="a", burst=1, per_second=0, life=HOUR)
+    assert len(queries) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_at_once_exactly_the_burst_passes(bucket: str) -> None:
+    taken = together(500, lambda: limits.take(bucket=bucket, key="a", burst=30, per_second=0, life=HOUR))
+    assert taken.count(None) == 30
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_at_once_exactly_one_is_admitted(bucket: str) -> None:
+    def admit() -> float | None:
+        return limits.admit_once(group=bucket, key="a@b.co", interval=timedelta(seconds=60))
+
+    assert together(200, admit).count(None) == 1
+    pass_time(61)
+    assert together(200, admit).count(None) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_is_admitted_once_in_its_interval(bucket: str) -> None:
+    def admit(seconds: float) -> float | None:
+        return limits.admit_once(group=bucket, key="a@b.co", interval=timedelta(seconds=seconds))
+
+    assert admit(60) is None
+    wait = admit(60)
+    assert wait is not None
+    assert 59 < wait <= 60
+    pass_time(30)
+    longer = admit(900)
+    assert longer is not None
+    assert 869 < longer <= 870
+    assert admit(29) is None
+    pass_time(30)
+    assert admit(60) is not None
+    assert admit(0) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_window_opens_with_its_first_event_and_closes_after_an_hour(bucket: str) -> None:
+    rate = schema.Rate(events=2)
+    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(3)] == [True, True, False]
+    pass_time(3590)
+    assert not limits.take_event(bucket=bucket, rate=rate)
+    pass_time(11)
+    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(3)] == [True, True, False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
+    rate = schema.Rate(events=20, over=timedelta(seconds=20))
+    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(21)] == [True] * 20 + [False]
+    pass_time(20)
+    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(2)] == [True, False]
+    pass_time(3600)
+    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(21)] == [True] * 20 + [False]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("over", [None, timedelta(hours=1)])
+def test_a_rate_of_nothing_refuses_every_event(bucket: str, over: timedelta | None) -> None:
+    assert not limits.take_event(bucket=bucket, rate=schema.Rate(events=0, over=over))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sweeping_keeps_what_may_still_limit(bucket: str, auth_config: AuthConfig) -> None:
+    def rows() -> set[tuple[str, str]]:
+        return set(RateLimit.objects.filter(bucket__startswith=bucket).values_list("bucket", "key"))
+
+    weekly = schema.Rate(events=1, over=timedelta(days=7))
+    limits.take_event(bucket=bucket, rate=weekly)
+    limits.take(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
+    limits.admit_once(group=f"{bucket}-mail", key="a@b.co", interval=timedelta(seconds=60))
+    pass_time(23 * 3600)
+    limits.take(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
+    assert limits.sweep() == 0
+    pass_time(2 * 3600)
+    auth_config(smtp={"max_frequency": timedelta(days=2)})
+    assert limits.sweep() == 0
+    auth_config(smtp={"max_frequency": None})
+    assert limits.sweep() == 1
+    assert rows() == {(bucket, ""), (f"{bucket}-used", "a")}
+    assert not limits.take_event(bucket=bucket, rate=weekly)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "burst", "per_second"),
+    [
+        (Bucket.TOKEN, 30, 300 / 300),
+        (Bucket.VERIFY, 30, 60 / 300),
+        (Bucket.RECOVER, 30, 15 / 300),
+        (Bucket.RESEND, 30, 15 / 300),
+        (Bucket.MAGIC_LINK, 30, 15 / 300),
+        (Bucket.OTP, 30, 15 / 300),
+        (Bucket.SIGNUPS, 30, 15 / 300),
+        (Bucket.USER, 30, 15 / 300),
+        (Bucket.ANONYMOUS_SIGN_INS, 5, 5.9 / 3600),
+    ],
+)
+def test_each_bucket_follows_its_setting(
+    auth_config: AuthConfig, bucket: Bucket, burst: float, per_second: float
+) -> None:
+    auth_config(limits={"token_refresh": 300, "verify": 60, "otp": 15, "anonymous_users": 5.9})
+    assert bucket.shape == throttling.Shape(burst=burst, per_second=per_second, life=HOUR)
+
+
+def headers(**values: str) -> HttpHeaders:
+    return HttpHeaders({f"HTTP_{name.upper()}": value for name, value in values.items()})
+
+
+def test_without_a_named_header_the_address_is_the_key() -> None:
+    key = throttling.request_key(headers=headers(x="1.2.3.4"), client_ip="192.0.2.1", svc_forwarded_ip=None)
+    assert key == "192.0.2.1"
+
+
+@pytest.mark.parametrize(
+    ("value", "key"), [("1.2.3.4", "1.2.3.4"), (" a , b", "a"), ("anything at all", "anything at all")]
+)
+def test_a_named_header_is_the_key(auth_config: AuthConfig, value: str, key: str) -> None:
+    auth_config(limits={"header": "X-Real"})
+    sent = headers(x_real=value, x_forwarded_for="9.9.9.9")
+    assert throttling.request_key(headers=sent, client_ip="192.0.2.1", svc_forwarded_ip=None) == key
+
+
+def test_the_own_header_comes_before_the_named_one(auth_config: AuthConfig) -> None:
+    auth_config(limits={"header": "X-Real"})
+    key = throttling.request_key(headers=headers(x_real="b"), client_ip="192.0.2.1", svc_forwarded_ip="192.168.1.100")
+    assert key == "192.168.1.100"
+
+
+@pytest.mark.parametrize(
+    ("sent", "warning"),
+    [
+        ({}, "request does not have a value for the rate limiting header, rate limiting is not applied"),
+        ({"x_real": ""}, "request does not have a value for the rate limiting header, rate limiting is not applied"),
+        ({"x_real": " ,b"}, "first rate limit header value is empty, rate limiting is not applied"),
+    ],
+)
+def test_a_request_without_the_named_header_is_not_limited_and_warned_about(
+    auth_config: AuthConfig, caplog: pytest.LogCaptureFixture, sent: dict[str, str], warning: str
+) -> None:
+    auth_config(limits={"header": "X-Real"})
+    with caplog.at_level(logging.WARNING):
+        key = throttling.request_key(headers=headers(**sent), client_ip="192.0.2.1", svc_forwarded_ip=None)
+    assert key is None
+    assert [record.message for record in caplog.records] == [warning]
+    throttling.check(Bucket.TOKEN, key=key)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_request_after_the_burst_is_refused_for_its_key_and_bucket_alone(
+    auth_config: AuthConfig, bucket: str
+) -> None:
+    auth_config(limits={"otp": 30})
+    for _ in range(30):
+        throttling.check(Bucket.OTP, key=bucket)
+    with pytest.raises(RequestRateExceeded) as refusal:
+        throttling.check(Bucket.OTP, key=bucket)
+    assert refusal.value.retry_after is not None
+    assert 0 < refusal.value.retry_after <= 10
+    throttling.check(Bucket.OTP, key=f"{bucket}-other")
+    throttling.check(Bucket.RECOVER, key=bucket)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_anonymous_sign_ins_pass_as_often_as_configured(auth_config: AuthConfig, bucket: str) -> None:
+    auth_config(limits={"anonymous_users": 0.9})
+    with pytest.raises(RequestRateExceeded):
+        throttling.check(Bucket.ANONYMOUS_SIGN_INS, key=bucket)
+    auth_config(limits={"anonymous_users": 5})
+    for _ in range(5):
+        throttling.check(Bucket.ANONYMOUS_SIGN_INS, key=bucket)
+    with pytest.raises(RequestRateExceeded):
+        throttling.check(Bucket.ANONYMOUS_SIGN_INS, key=bucket)

@@ -1,0 +1,250 @@
+"""The log lines: their form, where they go, and what never gets into them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from logging.config import dictConfig
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from authsvc.core import deprecations, logs
+from authsvc.core.config import schema
+from authsvc.core.deprecations import Notice
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
+REFRESH = "A" + "b9_-" * 12 + "xyz"
+SETTING = "AUTH_MAILER_NOTIFICATIONS_MFA_FACTOR_UNENROLLED_ENABLED"
+LINK = "0123456789abcdef" * 3 + "01234567"
+
+
+@pytest.fixture(autouse=True)
+def _log_is_put_back() -> Iterator[None]:
+    touched = [logging.getLogger(name) for name in (None, "django", "django.server", "django.db.backends", "urllib3")]
+    before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
+    yield
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logs.LogFile):
+            handler.close()
+    for logger, level, propagate, handlers in before:
+        logger.level, logger.propagate, logger.handlers = level, propagate, handlers
+    logging.getLogger().manager._clear_cache()  # type: ignore[attr-defined]  # the levels above bypass setLevel
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What went to standard error."""
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def line(**record: Any) -> dict[str, Any]:
+    """One formatted record."""
+    formatted = logs.JsonFormatter().format(logging.makeLogRecord({"levelno": logging.INFO, "msg": "m"} | record))
+    assert "\n" not in formatted
+    found = json.loads(formatted)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_line_is_one_json_object_with_its_extra_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    dictConfig(logs.config(schema.Logging()))
+    logging.getLogger("authsvc.api").info("request %s", "completed", extra={"component": "api", "status": 200})
+    (found,) = lines(capsys)
+    at = datetime.fromisoformat(found.pop("time"))
+    assert found == {"component": "api", "level": "info", "msg": "request completed", "status": 200}
+    assert at.tzinfo == UTC
+    assert abs((datetime.now(UTC) - at).total_seconds()) < 10
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        *((60, "panic"), (50, "fatal"), (40, "error"), (35, "warning"), (30, "warning")),
+        *((20, "info"), (10, "debug"), (5, "trace"), (1, "trace")),
+    ],
+)
+def test_levels_have_the_documented_names(number: int, name: str) -> None:
+    assert line(levelno=number)["level"] == name
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("trace", ["trace", "debug", "info", "warning", "error", "fatal"]),
+        ("debug", ["debug", "info", "warning", "error", "fatal"]),
+        ("info", ["info", "warning", "error", "fatal"]),
+        ("warning", ["warning", "error", "fatal"]),
+        ("error", ["error", "fatal"]),
+        ("fatal", ["fatal"]),
+        ("panic", []),
+    ],
+)
+def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], level: str, expected: list[str]) -> None:
+    dictConfig(logs.config(schema.Logging(level=level)))
+    for number in (5, 10, 20, 30, 40, 50):
+        logging.getLogger("authsvc.test").log(number, "m")
+    assert [found["level"] for found in lines(capsys)] == expected
+
+
+@pytest.mark.parametrize("level", ["trace", "debug", "info", "error"])
+@pytest.mark.parametrize("name", ["django.db.backends", "django.db.backends.schema", "urllib3.connectionpool"])
+def test_statements_with_parameters_are_never_written(
+    capsys: pytest.CaptureFixture[str], level: str, name: str
+) -> None:
+    dictConfig(logs.config(schema.Logging(level=level)))
+    logging.getLogger(name).debug("(0.001) SELECT %s; args=('x',)", "1")
+    assert not logging.getLogger(name).isEnabledFor(logging.DEBUG)
+    assert capsys.readouterr().err == ""
+
+
+def test_djangos_own_lines_take_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+    dictConfig(logs.config(schema.Logging()))
+    logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # our own line says it
+    logging.getLogger("django.security").error(
+        "Internal Server Error: %s", "/x", extra={"request": object(), "status_code": 500}
+    )
+    logging.getLogger("django.server").info('"GET /verify?token=%s HTTP/1.1" 200', "hunter2")
+    first, second = lines(capsys)
+    assert (first["msg"], first["status_code"], "request" in first) == ("Internal Server Error: /x", 500, False)
+    assert second["msg"] == '"GET /verify?token=*** HTTP/1.1" 200'
+
+
+def test_an_exception_becomes_error_and_stack() -> None:
+    try:
+        raise ValueError(f"bad {JWT}")
+    except ValueError:
+        found = line(levelno=logging.ERROR, exc_info=sys.exc_info())
+    assert found["error"] == "ValueError: bad ***"
+    assert found["stack"].startswith("Traceback (most recent call last):\n")
+    assert "eyJ" not in found["stack"]
+
+
+def test_a_stated_error_is_kept_beside_the_stack() -> None:
+    try:
+        raise ValueError("inner")
+    except ValueError:
+        found = line(exc_info=sys.exc_info(), error="stated")
+    assert found["error"] == "stated"
+    assert "ValueError: inner" in found["stack"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"token {JWT} refused", "token *** refused"),
+        ("cut short eyJhbGciOiJIUzI1NiJ9", "cut short ***"),
+        (f"refresh {REFRESH}.", "refresh ***."),
+        (f"{REFRESH}{'x' * 20}", f"{REFRESH}{'x' * 20}"),
+        (f"link {LINK} and pkce_{LINK}", "link *** and ***"),
+        ("/verify?token=abc&type=signup", "/verify?token=***&type=signup"),
+        ("?token_hash=abc#x", "?token_hash=***#x"),
+        ("?access_token=a&refresh_token=b&expires_in=3600", "?access_token=***&refresh_token=***&expires_in=3600"),
+        ("/callback?code=abc&state=x", "/callback?code=***&state=x"),
+        ("?error_code=otp_expired", "?error_code=otp_expired"),
+        ("?redirect_to=https%3A%2F%2Fx%3Fcode%3Dabc", "?redirect_to=https%3A%2F%2Fx%3Fcode%3D***"),
+        ("password=hunter2 Password=Hunter2", "password=*** Password=***"),
+        ("?code_verifier=abc&client_secret=def", "?code_verifier=***&client_secret=***"),
+        ('{"password": "hunter 2", "email": "a"}', '{"password": ***, "email": "a"}'),
+        ("{'refresh_token': 'hunter2'}", "{'refresh_token': ***}"),
+        ("postgres://me:hunter2@db/x", "postgres://me:***@db/x"),
+        ("invalid token: it has expired", "invalid token: it has expired"),
+        (SETTING, SETTING),
+        ("1f8f2b6e-6c64-4b8e-9d0a-2f6c5d3b7a11", "1f8f2b6e-6c64-4b8e-9d0a-2f6c5d3b7a11"),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:
+    assert logs.redact(text) == expected
+    found = line(msg=text, path=text, error=text, payload={"in": [text]})
+    assert (found["msg"], found["path"], found["error"], found["payload"]) == (expected,) * 3 + ({"in": [expected]},)
+
+
+@pytest.mark.parametrize("length", [51, 62])
+def test_refresh_tokens_of_every_length_are_masked(length: int) -> None:
+    assert logs.redact(("Ab9" * 30)[:length]) == "***"
+
+
+@pytest.mark.parametrize("name", ["password", "token", "refresh_token", "Authorization"])
+def test_members_named_like_a_secret_are_masked(name: str) -> None:
+    assert line(**{name: "hunter2"})[name] == "***"
+    assert line(payload={name: ["hunter2"]})["payload"] == {name: "***"}
+
+
+def test_values_of_every_kind_can_be_written() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    found = line(none=None, truth=True, number=1.5, at=at, id=UUID(int=0), path=Path("/x"), many=(1, {2}))
+    assert (found["none"], found["truth"], found["number"]) == (None, True, 1.5)
+    assert (found["at"], found["id"]) == ("2026-01-01T00:00:00+00:00", "00000000-0000-0000-0000-000000000000")
+    assert (found["path"], found["many"]) == ("/x", [1, [2]])
+
+
+def test_values_that_json_can_hardly_hold_do_not_lose_the_line() -> None:
+    found = line(big=2**70, torn="\ud800", key=schema.Secret("hunter2"))
+    assert (found["big"], found["torn"], found["key"]) == (2**70, "\ud800", "Secret(***)")
+    assert found["time"].endswith("Z")
+
+
+def test_extra_fields_cannot_take_the_place_of_the_fixed_ones() -> None:
+    found = line(level="nonsense", time="never")
+    assert found["level"] == "info"
+    assert found["time"] != "never"
+
+
+def test_a_log_call_with_wrong_arguments_still_makes_a_line() -> None:
+    assert line(msg="%s and %s", args=("hunter2",))["msg"] == "%s and %s"
+
+
+def test_the_file_is_made_for_its_group_and_lines_are_appended(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "auth.log"
+    before = os.umask(0)
+    try:
+        for message in ("one", "two"):
+            dictConfig(logs.config(schema.Logging(file=str(file))))
+            logging.getLogger("authsvc").info(message)
+            logging.getLogger().handlers[0].close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o660
+    assert [json.loads(text)["msg"] for text in file.read_text().splitlines()] == ["one", "two"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
+    handler = logs.handler(file=str(tmp_path / "auth.log"))
+    (tmp_path / "auth.log").rename(tmp_path / "auth.log.1")
+    handler.handle(logging.makeLogRecord({"msg": "after"}))
+    handler.close()
+    assert (tmp_path / "auth.log").read_text() == "after\n"
+
+
+def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    dictConfig(logs.config(schema.Logging(file=str(tmp_path / "missing" / "auth.log"))))
+    logging.getLogger("authsvc").info("goes on")
+    first, second = lines(capsys)
+    assert (first["level"], first["msg"]) == ("error", "unable to configure logging")
+    assert "No such file or directory" in first["error"]
+    assert second["msg"] == "goes on"
+
+
+def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    dictConfig(logs.config(schema.Logging()))
+    deprecations.announce(
+        [
+            Notice(level="info", message="one"),
+            *deprecations.find({"AUTH_API_ENDPOINT": "x", "AUTH_OTHER": "x"}),
+        ]
+    )
+    first, second = lines(capsys)
+    assert (first["level"], first["msg"], first["component"]) == ("info", "one", "api")
+    assert (second["level"], second["setting"]) == ("warning", "AUTH_API_ENDPOINT")
+    assert second["msg"] == "DEPRECATION NOTICE: AUTH_API_ENDPOINT is not supported, will be removed soon"

@@ -1,0 +1,84 @@
+"""The id of a request: made here or taken from the header an operator named, and told where something failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from authsvc.core.config.schema import AuthConfig
+from tests.conftest import Api
+from tests.factories import PASSWORD, make_session, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+
+def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[Any]:
+    return [record for record in caplog.records if record.getMessage() == message]
+
+
+def test_every_request_has_an_id_of_its_own(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            api.get("/settings", headers={"X-Request-Id": "chosen"})
+    ids = [record.request_id for record in lines(caplog, "request completed")]
+    assert len(set(ids)) == 3
+    assert {UUID(each).version for each in ids} == {4}
+
+
+def test_the_id_can_come_from_a_header(
+    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth_config(api={"request_id_header": "X-Request-Id"})
+    with caplog.at_level(logging.INFO):
+        api.get("/settings", headers={"x-request-id": "abc"})
+        api.get("/settings")
+    first, second = lines(caplog, "request completed")
+    assert first.request_id == "abc"
+    assert not hasattr(second, "request_id")
+
+
+def test_the_audit_line_carries_the_id(
+    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth_config(api={"request_id_header": "X-Request-Id"})
+    make_user(email="user@example.com")
+    body = {"email": "user@example.com", "password": PASSWORD}
+    headers = {"X-Request-Id": "abc", "User-Agent": "tests"}
+    with caplog.at_level(logging.INFO):
+        assert api.post("/token?grant_type=password", body, headers=headers).status_code == 200
+    (line,) = lines(caplog, "audit_event")
+    event = line.auth_audit_event
+    assert (event["request_id"], event["user_agent"], event["ip_address"]) == ("abc", "tests", "")
+    assert (event["action"], event["traits"]) == ("login", {"provider": "email"})
+    assert UUID(event["audit_log_id"]).version == 4
+    assert event["created_at"].endswith("Z")
+
+
+@pytest.mark.parametrize(("header", "told"), [("abc", True), ("", False)])
+def test_a_failure_tells_the_id_when_there_is_one(
+    api: Api, auth_config: ChangeConfig, header: str, told: bool
+) -> None:
+    made = make_session()
+    auth_config(api={"request_id_header": "X-Request-Id"}, jwt={"keys": ({"kty": "oct"},)})
+    answer = api.get("/user", bearer=made.access_token, headers={"X-Request-Id": header})
+    assert answer.status_code == 500
+    assert answer.json().get("error_id") == ("abc" if told else None)
+    versioned = {"X-Request-Id": header, "X-Supabase-Api-Version": "2024-01-01"}
+    assert set(api.get("/user", bearer=made.access_token, headers=versioned).json()) == {"code", "message"}
+
+
+def test_a_refusal_tells_no_id(api: Api) -> None:
+    for answer in (api.get("/nope"), api.get("/user"), api.post("/signup", "{")):
+        assert "error_id" not in answer.json()
+
+
+def test_no_answer_carries_the_id_in_a_header(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(api={"request_id_header": "X-Request-Id"})
+    answer = api.get("/settings", headers={"X-Request-Id": "abc"})
+    assert "abc" not in "".join(answer.headers.values())

@@ -1,0 +1,176 @@
+"""`manage.py serve` and gunicorn as real processes: start, migrations, limits, shutdown."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+import requests
+from django.conf import settings
+
+import authsvc
+from authsvc.core import serving
+from tests import live
+
+GUNICORN = ("-m", "gunicorn", "--config", str(live.PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
+Serve = Callable[..., live.LiveServer]
+
+
+def answers(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/health", timeout=5).ok
+    except requests.ConnectionError:
+        return False
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_serve_migrates_answers_and_leaves_quietly(server: str, serve: Serve) -> None:
+    running = serve(AUTH_SERVER=server)
+
+    assert requests.get(f"{running.url}/health", timeout=5).json()["name"] == "authsvc"
+    assert running.stop() == 0
+    log = running.log.read_text()
+    assert f"API started on: 127.0.0.1:{running.port}" in log
+    assert "Noop mail client being used for http://localhost:3000" in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_other_signals_end_it_as_well(number: signal.Signals, serve: Serve) -> None:
+    running = serve()
+
+    assert running.stop(number) == 0
+    assert "received graceful shutdown signal" in running.log.read_text()
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_signal_to_all_of_its_processes_at_once_ends_it_as_well(attempt: int, serve: Serve) -> None:
+    running = serve(WEB_CONCURRENCY="2")
+
+    # As Ctrl-C in a terminal does, and a service manager that stops a whole control group.
+    os.killpg(running.process.pid, signal.SIGINT)
+    assert running.process.wait(10) == 0
+
+
+def test_gunicorn_by_itself_serves_a_migrated_database(tmp_path: Path, fresh_database_url: str, serve: Serve) -> None:
+    serve().stop()
+
+    with live.LiveServer(folder=tmp_path, database_url=fresh_database_url, command=GUNICORN) as running:
+        assert requests.get(f"{running.url}/settings", timeout=5).ok
+
+
+def test_two_servers_started_at_once_on_an_empty_database_both_come_up(tmp_path: Path, fresh_database_url: str) -> None:
+    servers = [live.LiveServer(folder=tmp_path, database_url=fresh_database_url) for _ in range(2)]
+    for server in servers:
+        server.launch()
+    for server in servers:
+        server.wait()
+
+    assert [server.stop() for server in servers] == [0, 0]
+    with psycopg.connect(fresh_database_url) as connection:
+        query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
+        total, different = connection.execute(query).fetchone() or (0, 0)
+    assert total == different > 0
+
+
+def test_an_embedded_database_lives_as_long_as_the_server(tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path / 'pg'}"
+    with live.LiveServer(folder=tmp_path, database_url=url, env={"AUTH_LOG_LEVEL": "error"}) as running:
+        assert requests.get(f"{running.url}/health", timeout=5).ok
+        assert (tmp_path / "pg" / "data" / "postmaster.pid").exists()
+    assert not (tmp_path / "pg" / "data" / "postmaster.pid").exists()
+
+
+def test_an_address_in_use_is_said_and_ends_the_start(tmp_path: Path, fresh_database_url: str) -> None:
+    server = live.LiveServer(folder=tmp_path, database_url=fresh_database_url)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", server.port))
+        taken.listen()
+        server.launch()
+
+        assert server.process.wait(live.START_SECONDS) == 1
+    assert "http server listen failed" in server.log.read_text()
+
+
+def test_an_unreachable_database_is_said_and_ends_the_start(tmp_path: Path) -> None:
+    url = f"postgres://u:hidden@127.0.0.1:{live.free_port()}/auth"
+    server = live.LiveServer(folder=tmp_path, database_url=url)
+    server.launch()
+
+    assert server.process.wait(live.START_SECONDS) == 1
+    log = server.log.read_text()
+    assert "error opening database" in log
+    assert "hidden" not in log
+
+
+def test_a_running_request_is_finished_before_the_server_ends(serve: Serve) -> None:
+    running = serve()
+    with socket.create_connection(("127.0.0.1", running.port)) as client:
+        client.sendall(
+            b"POST /signup HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
+        )
+        time.sleep(0.3)
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        client.sendall(b"}")
+        assert client.recv(1024).startswith(b"HTTP/1.1 4")
+    assert running.stop() == 0
+
+
+def test_headers_that_never_end_are_not_waited_for(serve: Serve) -> None:
+    running = serve()
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
+        begun = time.monotonic()
+        client.recv(1024)
+        assert 1 < time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_a_killed_server_leaves_nobody_on_its_port(server: str, serve: Serve) -> None:
+    running = serve(AUTH_SERVER=server)
+    running.process.kill()
+    running.process.wait()
+
+    deadline = time.monotonic() + 20
+    while answers(running.url):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_version_is_that_of_the_service() -> None:
+    printed = subprocess.run(
+        [sys.executable, "manage.py", "serve", "--version"],
+        cwd=live.PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert printed.stdout.strip() == authsvc.__version__
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "worker", "expected"),
+    [
+        (0, 3, True, (3, 4)),
+        (100, 3, True, (3, 4)),
+        (16, 2, True, (2, 4)),
+        (14, 2, True, (2, 3)),
+        (10, 4, True, (2, 1)),
+        (4, 2, False, (2, 2)),
+        (1, 2, True, (1, 1)),
+    ],
+)
+def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(
+    auth_config: Callable[..., object], limit: int, wanted: int, worker: bool, expected: tuple[int, int]
+) -> None:
+    auth_config(database={"max_pool_size": limit}, api={"processes": wanted}, mailer={"worker_enabled": worker})
+    assert (serving.processes(settings.AUTH), serving.threads(settings.AUTH)) == expected

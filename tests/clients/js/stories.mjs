@@ -1,0 +1,334 @@
+// What an application does with @supabase/auth-js, one story for each name given on the command line.
+// AUTH_URL is the service; LETTERS_URL answers {link, code} for ?to=ADDRESS&number=1.
+
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { AuthClient } from '@supabase/auth-js'
+
+const { AUTH_URL, LETTERS_URL } = process.env
+const PASSWORD = 'correct horse 1'
+const stories = new Map()
+const story = (name, tell) => stories.set(name, tell)
+
+class Memory {
+  items = new Map()
+  getItem = (key) => this.items.get(key) ?? null
+  setItem = (key, value) => void this.items.set(key, value)
+  removeItem = (key) => void this.items.delete(key)
+}
+
+// A client as a browser tab would have it; `calls` are its requests, "GET /user" and the like.
+function open({ flowType = 'implicit' } = {}) {
+  const calls = []
+  const client = new AuthClient({
+    url: AUTH_URL,
+    flowType,
+    storage: new Memory(),
+    autoRefreshToken: false,
+    fetch: (url, options) => {
+      calls.push(`${options.method} ${new URL(url).pathname}`)
+      return fetch(url, options)
+    },
+  })
+  return Object.assign(client, { calls })
+}
+
+const newAddress = () => `u-${randomUUID()}@example.com`
+
+async function letter(to, number = 1) {
+  const answer = await fetch(`${LETTERS_URL}?${new URLSearchParams({ to, number })}`)
+  assert.equal(answer.status, 200, await answer.clone().text())
+  return answer.json()
+}
+
+async function follow(link) {
+  const answer = await fetch(link, { redirect: 'manual' })
+  assert.equal(answer.status, 303)
+  return new URL(answer.headers.get('location'))
+}
+
+const fragment = (url) => Object.fromEntries(new URLSearchParams(url.hash.slice(1)))
+
+function good({ data, error }) {
+  assert.equal(error, null)
+  return data
+}
+
+async function confirmed() {
+  const email = newAddress()
+  const client = open()
+  good(await client.signUp({ email, password: PASSWORD }))
+  good(await client.verifyOtp({ email, type: 'signup', token: (await letter(email)).code }))
+  return { client, email }
+}
+
+async function signedIn(email) {
+  const client = open()
+  good(await client.signInWithPassword({ email, password: PASSWORD }))
+  return client
+}
+
+async function assertSignedOut(client, jwt) {
+  const { error } = await client.getUser(jwt)
+  assert.equal(error?.name, 'AuthSessionMissingError')
+}
+
+story('sign up and confirm by link', async () => {
+  const email = newAddress()
+  const client = open()
+  const made = good(
+    await client.signUp({
+      email,
+      password: PASSWORD,
+      options: { data: { name: 'Ada' }, emailRedirectTo: 'https://app.example.com/welcome?tab=1' },
+    }),
+  )
+  assert.equal(made.session, null)
+  assert.equal(made.user.email, email)
+  assert.deepEqual(made.user.user_metadata.name, 'Ada')
+
+  const landed = await follow((await letter(email)).link)
+  assert.equal(landed.origin + landed.pathname + landed.search, 'https://app.example.com/welcome?tab=1')
+  const { access_token, refresh_token, expires_in, token_type, type } = fragment(landed)
+  assert.deepEqual([expires_in, token_type, type], ['3600', 'bearer', 'signup'])
+
+  const { session, user } = good(await client.setSession({ access_token, refresh_token }))
+  assert.equal(session.access_token, access_token)
+  assert.equal(user.id, made.user.id)
+  assert.ok(user.email_confirmed_at)
+  assert.equal(user.identities[0].identity_data.email, email)
+})
+
+story('sign up and confirm by code', async () => {
+  const email = newAddress()
+  const client = open()
+  const events = []
+  client.onAuthStateChange((event) => void events.push(event))
+  good(await client.signUp({ email, password: PASSWORD }))
+  const { session, user } = good(
+    await client.verifyOtp({ email, type: 'email', token: (await letter(email)).code }),
+  )
+  assert.equal(user.email, email)
+  assert.equal(session.user.id, user.id)
+  assert.equal((await client.getSession()).data.session.access_token, session.access_token)
+  assert.ok(events.includes('SIGNED_IN'))
+})
+
+story('sign up with PKCE', async () => {
+  const email = newAddress()
+  const client = open({ flowType: 'pkce' })
+  const emailRedirectTo = 'https://app.example.com/welcome?tab=1'
+  good(await client.signUp({ email, password: PASSWORD, options: { emailRedirectTo } }))
+  const landed = await follow((await letter(email)).link)
+  assert.equal(landed.hash, '')
+  assert.equal(landed.searchParams.get('tab'), '1')
+  const code = landed.searchParams.get('code')
+  assert.ok(code)
+
+  const stranger = open({ flowType: 'pkce' })
+  assert.equal((await stranger.exchangeCodeForSession(code)).error.code, 'pkce_code_verifier_not_found')
+  const { session } = good(await client.exchangeCodeForSession(code))
+  assert.equal(session.user.email, email)
+  assert.equal((await client.getUser()).data.user.email, email)
+})
+
+story('sign in and read the user', async () => {
+  const { email } = await confirmed()
+  const client = open()
+  const signed = good(await client.signInWithPassword({ email, password: PASSWORD }))
+  assert.equal(signed.session.expires_in, 3600)
+  assert.equal(signed.weakPassword ?? null, null)
+  const { user } = good(await client.getUser())
+  assert.equal(user.id, signed.user.id)
+  assert.equal(user.aud, 'authenticated')
+  assert.deepEqual(user.app_metadata, { provider: 'email', providers: ['email'] })
+})
+
+story('refresh the session', async () => {
+  const { client } = await confirmed()
+  const before = (await client.getSession()).data.session
+  const { session } = good(await client.refreshSession())
+  assert.notEqual(session.refresh_token, before.refresh_token)
+  assert.equal(session.user.id, before.user.id)
+  good(await client.getUser())
+  // A second tab that still holds the old token gets the same successor.
+  const late = open()
+  const again = good(await late.refreshSession({ refresh_token: before.refresh_token }))
+  assert.equal(again.session.refresh_token, session.refresh_token)
+})
+
+story('read the claims without asking for the user', async () => {
+  const { client } = await confirmed()
+  const { user } = (await client.getSession()).data.session
+  client.calls.length = 0
+  const { claims, header } = good(await client.getClaims())
+  assert.equal(header.alg, 'RS256')
+  assert.equal(claims.sub, user.id)
+  assert.equal(claims.iss, 'https://auth.example.com')
+  assert.equal(claims.aal, 'aal1')
+  assert.equal(claims.amr[0].method, 'otp')
+  assert.deepEqual(client.calls, ['GET /.well-known/jwks.json'])
+  good(await client.getClaims())
+  assert.equal(client.calls.length, 1)
+
+  const { access_token } = (await client.getSession()).data.session
+  const [head, , signature] = access_token.split('.')
+  const forged = Buffer.from(JSON.stringify({ ...claims, role: 'service_role' })).toString('base64url')
+  const { error } = await client.getClaims(`${head}.${forged}.${signature}`)
+  assert.equal(error.message, 'Invalid JWT signature')
+})
+
+story('sign out everywhere', async () => {
+  const { client, email } = await confirmed()
+  const other = await signedIn(email)
+  const { access_token } = (await client.getSession()).data.session
+  assert.equal((await client.signOut()).error, null)
+  assert.equal((await client.getSession()).data.session, null)
+  await assertSignedOut(client, access_token)
+  await assertSignedOut(other)
+})
+
+story('sign out here alone', async () => {
+  const { client, email } = await confirmed()
+  const other = await signedIn(email)
+  const { access_token } = (await client.getSession()).data.session
+  assert.equal((await client.signOut({ scope: 'local' })).error, null)
+  await assertSignedOut(client, access_token)
+  good(await other.getUser())
+})
+
+story('sign out the others', async () => {
+  const { client, email } = await confirmed()
+  const other = await signedIn(email)
+  const { refresh_token } = (await other.getSession()).data.session
+  assert.equal((await client.signOut({ scope: 'others' })).error, null)
+  good(await client.getUser())
+  await assertSignedOut(other)
+  const { error } = await open().refreshSession({ refresh_token })
+  assert.deepEqual([error.status, error.code], [400, 'refresh_token_not_found'])
+})
+
+story('sign out twice', async () => {
+  const { client } = await confirmed()
+  const { access_token } = (await client.getSession()).data.session
+  assert.equal((await client.signOut()).error, null)
+  assert.equal((await client.admin.signOut(access_token)).error.name, 'AuthSessionMissingError')
+  assert.equal((await client.signOut()).error, null)
+})
+
+story('errors have a code and a status', async () => {
+  const { client, email } = await confirmed()
+  const unconfirmed = newAddress()
+  good(await open().signUp({ email: unconfirmed, password: PASSWORD }))
+  const refusals = [
+    [await client.signInWithPassword({ email, password: 'wrong' }), 400, 'invalid_credentials'],
+    [await client.signInWithPassword({ email: unconfirmed, password: PASSWORD }), 400, 'email_not_confirmed'],
+    [await client.verifyOtp({ email, type: 'email', token: '000000' }), 403, 'otp_expired'],
+    [await client.signUp({ email: 'nonsense', password: PASSWORD }), 400, 'validation_failed'],
+    [await client.getUser('nonsense'), 403, 'bad_jwt'],
+    [await open().refreshSession({ refresh_token: 'aaaaaaaaaaaa' }), 400, 'refresh_token_not_found'],
+    [
+      await client.signInWithOtp({ email: newAddress(), options: { shouldCreateUser: false } }),
+      422,
+      'otp_disabled',
+    ],
+  ]
+  for (const [{ error }, status, code] of refusals) {
+    assert.deepEqual([error?.name, error?.status, error?.code], ['AuthApiError', status, code])
+    assert.ok(error.message)
+  }
+})
+
+story('a weak password is refused with its reasons', async () => {
+  const { data, error } = await open().signUp({ email: newAddress(), password: 'abc' })
+  assert.equal(data.user, null)
+  assert.deepEqual([error.name, error.status, error.code], ['AuthWeakPasswordError', 422, 'weak_password'])
+  assert.deepEqual(error.reasons, ['length', 'characters'])
+})
+
+story('two mails in a row are too many', async () => {
+  const email = newAddress()
+  good(await open().resetPasswordForEmail(email))
+  const { error } = await open().resetPasswordForEmail(email)
+  assert.deepEqual([error.status, error.code], [429, 'over_email_send_rate_limit'])
+})
+
+story('recover by link', async () => {
+  const { email } = await confirmed()
+  const client = open()
+  good(await client.resetPasswordForEmail(email, { redirectTo: 'https://app.example.com/reset' }))
+  const landed = await follow((await letter(email, 2)).link)
+  const { access_token, refresh_token, type } = fragment(landed)
+  assert.deepEqual([landed.pathname, type], ['/reset', 'recovery'])
+  const { user } = good(await client.setSession({ access_token, refresh_token }))
+  assert.equal(user.email, email)
+})
+
+story('recover with PKCE', async () => {
+  const { email } = await confirmed()
+  const client = open({ flowType: 'pkce' })
+  const events = []
+  client.onAuthStateChange((event) => void events.push(event))
+  good(await client.resetPasswordForEmail(email))
+  const landed = await follow((await letter(email, 2)).link)
+  const { session } = good(await client.exchangeCodeForSession(landed.searchParams.get('code')))
+  assert.equal(session.user.email, email)
+  await sleep(50)
+  assert.ok(events.includes('PASSWORD_RECOVERY'), events.join())
+})
+
+story('recover by code', async () => {
+  const { email } = await confirmed()
+  const client = open()
+  good(await client.resetPasswordForEmail(email))
+  const { user } = good(
+    await client.verifyOtp({ email, type: 'recovery', token: (await letter(email, 2)).code }),
+  )
+  assert.equal(user.email, email)
+})
+
+story('sign in by magic link', async () => {
+  const { email } = await confirmed()
+  const client = open({ flowType: 'pkce' })
+  good(await client.signInWithOtp({ email, options: { emailRedirectTo: 'https://app.example.com/in' } }))
+  const landed = await follow((await letter(email, 2)).link)
+  assert.equal(landed.pathname, '/in')
+  const { session } = good(await client.exchangeCodeForSession(landed.searchParams.get('code')))
+  assert.equal(session.user.email, email)
+})
+
+story('sign up by one-time code', async () => {
+  const email = newAddress()
+  const client = open()
+  const asked = good(await client.signInWithOtp({ email, options: { data: { plan: 'free' } } }))
+  assert.deepEqual(asked, { user: null, session: null })
+  const { user } = good(await client.verifyOtp({ email, type: 'email', token: (await letter(email)).code }))
+  assert.equal(user.user_metadata.plan, 'free')
+})
+
+story('verify by the hash in the link', async () => {
+  const email = newAddress()
+  const client = open()
+  good(await client.signUp({ email, password: PASSWORD }))
+  const token_hash = new URL((await letter(email)).link).searchParams.get('token')
+  assert.equal(good(await client.verifyOtp({ token_hash, type: 'email' })).user.email, email)
+})
+
+story('resend the confirmation', async () => {
+  const email = newAddress()
+  const client = open()
+  good(await client.signUp({ email, password: PASSWORD }))
+  const first = await letter(email)
+  await sleep(2100)
+  good(await client.resend({ type: 'signup', email }))
+  const second = await letter(email, 2)
+  const stale = await follow(first.link)
+  assert.equal(fragment(stale).error_code, 'otp_expired')
+  good(await client.verifyOtp({ email, type: 'signup', token: second.code }))
+})
+
+for (const name of process.argv.slice(2)) {
+  await stories.get(name)()
+}

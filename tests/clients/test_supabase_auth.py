@@ -1,0 +1,337 @@
+"""The published Python client against a real server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+import requests
+from supabase_auth import SyncGoTrueClient
+from supabase_auth.errors import AuthApiError, AuthInvalidJwtError, AuthWeakPasswordError
+from supabase_auth.types import AuthChangeEvent, Session, SignOutOptions, SignOutScope, User
+
+from tests.clients.conftest import ISSUER, Service
+
+PASSWORD = "correct horse 1"
+
+Open = Callable[..., SyncGoTrueClient]
+
+
+@pytest.fixture
+def calls() -> list[str]:
+    """The requests of all clients of the test: "GET /user" and the like."""
+    return []
+
+
+@pytest.fixture
+def open_client(service: Service, calls: list[str]) -> Iterator[Open]:
+    """`open_client()` is a client with a memory of its own; `flow_type="pkce"` is the other flow."""
+    with ExitStack() as clients:
+
+        def note(request: httpx.Request) -> None:
+            calls.append(f"{request.method} {request.url.path}")
+
+        def start(**options: object) -> SyncGoTrueClient:
+            client = SyncGoTrueClient(
+                url=service.url,
+                auto_refresh_token=False,
+                http_client=httpx.Client(event_hooks={"request": [note]}),
+                **options,  # type: ignore[arg-type]
+            )
+            return clients.enter_context(client)
+
+        yield start
+
+
+@pytest.fixture
+def email() -> str:
+    return f"u-{uuid.uuid4()}@example.com"
+
+
+@pytest.fixture
+def client(open_client: Open, email: str, service: Service) -> SyncGoTrueClient:
+    """A client that is signed in with `email`, confirmed by the first letter."""
+    client = open_client()
+    client.sign_up({"email": email, "password": PASSWORD})
+    client.verify_otp({"email": email, "type": "signup", "token": service.post.wait(email).code})
+    return client
+
+
+def follow(link: str) -> str:
+    answer = requests.get(link, allow_redirects=False, timeout=10)
+    assert answer.status_code == 303
+    return answer.headers["Location"]
+
+
+def query(url: str) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+
+
+def session_of(client: SyncGoTrueClient) -> Session:
+    session = client.get_session()
+    assert session is not None
+    return session
+
+
+def user_of(client: SyncGoTrueClient) -> User:
+    answer = client.get_user()
+    assert answer is not None
+    return answer.user
+
+
+def assert_signed_out(client: SyncGoTrueClient, jwt: str | None = None) -> None:
+    with pytest.raises(AuthApiError) as refused:
+        client.get_user(jwt)
+    assert (refused.value.status, refused.value.code) == (403, "session_not_found")
+
+
+def test_sign_up_and_confirm_by_link(open_client: Open, email: str, service: Service) -> None:
+    client = open_client()
+    target = "https://app.example.com/welcome?tab=1"
+    made = client.sign_up(
+        {"email": email, "password": PASSWORD, "options": {"data": {"name": "Ada"}, "email_redirect_to": target}}
+    )
+    assert made.session is None
+    assert made.user is not None
+    assert made.user.user_metadata["name"] == "Ada"
+
+    landed = follow(service.post.wait(email).link)
+    assert landed.startswith(f"{target}#")
+    client.initialize(url=landed)
+    assert session_of(client).expires_in == 3600
+    user = user_of(client)
+    assert (user.id, user.email) == (made.user.id, email)
+    assert user.email_confirmed_at is not None
+    assert user.identities is not None
+    assert [identity.identity_data["email"] for identity in user.identities] == [email]
+
+
+def test_sign_up_and_confirm_by_code(open_client: Open, email: str, service: Service) -> None:
+    client = open_client()
+    events: list[AuthChangeEvent] = []
+    client.on_auth_state_change(lambda event, _: events.append(event))
+    client.sign_up({"email": email, "password": PASSWORD})
+
+    answer = client.verify_otp({"email": email, "type": "email", "token": service.post.wait(email).code})
+
+    assert answer.session is not None
+    assert events == ["SIGNED_IN"]
+    assert user_of(client).email == email
+
+
+def test_sign_up_with_pkce(open_client: Open, email: str, service: Service) -> None:
+    client = open_client(flow_type="pkce")
+    target = "https://app.example.com/welcome?tab=1"
+    client.sign_up({"email": email, "password": PASSWORD, "options": {"email_redirect_to": target}})
+    landed = follow(service.post.wait(email).link)
+    assert "#" not in landed
+    assert query(landed)["tab"] == "1"
+    code = query(landed)["code"]
+
+    with pytest.raises(AuthApiError) as refused:
+        open_client().exchange_code_for_session({"auth_code": code, "code_verifier": "w" * 50, "redirect_to": ""})
+    assert (refused.value.status, refused.value.code) == (400, "bad_code_verifier")
+    answer = client.exchange_code_for_session({"auth_code": code, "code_verifier": "", "redirect_to": ""})
+    assert answer.user is not None
+    assert answer.user.email == email
+
+
+def test_sign_in_and_read_the_user(client: SyncGoTrueClient, open_client: Open, email: str) -> None:
+    other = open_client()
+    signed = other.sign_in_with_password({"email": email, "password": PASSWORD})
+    assert signed.session is not None
+    assert signed.session.expires_in == 3600
+    user = user_of(other)
+    assert user.id == user_of(client).id
+    assert user.aud == "authenticated"
+    assert user.app_metadata == {"provider": "email", "providers": ["email"]}
+
+
+def test_refresh_the_session(client: SyncGoTrueClient, open_client: Open) -> None:
+    before = session_of(client)
+    after = client.refresh_session().session
+    assert after is not None
+    assert after.refresh_token != before.refresh_token
+    assert user_of(client).id == before.user.id
+    late = open_client().refresh_session(before.refresh_token).session
+    assert late is not None
+    assert late.refresh_token == after.refresh_token
+
+
+def test_claims_need_no_request_for_the_user(client: SyncGoTrueClient, calls: list[str]) -> None:
+    session = session_of(client)
+    calls.clear()
+    found = client.get_claims()
+    assert found is not None
+    assert found["headers"]["alg"] == "RS256"
+    assert found["claims"]["sub"] == session.user.id
+    assert found["claims"]["iss"] == ISSUER
+    client.get_claims()
+    assert calls == ["GET /.well-known/jwks.json"]
+
+    head, _, signature = session.access_token.split(".")
+    changed = json.dumps({**found["claims"], "role": "service_role"}).encode()
+    forged = base64.urlsafe_b64encode(changed).decode().rstrip("=")
+    with pytest.raises(AuthInvalidJwtError, match="Invalid JWT signature"):
+        client.get_claims(f"{head}.{forged}.{signature}")
+
+
+@pytest.mark.parametrize(
+    ("scope", "here", "there"), [("global", False, False), ("local", False, True), ("others", True, False)]
+)
+def test_sign_out(
+    scope: SignOutScope, here: bool, there: bool, client: SyncGoTrueClient, open_client: Open, email: str
+) -> None:
+    other = open_client()
+    other.sign_in_with_password({"email": email, "password": PASSWORD})
+    jwt = session_of(client).access_token
+
+    client.sign_out(SignOutOptions(scope=scope))
+
+    for is_in, one, token in ((here, client, jwt), (there, other, None)):
+        if is_in:
+            assert one.get_user(token) is not None
+        else:
+            assert_signed_out(one, token)
+    assert (client.get_session() is not None) == here
+
+
+def test_a_session_that_is_gone_cannot_be_refreshed(client: SyncGoTrueClient, open_client: Open) -> None:
+    refresh_token = session_of(client).refresh_token
+    client.sign_out()
+    with pytest.raises(AuthApiError) as refused:
+        open_client().refresh_session(refresh_token)
+    assert (refused.value.status, refused.value.code) == (400, "refresh_token_not_found")
+
+
+REFUSALS: dict[str, tuple[Callable[[SyncGoTrueClient, str], object], int, str]] = {
+    "wrong password": (
+        lambda client, email: client.sign_in_with_password({"email": email, "password": "wrong"}),
+        400,
+        "invalid_credentials",
+    ),
+    "wrong code": (
+        lambda client, email: client.verify_otp({"email": email, "type": "email", "token": "000000"}),
+        403,
+        "otp_expired",
+    ),
+    "no address": (
+        lambda client, _: client.sign_up({"email": "nonsense", "password": PASSWORD}),
+        400,
+        "validation_failed",
+    ),
+    "no token": (lambda client, _: client.get_user("nonsense"), 403, "bad_jwt"),
+    "nobody there": (
+        lambda client, _: client.sign_in_with_otp(
+            {"email": "nobody@example.com", "options": {"should_create_user": False}}
+        ),
+        422,
+        "otp_disabled",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_errors_have_a_code_and_a_status(case: str, client: SyncGoTrueClient, email: str) -> None:
+    call, status, code = REFUSALS[case]
+    with pytest.raises(AuthApiError) as refused:
+        call(client, email)
+    assert (refused.value.status, refused.value.code) == (status, code)
+    assert refused.value.message
+
+
+def test_an_address_has_to_be_confirmed(open_client: Open, email: str) -> None:
+    client = open_client()
+    client.sign_up({"email": email, "password": PASSWORD})
+    with pytest.raises(AuthApiError) as refused:
+        client.sign_in_with_password({"email": email, "password": PASSWORD})
+    assert (refused.value.status, refused.value.code) == (400, "email_not_confirmed")
+
+
+def test_a_weak_password_is_refused_with_its_reasons(open_client: Open, email: str) -> None:
+    with pytest.raises(AuthWeakPasswordError) as refused:
+        open_client().sign_up({"email": email, "password": "abc"})
+    assert refused.value.status == 422
+    assert refused.value.reasons == ["length", "characters"]
+
+
+def test_two_mails_in_a_row_are_too_many(open_client: Open, email: str) -> None:
+    client = open_client()
+    client.reset_password_for_email(email)
+    with pytest.raises(AuthApiError) as refused:
+        client.reset_password_for_email(email)
+    assert (refused.value.status, refused.value.code) == (429, "over_email_send_rate_limit")
+
+
+@pytest.mark.usefixtures("client")
+def test_recover_by_link(open_client: Open, email: str, service: Service) -> None:
+    other = open_client()
+    events: list[AuthChangeEvent] = []
+    other.on_auth_state_change(lambda event, _: events.append(event))
+    other.reset_password_for_email(email, {"redirect_to": "https://app.example.com/reset"})
+    landed = follow(service.post.wait(email, number=2).link)
+    assert urlsplit(landed).path == "/reset"
+
+    other.initialize(url=landed)
+
+    assert events == ["SIGNED_IN", "PASSWORD_RECOVERY"]
+    assert user_of(other).email == email
+
+
+@pytest.mark.usefixtures("client")
+def test_recover_with_pkce(open_client: Open, email: str, service: Service) -> None:
+    other = open_client(flow_type="pkce")
+    events: list[AuthChangeEvent] = []
+    other.on_auth_state_change(lambda event, _: events.append(event))
+    other.reset_password_for_email(email)
+    code = query(follow(service.post.wait(email, number=2).link))["code"]
+
+    other.exchange_code_for_session({"auth_code": code, "code_verifier": "", "redirect_to": ""})
+
+    assert events == ["PASSWORD_RECOVERY"]
+    assert user_of(other).email == email
+
+
+@pytest.mark.usefixtures("client")
+def test_recover_by_code(open_client: Open, email: str, service: Service) -> None:
+    other = open_client()
+    other.reset_password_for_email(email)
+    code = service.post.wait(email, number=2).code
+    other.verify_otp({"email": email, "type": "recovery", "token": code})
+    assert user_of(other).email == email
+
+
+@pytest.mark.usefixtures("client")
+def test_sign_in_by_magic_link(open_client: Open, email: str, service: Service) -> None:
+    other = open_client()
+    other.sign_in_with_otp({"email": email, "options": {"email_redirect_to": "https://app.example.com/in"}})
+    landed = follow(service.post.wait(email, number=2).link)
+    assert urlsplit(landed).path == "/in"
+    other.initialize(url=landed)
+    assert user_of(other).email == email
+
+
+def test_sign_up_by_one_time_code(open_client: Open, email: str, service: Service) -> None:
+    client = open_client()
+    client.sign_in_with_otp({"email": email, "options": {"data": {"plan": "free"}}})
+    client.verify_otp({"email": email, "type": "email", "token": service.post.wait(email).code})
+    assert user_of(client).user_metadata["plan"] == "free"
+
+
+def test_resend_the_confirmation(open_client: Open, email: str, service: Service) -> None:
+    client = open_client()
+    client.sign_up({"email": email, "password": PASSWORD})
+    first = service.post.wait(email)
+    time.sleep(2.1)
+    assert client.resend({"type": "signup", "email": email}).message_id
+    second = service.post.wait(email, number=2)
+    assert "error_code=otp_expired" in follow(first.link)
+    client.verify_otp({"email": email, "type": "signup", "token": second.code})
+    assert user_of(client).email == email

@@ -1,0 +1,152 @@
+"""What every test may ask for: a database, a JSON client, a mailbox, other settings."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from authsvc.core import embedded, messaging
+from authsvc.core.config.schema import AuthConfig
+
+pytest_plugins = ["tests.live"]
+
+# Nobody misses the data of a test run after a power failure.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+
+
+def _folder() -> Path | None:
+    url = os.environ["DATABASE_URL"]
+    return Path(url.removeprefix(embedded.SCHEME)) if url.startswith(embedded.SCHEME) else None
+
+
+def _is_xdist_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = _folder()
+    if folder is None or _is_xdist_worker(config):
+        return
+    for left_behind in Path(tempfile.gettempdir()).glob("authsvc-test-*"):
+        # Another user's run is none of ours.
+        with contextlib.suppress(PermissionError):
+            if embedded.stop(left_behind):
+                shutil.rmtree(left_behind, ignore_errors=True)
+    embedded.start(folder, settings=FAST)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = _folder()
+    if folder is not None and not _is_xdist_worker(config) and embedded.stop(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Answer(Protocol):
+    """The parts of Django's test response that tests look at."""
+
+    status_code: int
+    content: bytes
+    headers: dict[str, str]
+
+    def json(self) -> Any: ...
+
+
+class Api:
+    """A JSON client of the service in this process; no network, no cookies kept."""
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, bearer: str = "", headers: dict[str, str] | None = None
+    ) -> Answer:
+        """Send `body` as JSON, text and bytes as they are; `bearer` is an access token."""
+        data = body if isinstance(body, str | bytes) else b"" if body is None else orjson.dumps(body)
+        sent = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        answer: Any = Client().generic(
+            method, path, data, content_type="application/json", headers={**sent, **(headers or {})}
+        )
+        return answer  # type: ignore[no-any-return]
+
+    def get(self, path: str, **given: Any) -> Answer:
+        return self.request("GET", path, **given)
+
+    def post(self, path: str, body: Any = None, **given: Any) -> Answer:
+        return self.request("POST", path, body, **given)
+
+    def put(self, path: str, body: Any = None, **given: Any) -> Answer:
+        return self.request("PUT", path, body, **given)
+
+    def patch(self, path: str, body: Any = None, **given: Any) -> Answer:
+        return self.request("PATCH", path, body, **given)
+
+    def delete(self, path: str, body: Any = None, **given: Any) -> Answer:
+        return self.request("DELETE", path, body, **given)
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+class ChangeConfig(Protocol):
+    def __call__(self, **sections: Any) -> AuthConfig: ...
+
+
+@pytest.fixture
+def auth_config(settings: Settings) -> ChangeConfig:
+    """`auth_config(jwt={"exp": timedelta(hours=2)})` replaces fields of sections of `settings.AUTH` for one test.
+
+    A section that is no dataclass (`providers`) is replaced as a whole. Calls add up.
+    """
+
+    def change(**sections: Any) -> AuthConfig:
+        current: AuthConfig = settings.AUTH
+        changed: dict[str, Any] = {}
+        for name, fields in sections.items():
+            section = getattr(current, name)
+            if dataclasses.is_dataclass(section) and not isinstance(section, type):
+                changed[name] = dataclasses.replace(section, **fields)
+            else:
+                changed[name] = fields
+        settings.AUTH = dataclasses.replace(current, **changed)
+        return settings.AUTH  # type: ignore[no-any-return]
+
+    return change
+
+
+class Mailbox:
+    """The messages announced so far, oldest first."""
+
+    def __init__(self) -> None:
+        self.emails: list[messaging.Email] = []
+        self.texts: list[messaging.Sms] = []
+
+    def accept_email(self, *, message: messaging.Email, **_: object) -> None:
+        self.emails.append(message)
+
+    def accept_sms(self, *, message: messaging.Sms, **_: object) -> None:
+        self.texts.append(message)
+
+    def clear(self) -> None:
+        self.emails.clear()
+        self.texts.clear()
+
+
+@pytest.fixture
+def mailbox() -> Iterator[Mailbox]:
+    """Listens to the two message signals beside the mailer."""
+    box = Mailbox()
+    messaging.email_requested.connect(box.accept_email, weak=False)
+    messaging.sms_requested.connect(box.accept_sms, weak=False)
+    yield box
+    messaging.email_requested.disconnect(box.accept_email)
+    messaging.sms_requested.disconnect(box.accept_sms)

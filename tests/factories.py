@@ -1,0 +1,191 @@
+"""Rows that tests start from, made by the services that make them, or through the ORM where only an import does."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from django.db.models import DateTimeField, F, Model
+
+from accounts import passwords, queries, records
+from accounts.models import Factor, User
+from accounts.records import UserRecord
+from accounts.services import creation
+from authsvc.core import clock, crypto, envelope
+from authsvc.core.caller import Caller
+from tokens import refresh_tokens
+from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
+from tokens.services import one_time_tokens, sessions
+from tokens.services.one_time_tokens import Secret
+
+AUDIENCE = "authenticated"
+PASSWORD = "correct horse battery staple"
+
+# RFC 7636: a verifier and its S256 challenge.
+VERIFIER = "4a9505b9-0857-42bb-ab3c-098b4d28ddc2"
+CHALLENGE = "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """A session and what its client was given for it."""
+
+    user: User
+    session: Session
+    access_token: str
+    refresh_token: str
+
+
+def make_user(
+    *,
+    email: str | None = None,
+    password: str = PASSWORD,
+    password_hash: str | None = None,
+    confirmed: bool = True,
+    data: dict[str, Any] | None = None,
+    audience: str = AUDIENCE,
+    at: datetime | None = None,
+    **columns: Any,
+) -> User:
+    """A user with an email identity; `password=""` for one without, `columns` as they are to stand in the row.
+
+    `password_hash` is stored as it is, in place of a hash of `password`. An address that is not given is a new one.
+    """
+    made = creation.insert(
+        email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
+        password_hash=password_hash if password_hash is not None else _hash(password) if password else "",
+        data=data or {},
+        audience=audience,
+        confirmed=confirmed,
+        at=at or clock.now(),
+    )
+    if columns:
+        User.objects.filter(id=made.id).update(**columns)
+    return User.objects.get(id=made.id)
+
+
+def make_factor(user: User, *, factor_type: str = "totp", status: str = "verified", **columns: Any) -> Factor:
+    at = clock.now()
+    return Factor.objects.create(
+        user=user, **{"factor_type": factor_type, "status": status, "created_at": at, "updated_at": at, **columns}
+    )
+
+
+def make_session(
+    user: User | None = None, *, method: str = "password", at: datetime | None = None, **columns: Any
+) -> SignIn:
+    """A sign-in of `user`, or of a new one, by `method`; `columns` as they are to stand in the session."""
+    user = user or make_user()
+    tokens = sessions.start(
+        subject=_record(user),
+        method=method,
+        caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
+        at=at or clock.now(),
+    )
+    session_id = refresh_tokens.open(tokens.refresh_token).session_id
+    if columns:
+        Session.objects.filter(id=session_id).update(**columns)
+    return SignIn(
+        user=user,
+        session=Session.objects.get(id=session_id),
+        access_token=tokens.issued.token,
+        refresh_token=tokens.refresh_token,
+    )
+
+
+def refresh_token(session: Session, counter: int) -> str:
+    """The refresh token of a session at any counter, issued or not."""
+    assert session.refresh_token_hmac_key is not None
+    key = envelope.open(session.refresh_token_hmac_key, bound_to=session.id)
+    return refresh_tokens.seal(session_id=session.id, counter=counter, key=crypto.unpadded_decode(key))
+
+
+def make_legacy_tokens(
+    user: User | None = None, *, count: int = 2, active: bool = True, at: datetime | None = None, **columns: Any
+) -> list[LegacyRefreshToken]:
+    """The refresh tokens of one imported session, oldest first, each the parent of the next.
+
+    All but the last are revoked, with `active=False` the last too. `columns` as they are to stand in the session,
+    which has neither key nor counter and is `session` of every row.
+    """
+    at = at or clock.now()
+    user = user or make_user()
+    session = make_session(
+        user, at=at, **{"refresh_token_hmac_key": None, "refresh_token_counter": None, **columns}
+    ).session
+    rows: list[LegacyRefreshToken] = []
+    for number in range(count):
+        rows.append(
+            LegacyRefreshToken.objects.create(
+                token=base64.b32encode(secrets.token_bytes(8)).decode().lower()[:12],
+                user=user,
+                session=session,
+                parent=rows[-1].token if rows else None,
+                revoked=number < count - 1 or not active,
+                created_at=at,
+                updated_at=at,
+            )
+        )
+    return rows
+
+
+def make_one_time_token(
+    user: User,
+    token_type: TokenType = TokenType.RECOVERY,
+    *,
+    pkce: bool = False,
+    identifier: str | None = None,
+    at: datetime | None = None,
+    **columns: Any,
+) -> Secret:
+    """What a mail to `user` would carry: a code and a link; `columns` as they are to stand in the row."""
+    secret = one_time_tokens.issue(
+        user_id=user.id,
+        token_type=token_type,
+        identifier=identifier or user.email or user.phone or "",
+        pkce=pkce,
+        at=at or clock.now(),
+    )
+    if columns:
+        OneTimeToken.objects.filter(user=user, token_type=token_type).update(**columns)
+    return secret
+
+
+def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = None, **columns: Any) -> FlowState:
+    """A PKCE flow answered by VERIFIER whose link has been opened, so that `auth_code` can be exchanged."""
+    at = at or clock.now()
+    values = {
+        "user_id": user.id,
+        "auth_code": str(uuid4()),
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "s256",
+        "provider_type": method,
+        "authentication_method": method,
+        "created_at": at,
+        "updated_at": at,
+        "auth_code_issued_at": at,
+    }
+    return FlowState.objects.create(**{**values, **columns})
+
+
+def make_older(*rows: Model, by: timedelta) -> None:
+    """As if `by` had passed: every time in these rows moves back. The instances given are not changed."""
+    for row in rows:
+        times = [field.name for field in row._meta.concrete_fields if isinstance(field, DateTimeField)]
+        type(row)._default_manager.filter(pk=row.pk).update(**{name: F(name) - by for name in times})
+
+
+@functools.cache
+def _hash(password: str) -> str:
+    return passwords.hash(password)
+
+
+def _record(user: User) -> UserRecord:
+    row = queries.by_id(user.id)
+    assert row is not None
+    return records.read(row)

@@ -1,0 +1,212 @@
+"""A mail server on loopback that speaks real SMTP, with or without TLS and login, and fails as it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import email
+import hmac
+import ipaddress
+import secrets
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.policy import default
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import MISSING, SMTP, AuthResult, Envelope, LoginPassword, Session
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+USER, PASSWORD = "postmaster", "correct horse"
+MECHANISMS = frozenset({"CRAM-MD5", "LOGIN", "PLAIN"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One letter and how it came."""
+
+    sender: str
+    recipients: list[str]
+    content: bytes
+    hello: str
+    """The name the client gave in EHLO."""
+    encrypted: bool
+    mechanism: str
+    """The login used, or nothing."""
+
+    @property
+    def message(self) -> EmailMessage:
+        return email.message_from_bytes(self.content, policy=default)
+
+
+class FakeSmtp:
+    """Runs while its `with` block does, on a free port unless one is given; `received` holds the letters.
+
+    `answers` maps a command (`MAIL`, `RCPT`, `DATA`) to what is answered instead of success; `delay` is how long, in
+    seconds, the server thinks before it answers EHLO. Both may be changed while it runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        starttls: ssl.SSLContext | None = None,
+        implicit_tls: ssl.SSLContext | None = None,
+        mechanisms: Iterable[str] = (),
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.received: list[Received] = []
+        self.answers: dict[str, str] = {}
+        self.delay = 0.0
+        self._options: dict[str, Any] = {
+            "server_hostname": "mail.test",
+            "auth_require_tls": False,
+            "auth_exclude_mechanism": MECHANISMS - set(mechanisms),
+            "authenticator": _check_password,
+            "tls_context": starttls,
+        }
+        self._implicit_tls = implicit_tls
+        self._controller: _OnFreePort | None = None
+
+    def __enter__(self) -> FakeSmtp:
+        self._controller = _OnFreePort(
+            _Handler(self), hostname=self.host, port=self.port, ssl_context=self._implicit_tls, **self._options
+        )
+        self._controller.start()
+        self.port = self._controller.port
+        self.received.clear()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._controller is not None:
+            self._controller.stop()
+
+
+class _OnFreePort(Controller):
+    async def _create_server(self) -> asyncio.AbstractServer:
+        server: Any = await super()._create_server()
+        self.port = server.sockets[0].getsockname()[1]
+        return server  # type: ignore[no-any-return]
+
+
+class _Handler:
+    def __init__(self, fake: FakeSmtp) -> None:
+        self._fake = fake
+
+    async def handle_EHLO(  # noqa: N802  (names are aiosmtpd's)
+        self, _server: SMTP, session: Session, _envelope: Envelope, hostname: str, responses: list[str]
+    ) -> list[str]:
+        await asyncio.sleep(self._fake.delay)
+        session.host_name = hostname
+        return [line for line in responses if line.strip() != "250-AUTH"]
+
+    async def handle_MAIL(  # noqa: N802
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return self._fake.answers.get("MAIL", "250 OK")
+
+    async def handle_RCPT(  # noqa: N802
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        refusal = self._fake.answers.get("RCPT")
+        if refusal is None:
+            envelope.rcpt_tos.append(address)
+        return refusal or "250 OK"
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        refusal = self._fake.answers.get("DATA")
+        if refusal is not None:
+            return refusal
+        content = envelope.original_content
+        assert content is not None
+        assert envelope.mail_from is not None
+        assert server.transport is not None
+        self._fake.received.append(
+            Received(
+                sender=envelope.mail_from,
+                recipients=list(envelope.rcpt_tos),
+                content=content,
+                hello=session.host_name or "",
+                encrypted=server.transport.get_extra_info("ssl_object") is not None,
+                mechanism=getattr(session, "auth_data", None) or "",
+            )
+        )
+        return f"250 2.0.0 Ok: queued as {len(self._fake.received)}"
+
+    async def auth_CRAM__MD5(self, server: SMTP, _arguments: list[str]) -> AuthResult:  # noqa: N802
+        """RFC 2195."""
+        challenge = f"<{secrets.token_hex(8)}@mail.test>".encode()
+        answer = await server.challenge_auth(challenge)
+        if answer is MISSING:
+            return AuthResult(success=False)
+        expected = f"{USER} {hmac.new(PASSWORD.encode(), challenge, 'md5').hexdigest()}"
+        return AuthResult(success=answer == expected.encode(), auth_data="CRAM-MD5", handled=False)
+
+
+def _check_password(
+    _server: SMTP, _session: Session, _envelope: Envelope, mechanism: str, given: LoginPassword
+) -> AuthResult:
+    right = (given.login, given.password) == (USER.encode(), PASSWORD.encode())
+    return AuthResult(success=right, auth_data=mechanism, handled=False)
+
+
+def server_tls(folder: Path, *, host: str) -> tuple[ssl.SSLContext, Path]:
+    """What a TLS server at `host`, a name or an address, needs, and the file of the authority that vouches for it."""
+    now = dt.datetime.now(dt.UTC)
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
+
+    def begin(subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(authority).public_key(public)
+        return (
+            builder.serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(hours=1))
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        )
+
+    usage = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only"), False
+    )
+    root = (
+        begin(authority, authority_key.public_key())
+        .add_extension(identifier, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(
+            x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, decipher_only=False, **usage),
+            critical=True,
+        )
+        .sign(authority_key, SHA256())
+    )
+    try:
+        name: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        name = x509.DNSName(host)
+    leaf = (
+        begin(x509.Name([]), key.public_key())
+        .add_extension(x509.SubjectAlternativeName([name]), critical=True)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(authority_key, SHA256())
+    )
+    chain, trusted = folder / f"{host}.pem", folder / f"{host}-authority.pem"
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    chain.write_bytes(private + leaf.public_bytes(Encoding.PEM))
+    trusted.write_bytes(root.public_bytes(Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    return context, trusted

@@ -1,0 +1,95 @@
+"""The job queue of the test database, a worker on it, and a mail server: what the mailer's database tests share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from authsvc.core import jobs
+from mailer.models import Attempt
+from tests.conftest import ChangeConfig
+from tests.fakes.smtp import FakeSmtp
+
+WAIT_SECONDS = 15
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Return when `condition` holds; fail when it does not in time."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "this did not happen in time"
+        time.sleep(0.05)
+
+
+class Queue:
+    """What lies in the queue's tables, and time travel."""
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return self._rows("SELECT id, queue_name, status::text, attempts, scheduled_at, args FROM procrastinate_jobs")
+
+    def states(self) -> list[str]:
+        return [job["status"] for job in self.jobs()]
+
+    def outcomes(self) -> list[tuple[int, str]]:
+        return list(Attempt.objects.order_by("created_at").values_list("attempt", "outcome"))
+
+    def next_run(self) -> datetime:
+        (job,) = self.jobs()
+        due: datetime = job["scheduled_at"]
+        return due
+
+    def make_due(self, *, attempts: int = 0) -> None:
+        """As if the pause were over, and at least so many attempts had been made."""
+        self._run(
+            "UPDATE procrastinate_jobs SET scheduled_at = now(), attempts = greatest(attempts, %s)"
+            " WHERE status = 'todo'",
+            attempts,
+        )
+
+    def make_stale(self) -> None:
+        """As if no worker had given a sign of life for a minute."""
+        self._run("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'")
+
+    def clear(self) -> None:
+        self._run("DELETE FROM procrastinate_jobs")
+        self._run("DELETE FROM procrastinate_workers")
+
+    def _run(self, sql: str, *parameters: int) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+
+    def _rows(self, sql: str) -> list[dict[str, Any]]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@pytest.fixture
+def queue(transactional_db: None) -> Iterator[Queue]:
+    found = Queue()
+    found.clear()
+    yield found
+    found.clear()
+
+
+@pytest.fixture
+def smtp(auth_config: ChangeConfig) -> Iterator[FakeSmtp]:
+    """A mail server, and the settings that use it."""
+    with FakeSmtp() as server:
+        auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "noreply@example.com"})
+        yield server
+
+
+@pytest.fixture
+def worker(queue: Queue) -> Iterator[jobs.Worker]:
+    """A running worker."""
+    running = jobs.Worker()
+    running.start()
+    yield running
+    assert running.stop(seconds=WAIT_SECONDS)

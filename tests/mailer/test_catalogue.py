@@ -1,0 +1,45 @@
+"""Kinds, their keys, default subjects and switches."""
+
+from __future__ import annotations
+
+import pytest
+
+from authsvc.core.messaging import EmailKind, SmsKind
+from mailer import catalogue
+from tests.conftest import ChangeConfig
+
+SUBJECTS = {
+    "invite": "You have been invited",
+    "confirmation": "Confirm Your Signup",
+    "recovery": "Reset Your Password",
+    "magic_link": "Your Magic Link",
+    "email_change": "Confirm Email Change",
+    "reauthentication": "{{ .Token }} is your verification code",
+    "password_changed_notification": "Your password has been changed",
+    "email_changed_notification": "Your email address has been changed",
+    "phone_changed_notification": "Your phone number was changed",
+    "identity_linked_notification": "A new sign-in method was linked to your account",
+    "identity_unlinked_notification": "A sign-in method was removed from your account",
+    "mfa_factor_enrolled_notification": "A new MFA factor has been enrolled",
+    "mfa_factor_unenrolled_notification": "An MFA factor has been unenrolled",
+}
+NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailKind if kind.value.endswith("_notification")}
+
+
+def test_every_kind_has_its_key_and_default_subject() -> None:
+    assert {entry.key: entry.subject for entry in catalogue.EMAILS.values()} == SUBJECTS
+    assert set(catalogue.EMAILS) == set(EmailKind)
+    assert set(catalogue.SMS) == set(SmsKind)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in NOTICES])
+def test_an_action_mail_needs_no_switch(kind: EmailKind) -> None:
+    assert catalogue.is_enabled(kind)
+
+
+@pytest.mark.parametrize(("kind", "switch"), NOTICES.items())
+def test_a_notice_needs_its_own_switch(kind: EmailKind, switch: str, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"notifications": frozenset(NOTICES.values()) - {switch}})
+    assert not catalogue.is_enabled(kind)
+    auth_config(mailer={"notifications": frozenset({switch})})
+    assert catalogue.is_enabled(kind)

@@ -1,0 +1,153 @@
+"""One attempt: what it sends, what it notes, and whether there will be another."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from authsvc.core import jobs
+from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
+from mailer import delivery, inbox, sealing
+from mailer.models import Attempt
+from tests.conftest import ChangeConfig
+from tests.fakes.smtp import FakeSmtp
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PAUSE = timedelta(seconds=30)
+
+
+def an_email(**given: Any) -> Email:
+    variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
+    return Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, user_id=uuid4(), **given)
+
+
+def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None = PAUSE, at: datetime = NOW) -> None:
+    delivery.deliver(
+        message_id=message.id,
+        channel="email" if isinstance(message, Email) else message.channel,
+        kind=str(message.kind),
+        sealed=sealing.seal(message),
+        attempt=attempt,
+        pause=pause,
+        at=at,
+    )
+
+
+def test_a_delivered_letter_is_noted_with_the_servers_answer(smtp: FakeSmtp) -> None:
+    message = an_email()
+    deliver(message, attempt=3)
+    (received,) = smtp.received
+    assert received.message["Subject"] == "987654 is your verification code"
+    noted = Attempt.objects.get()
+    assert (noted.message_id, noted.user_id, noted.channel, noted.kind) == (
+        message.id,
+        message.user_id,
+        "email",
+        "reauthenticate",
+    )
+    assert (noted.attempt, noted.outcome, noted.gateway_id, noted.error) == (
+        3,
+        "delivered",
+        "2.0.0 Ok: queued as 1",
+        "",
+    )
+
+
+def test_a_refused_letter_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "mailer.delivery")
+    smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
+    with pytest.raises(jobs.TryAgain):
+        deliver(an_email(expires_at=NOW + timedelta(hours=1)))
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("retry", "451 4.2.1 <…> is busy, code …")
+    (record,) = caplog.records
+    assert (record.levelno, record.msg) == (logging.WARNING, "message not delivered yet")
+    assert "ada@example.com" not in str(vars(record)).lower()
+    assert "987654" not in str(vars(record))
+
+
+@pytest.mark.parametrize(
+    ("pause", "life"),
+    [
+        pytest.param(None, timedelta(hours=1), id="the last pause is over"),
+        pytest.param(PAUSE, timedelta(seconds=30), id="it would have expired by the next attempt"),
+    ],
+)
+def test_a_refused_letter_has_failed_when(
+    smtp: FakeSmtp, caplog: pytest.LogCaptureFixture, pause: timedelta | None, life: timedelta
+) -> None:
+    smtp.answers["RCPT"] = "550 no such user"
+    with pytest.raises(jobs.GiveUp):
+        deliver(an_email(expires_at=NOW + life), pause=pause)
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("failed", "550 no such user")
+    assert [(record.levelno, record.msg) for record in caplog.records] == [(logging.ERROR, "message delivery failed")]
+
+
+def test_an_expired_letter_is_not_sent(smtp: FakeSmtp) -> None:
+    with pytest.raises(jobs.GiveUp):
+        deliver(an_email(expires_at=NOW))
+    assert smtp.received == []
+    assert Attempt.objects.get().outcome == "failed"
+
+
+def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
+    with pytest.raises(jobs.GiveUp):
+        delivery.deliver(
+            message_id=UUID(int=1),
+            channel="email",
+            kind="invite",
+            sealed=sealing.seal(an_email()),
+            attempt=1,
+            pause=PAUSE,
+            at=NOW,
+        )
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.user_id) == ("failed", None)
+    assert "JWT_SECRET" in noted.error
+
+
+def test_an_unexpected_failure_is_noted_without_its_text(
+    smtp: FakeSmtp, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "mailer.delivery")
+    auth_config(mailer={"backend": "no.such.Backend"})
+    with pytest.raises(jobs.TryAgain):
+        deliver(an_email())
+    assert Attempt.objects.get().error == "ModuleNotFoundError"
+    assert "email.py" in vars(caplog.records[0])["stack"]
+
+
+def test_without_a_mail_server_a_letter_counts_as_delivered(auth_config: ChangeConfig) -> None:
+    auth_config(smtp={"host": ""})
+    deliver(an_email())
+    assert Attempt.objects.get().outcome == "delivered"
+
+
+def test_the_development_inbox_keeps_letters_and_texts(
+    auth_config: ChangeConfig, settings: Any, tmp_path: Path
+) -> None:
+    settings.DEV_INBOX_FOLDER = tmp_path
+    auth_config(mailer={"dev_inbox_enabled": True}, smtp={"host": ""})
+    email = an_email()
+    sms = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"})
+    deliver(email)
+    deliver(sms)
+    text, letter = inbox.letters()
+    assert (text.channel, text.to, text.text, text.message_id) == ("sms", sms.to, "Your code is 987654", str(sms.id))
+    assert (letter.channel, letter.to, letter.message_id) == ("email", email.to, str(email.id))
+    assert "987654" in letter.subject
+
+
+def test_a_text_without_a_provider_is_not_delivered(auth_config: ChangeConfig) -> None:
+    with pytest.raises(jobs.TryAgain):
+        deliver(Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}))
+    noted = Attempt.objects.get()
+    assert (noted.channel, noted.error) == ("sms", "no SMS provider")

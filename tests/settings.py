@@ -1,0 +1,30 @@
+"""Django settings of the test run: the service's own, whatever `.env` or the environment say."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+ENVIRONMENT = {
+    "AUTHSVC_CONFIG_FILE": os.devnull,
+    "AUTH_SITE_URL": "http://localhost:3000",
+    "AUTH_API_EXTERNAL_URL": "http://127.0.0.1:8081",
+    "AUTH_DB_DRIVER": "postgres",
+    "AUTH_JWT_SECRET": "test-secret-of-at-least-32-characters",
+    "AUTH_JWT_AUD": "authenticated",
+    "AUTH_JWT_DEFAULT_GROUP_NAME": "authenticated",
+    "AUTH_LOG_LEVEL": "error",
+}
+"""What every test starts from, in this process and in servers that tests start."""
+
+for _name in [name for name in os.environ if name.startswith(("AUTH_", "AUTHSVC_"))]:
+    del os.environ[_name]
+os.environ.update(ENVIRONMENT)
+# A PostgreSQL of this run alone; the processes of one run share it through the variable.
+os.environ.setdefault(
+    "DATABASE_URL", f"embedded:{Path(tempfile.gettempdir()) / f'authsvc-test-{secrets.token_hex(4)}'}"
+)
+
+from authsvc.settings import *  # noqa: E402, F403  (the environment had to come first)

@@ -1,0 +1,144 @@
+"""What the service publishes about its keys, and that tokens can be checked with it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jwt
+import pytest
+
+from authsvc.core import crypto
+from tests import factories
+from tests.conftest import Api, ChangeConfig
+from tests.factories import PASSWORD
+from tokens import keys
+
+PUBLISHED = "public, max-age=600"
+SECRET = "test-secret-of-at-least-32-characters"
+
+
+@functools.cache
+def generated(algorithm: str) -> dict[str, Any]:
+    return {**keys.generate(algorithm=algorithm), "kid": algorithm.lower()}
+
+
+def verifying(algorithm: str) -> dict[str, Any]:
+    return generated(algorithm) | {"key_ops": ["verify"]}
+
+
+SHARED = {
+    "kty": "oct",
+    "alg": "HS256",
+    "kid": "shared",
+    "key_ops": ["verify"],
+    "k": crypto.unpadded_encode(b"a key of thirty-two or more bytes"),
+}
+
+
+def sign_in(api: Api) -> str:
+    user = factories.make_user()
+    body = api.post("/token?grant_type=password", {"email": user.email, "password": PASSWORD}).json()
+    return str(body["access_token"])
+
+
+def published_keys(api: Api) -> dict[str, jwt.PyJWK]:
+    return {str(key.key_id): key for key in jwt.PyJWKSet.from_dict(api.get("/.well-known/jwks.json").json()).keys}
+
+
+@pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/.well-known/jwks.json/"])
+def test_a_service_with_a_shared_secret_publishes_no_key(path: str, api: Api) -> None:
+    answer = api.get(path)
+    assert (answer.status_code, answer.json()) == (200, {"keys": []})
+    assert answer.headers["Cache-Control"] == PUBLISHED
+
+
+def test_the_public_parts_of_the_asymmetric_keys_are_published(api: Api, auth_config: ChangeConfig) -> None:
+    configured = (SHARED, verifying("RS256"), generated("ES256"), verifying("EdDSA"))
+    auth_config(jwt={"keys": configured})
+
+    answer = api.get("/.well-known/jwks.json")
+
+    published = {key["kid"]: key for key in answer.json()["keys"]}
+    assert set(published) == {"rs256", "es256", "eddsa"}
+    for jwk in published.values():
+        assert (jwk["use"], jwk["key_ops"]) == ("sig", ["verify"])
+        assert not {"d", "p", "q", "dp", "dq", "qi", "k"} & set(jwk)
+    assert answer.headers["Cache-Control"] == PUBLISHED
+
+
+def test_discovery_names_the_key_set(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"issuer": "https://auth.example.com/", "keys": (generated("ES256"),)})
+    answer = api.get("/.well-known/openid-configuration")
+    body = answer.json()
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == PUBLISHED
+    assert body["issuer"] == "https://auth.example.com/"
+    assert body["jwks_uri"] == "https://auth.example.com/.well-known/jwks.json"
+    assert body["id_token_signing_alg_values_supported"] == ["ES256"]
+
+
+@pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/.well-known/openid-configuration"])
+def test_what_is_published_is_only_read(path: str, api: Api) -> None:
+    assert api.post(path).status_code == 405
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_keys_tokens_are_signed_with_the_secret(api: Api) -> None:
+    token = sign_in(api)
+    assert jwt.get_unverified_header(token) == {"alg": "HS256", "typ": "JWT"}
+    assert jwt.decode(token, SECRET, algorithms=["HS256"], audience="authenticated")["aal"] == "aal1"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA", "RS512", "ES512"])
+def test_a_token_is_checked_with_the_published_key(algorithm: str, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": (generated(algorithm),)})
+    token = sign_in(api)
+    header = jwt.get_unverified_header(token)
+    assert header == {"alg": algorithm, "typ": "JWT", "kid": algorithm.lower()}
+    jwt.decode(token, published_keys(api)[header["kid"]].key, algorithms=[algorithm], audience="authenticated")
+    assert api.get("/user", bearer=token).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_rsa_key_that_names_no_algorithm_signs_rs256(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": ({name: part for name, part in generated("RS256").items() if name != "alg"},)})
+    assert jwt.get_unverified_header(sign_in(api))["alg"] == "RS256"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tokens_of_every_configured_key_are_accepted(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": (SHARED, verifying("RS256"), generated("ES256"), verifying("EdDSA"))})
+    token = sign_in(api)
+    assert jwt.get_unverified_header(token)["kid"] == "es256"
+    claims = jwt.decode(token, options={"verify_signature": False})
+    old = jwt.encode(claims, b"a key of thirty-two or more bytes", headers={"kid": "shared"})
+    assert api.get("/user", bearer=old).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rotation_of_keys_fails_no_request(api: Api, auth_config: ChangeConfig) -> None:
+    old, new = generated("RS256"), generated("ES256")
+    auth_config(jwt={"keys": (old,)})
+    signed_in = factories.make_session()
+    cached = published_keys(api)
+
+    auth_config(jwt={"keys": (old, verifying("ES256"))})
+    assert api.get("/user", bearer=signed_in.access_token).status_code == 200
+    cached |= published_keys(api)
+
+    auth_config(jwt={"keys": (verifying("RS256"), new)})
+    assert api.get("/user", bearer=signed_in.access_token).status_code == 200
+    # A client that holds the keys of the step before can check what is signed now.
+    body = api.post("/token?grant_type=refresh_token", {"refresh_token": signed_in.refresh_token}).json()
+    header = jwt.get_unverified_header(body["access_token"])
+    assert header["kid"] == "es256"
+    jwt.decode(body["access_token"], cached[header["kid"]].key, algorithms=["ES256"], audience="authenticated")
+
+    auth_config(jwt={"keys": (new,)})
+    assert api.get("/user", bearer=body["access_token"]).status_code == 200
+    revoked = api.get("/user", bearer=signed_in.access_token)
+    assert (revoked.status_code, revoked.json()["error_code"]) == (403, "bad_jwt")
+    again = api.post("/token?grant_type=refresh_token", {"refresh_token": body["refresh_token"]})
+    assert again.status_code == 200

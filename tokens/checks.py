@@ -1,0 +1,19 @@
+"""The check that the configured signing keys can be used, so that a wrong one stops the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.exceptions import ImproperlyConfigured
+
+from tokens import keys
+
+
+@register(Tags.security)
+def keys_are_usable(**_: Any) -> list[CheckMessage]:
+    try:
+        keys.current()
+    except ImproperlyConfigured as error:
+        return [Error(str(error), id="tokens.E001")]
+    return []

@@ -1,0 +1,51 @@
+"""Grants of the token endpoint (RFC 6749 §4, §6): the protocol, the choice, and those that need no password."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from authsvc.core import plugins
+from authsvc.core.caller import Caller
+from tokens import errors, payloads
+from tokens.inputs import PkceInput, RefreshTokenInput
+from tokens.services import flows, refreshing
+
+
+class Grant(Protocol):
+    """One way to a token response; entries of the setting TOKEN_GRANTS."""
+
+    input: type[msgspec.Struct]
+
+    def exchange(self, body: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        """The token response for a parsed body."""
+
+
+def choose(grant_type: str) -> Grant:
+    grant = plugins.by_name("TOKEN_GRANTS").get(grant_type)
+    if grant is None:
+        raise errors.UnsupportedGrantType
+    return cast(Grant, grant)
+
+
+class RefreshTokenGrant:
+    input = RefreshTokenInput
+
+    def exchange(self, body: RefreshTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        done = refreshing.refresh(token=body.refresh_token or "", caller=caller, at=at)
+        return payloads.token_response(done.tokens, subject=done.subject)
+
+
+class PkceGrant:
+    input = PkceInput
+
+    def exchange(self, body: PkceInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        if not body.auth_code or not body.code_verifier:
+            raise errors.AuthCodeOrVerifierMissing
+        done = flows.exchange(auth_code=body.auth_code, verifier=body.code_verifier, caller=caller, at=at)
+        upstream = {"provider_token": done.provider_token, "provider_refresh_token": done.provider_refresh_token}
+        return payloads.token_response(
+            done.tokens, subject=done.subject, **{name: token for name, token in upstream.items() if token}
+        )

@@ -1,0 +1,19 @@
+"""Who may: permissions that need the token and its user only. They raise the documented error themselves."""
+
+from __future__ import annotations
+
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from tokens import errors
+from tokens.subjects import SignedIn
+
+
+class IsSignedIn(BasePermission):
+    """A valid access token of a user who exists, is not banned, and whose session has not ended."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, SignedIn):
+            raise errors.NoAuthorization
+        return True

@@ -1,0 +1,91 @@
+"""The hot writes of tokens as hand-written SQL: taking a session's turn, replacing and spending one-time secrets."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from uuid import UUID
+
+from authsvc.core.db import namespaced, row, rows
+
+
+@cache
+def _lock_and_swap() -> str:
+    table = namespaced("sessions")
+    return f"""
+        WITH locked AS (
+            SELECT id, refresh_token_counter AS counter, coalesce(refreshed_at, created_at) AS since
+            FROM {table} WHERE id = %s AND refresh_token_counter IS NOT NULL FOR UPDATE SKIP LOCKED)
+        UPDATE {table} s SET
+            refresh_token_counter = CASE WHEN l.counter = %s THEN l.counter + 1 ELSE l.counter END,
+            refreshed_at = CASE WHEN l.counter = %s OR %s THEN %s ELSE s.refreshed_at END,
+            refresh_token_hmac_key = coalesce(%s, s.refresh_token_hmac_key),
+            user_agent = %s, ip = %s, updated_at = %s
+        FROM locked l WHERE s.id = l.id RETURNING l.counter, l.since
+    """
+
+
+def lock_and_swap(
+    *,
+    session_id: UUID,
+    presented: int,
+    resealed_key: str | None,
+    always_counts_as_use: bool,
+    user_agent: str | None,
+    ip: str | None,
+    at: datetime,
+) -> tuple[int, datetime] | None:
+    """Lock a session without waiting and advance its counter if it is still the presented one.
+
+    Returns the counter found and the time of the last rotation before; None when somebody holds the row or it is gone.
+    The time of the last use is moved by a rotation only, so that repeating a token does not stretch its interval;
+    `always_counts_as_use` moves it each time, for configurations in which no such interval ends a session.
+    """
+    values = (session_id, presented, presented, always_counts_as_use, at, resealed_key, user_agent, ip, at)
+    found = row(_lock_and_swap(), values)
+    return (found[0], found[1]) if found else None
+
+
+@cache
+def _replace_one_time_token() -> str:
+    return f"""
+        INSERT INTO {namespaced("one_time_tokens")}
+            (id, user_id, token_type, token_hash, link_hash, relates_to, attempts, created_at, updated_at)
+        VALUES (%s, %s, %s, %s, %s, %s, 0, %s, %s)
+        ON CONFLICT (user_id, token_type) DO UPDATE SET
+            id = EXCLUDED.id, token_hash = EXCLUDED.token_hash, link_hash = EXCLUDED.link_hash,
+            relates_to = EXCLUDED.relates_to, attempts = 0, created_at = EXCLUDED.created_at,
+            updated_at = EXCLUDED.updated_at
+    """
+
+
+def replace_one_time_token(
+    *, id: UUID, user_id: UUID, token_type: str, token_hash: str, link_hash: str | None, relates_to: str, at: datetime
+) -> None:
+    """Store a one-time secret in place of the user's former one of that type; the new id ends the former."""
+    rows(_replace_one_time_token(), (id, user_id, token_type, token_hash, link_hash, relates_to, at, at))
+
+
+def delete_one_time_tokens(user_id: UUID) -> set[UUID]:
+    """Delete all one-time secrets of a user; the ids of those this transaction deleted."""
+    sql = f"DELETE FROM {namespaced('one_time_tokens')} WHERE user_id = %s RETURNING id"
+    return {deleted for (deleted,) in rows(sql, (user_id,))}
+
+
+def take_flow(*, flow_id: UUID) -> bool:
+    """Delete a flow; whether it was this transaction that did."""
+    sql = f"DELETE FROM {namespaced('flow_state')} WHERE id = %s RETURNING id"
+    return row(sql, (flow_id,)) is not None
+
+
+def issue_code(*, user_id: UUID, method: str, at: datetime) -> str | None:
+    """Mark the newest PKCE flow of a user and method as answered and return its code."""
+    table = namespaced("flow_state")
+    sql = f"""
+        UPDATE {table} SET auth_code_issued_at = %s, updated_at = %s WHERE id = (
+            SELECT id FROM {table} WHERE user_id = %s AND authentication_method = %s AND code_challenge IS NOT NULL
+            ORDER BY created_at DESC, id DESC LIMIT 1)
+        RETURNING auth_code
+    """
+    found = row(sql, (at, at, user_id, method))
+    return str(found[0]) if found else None

@@ -1,0 +1,1 @@
+"""The journeys of tokens: sessions, refreshing, one-time tokens, PKCE flows."""

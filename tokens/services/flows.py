@@ -1,0 +1,100 @@
+"""PKCE flows (RFC 7636): begun by a request with a challenge, answered by a code, ended by the exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from authsvc.core import audit
+from authsvc.core.caller import Caller
+from authsvc.core.errors import UnexpectedFailure
+from tokens import errors, pkce, queries, subjects
+from tokens.models import FlowState
+from tokens.pkce import Challenge
+from tokens.services import sessions
+from tokens.services.sessions import TokenPair
+from tokens.subjects import Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchanged:
+    subject: Subject
+    tokens: TokenPair
+    provider_token: str
+    provider_refresh_token: str
+
+
+def begin(*, challenge: Challenge, provider_type: str, method: str, user_id: UUID, at: datetime) -> None:
+    """Remember a challenge until the mailed link is opened. One statement; joins the caller's transaction."""
+    FlowState.objects.create(
+        user_id=user_id,
+        auth_code=str(uuid4()),
+        code_challenge=challenge.value,
+        code_challenge_method=challenge.method,
+        provider_type=provider_type,
+        authentication_method=method,
+        created_at=at,
+        updated_at=at,
+    )
+
+
+def hand_out_code(*, user_id: UUID, method: str, at: datetime) -> str:
+    """The code of the newest flow of this user and method. Raises NoFlowForLink when there is none."""
+    with transaction.atomic(savepoint=False):
+        code = queries.issue_code(user_id=user_id, method=method, at=at)
+    if code is None:
+        raise errors.NoFlowForLink
+    return code
+
+
+def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> Exchanged:
+    """Trade a code and its verifier for a session; a code is good for one.
+
+    Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier, UserBannedAtSignIn. A wrong verifier leaves the code
+    usable until it expires.
+    """
+    flow = FlowState.objects.filter(auth_code=auth_code, user_id__isnull=False).first()
+    if flow is None or flow.user_id is None:
+        raise errors.FlowStateNotFound
+    if _is_expired(flow, at):
+        raise errors.FlowStateExpired
+    subject = subjects.current().by_id(flow.user_id)
+    if subject is None:
+        raise UnexpectedFailure
+    if not pkce.matches(
+        challenge=flow.code_challenge or "", method=flow.code_challenge_method or "", verifier=verifier
+    ):
+        raise errors.BadCodeVerifier
+    if subject.banned_until is not None and at < subject.banned_until:
+        raise errors.UserBannedAtSignIn
+    with transaction.atomic(durable=True):
+        if not queries.take_flow(flow_id=flow.id):
+            raise errors.FlowStateNotFound
+        traits = {"provider_type": flow.provider_type}
+        audit.record(audit.Action.LOGIN, actor=subject, caller=caller, at=at, traits=traits)
+        subject = subjects.current().note_sign_in(subject, at=at)
+        tokens = sessions.start(
+            subject=subject,
+            method=flow.authentication_method,
+            caller=caller,
+            at=at,
+            not_after=flow.session_not_after,
+        )
+    return Exchanged(
+        subject=subject,
+        tokens=tokens,
+        provider_token=flow.provider_access_token or "",
+        provider_refresh_token=flow.provider_refresh_token or "",
+    )
+
+
+def _is_expired(flow: FlowState, at: datetime) -> bool:
+    # A magic link may lie in a mailbox for a day; what may not is the code made when it was opened.
+    since = flow.created_at
+    if flow.authentication_method == "magiclink" and flow.auth_code_issued_at is not None:
+        since = flow.auth_code_issued_at
+    return since is None or at > since + settings.AUTH.flows.expiry
