@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
+from authsvc.core.web.inputs import Body
 
 
-class RefreshTokenInput(msgspec.Struct, frozen=True):
+class RefreshTokenInput(Body, frozen=True):
     refresh_token: str | None = None
 
 
-class PkceInput(msgspec.Struct, frozen=True):
+class PkceInput(Body, frozen=True):
     auth_code: str | None = None
     code_verifier: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from authsvc.core import crypto
 from tokens import errors
@@ -17,7 +17,7 @@ _METHODS = frozenset({"s256", "plain"})
 class Challenge:
     """A code challenge as kept until the exchange; `method` is `s256` or `plain`."""
 
-    value: str
+    value: str = field(repr=False)
     method: str
 
 

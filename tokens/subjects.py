@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
@@ -66,7 +66,7 @@ class SessionFacts:
     tag: str | None = None
     oauth_client_id: UUID | None = None
     scopes: str | None = None
-    refresh_token_hmac_key: str | None = None
+    refresh_token_hmac_key: str | None = field(default=None, repr=False)
     refresh_token_counter: int | None = None
 
 

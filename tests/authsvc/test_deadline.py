@@ -65,9 +65,7 @@ def test_a_time_out_is_an_error_in_the_log(
 
 
 @pytest.mark.parametrize("limit", [timedelta(0), timedelta(seconds=-1), timedelta(seconds=10)])
-def test_without_a_limit_or_inside_it_the_answer_stands(
-    api: Api, auth_config: ChangeConfig, limit: timedelta
-) -> None:
+def test_without_a_limit_or_inside_it_the_answer_stands(api: Api, auth_config: ChangeConfig, limit: timedelta) -> None:
     auth_config(api={"max_request_duration": limit})
     assert api.get("/settings").status_code == 200
 

@@ -31,9 +31,7 @@ def test_every_request_has_an_id_of_its_own(api: Api, caplog: pytest.LogCaptureF
     assert {UUID(each).version for each in ids} == {4}
 
 
-def test_the_id_can_come_from_a_header(
-    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_id_can_come_from_a_header(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
     auth_config(api={"request_id_header": "X-Request-Id"})
     with caplog.at_level(logging.INFO):
         api.get("/settings", headers={"x-request-id": "abc"})
@@ -43,9 +41,7 @@ def test_the_id_can_come_from_a_header(
     assert not hasattr(second, "request_id")
 
 
-def test_the_audit_line_carries_the_id(
-    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_audit_line_carries_the_id(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
     auth_config(api={"request_id_header": "X-Request-Id"})
     make_user(email="user@example.com")
     body = {"email": "user@example.com", "password": PASSWORD}
@@ -61,9 +57,7 @@ def test_the_audit_line_carries_the_id(
 
 
 @pytest.mark.parametrize(("header", "told"), [("abc", True), ("", False)])
-def test_a_failure_tells_the_id_when_there_is_one(
-    api: Api, auth_config: ChangeConfig, header: str, told: bool
-) -> None:
+def test_a_failure_tells_the_id_when_there_is_one(api: Api, auth_config: ChangeConfig, header: str, told: bool) -> None:
     made = make_session()
     auth_config(api={"request_id_header": "X-Request-Id"}, jwt={"keys": ({"kty": "oct"},)})
     answer = api.get("/user", bearer=made.access_token, headers={"X-Request-Id": header})

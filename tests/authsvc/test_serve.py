@@ -125,15 +125,6 @@ def test_a_running_request_is_finished_before_the_server_ends(serve: Serve) -> N
     assert running.stop() == 0
 
 
-def test_headers_that_never_end_are_not_waited_for(serve: Serve) -> None:
-    running = serve()
-    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as client:
-        client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
-        begun = time.monotonic()
-        client.recv(1024)
-        assert 1 < time.monotonic() - begun < 5
-
-
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
 def test_a_killed_server_leaves_nobody_on_its_port(server: str, serve: Serve) -> None:
     running = serve(AUTH_SERVER=server)

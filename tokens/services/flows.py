@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -24,8 +24,8 @@ from tokens.subjects import Subject
 class Exchanged:
     subject: Subject
     tokens: TokenPair
-    provider_token: str
-    provider_refresh_token: str
+    provider_token: str = field(repr=False)
+    provider_refresh_token: str = field(repr=False)
 
 
 def begin(*, challenge: Challenge, provider_type: str, method: str, user_id: UUID, at: datetime) -> None:

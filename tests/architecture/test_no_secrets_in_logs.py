@@ -1,0 +1,407 @@
+"""A whole story, told with the log wide open: no password, token, code or key is in what is logged, or in a repr."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from logging.config import dictConfig
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from accounts import inputs as account_inputs
+from accounts import queries, records
+from accounts.models import User
+from accounts.services import sign_up, verification
+from accounts.services.sign_in import SignedInByPassword
+from authsvc.core import clock, crypto, logs
+from authsvc.core.caller import Caller
+from authsvc.core.config import schema
+from authsvc.core.config.schema import AuthConfig, Secret
+from mailer import delivery, sealing
+from tests.conftest import Api, Mailbox
+from tests.factories import CHALLENGE, VERIFIER, make_flow, make_older, make_one_time_token, make_session, make_user
+from tests.fakes import smtp as fakes
+from tests.fakes.smtp import FakeSmtp
+from tests.observations import fragment_of, let_limits_pass, query_of
+from tokens import access_tokens, keys, pkce, refresh_tokens, subjects
+from tokens import inputs as token_inputs
+from tokens.models import OneTimeToken, Session
+from tokens.services import flows, sessions
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+EMAIL = "user@example.com"
+PASSWORD = "open sesame, said the forty"
+WRONG = "open barley, said the brother"
+JWT_SECRET = "a-secret-known-to-this-service-alone"
+SMTP_PASSWORD = "letters-stay-here-with-this"
+EVERYBODYS = (PASSWORD, WRONG, JWT_SECRET, SMTP_PASSWORD, fakes.PASSWORD, VERIFIER)
+# Six digits may stand in any time or duration.
+LONG_CODES = {"otp_length": 10}
+OURS = ("authsvc", "accounts", "tokens", "mailer", "django", "procrastinate", "psycopg")
+_PLAIN = frozenset(vars(logging.makeLogRecord({})))
+
+
+class Plain(logging.Handler):
+    """Keeps every record as somebody's own handler would see it, without our formatter."""
+
+    def __init__(self) -> None:
+        super().__init__(level=0)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The request that Django attaches to its own records is an object of this process, of which we write nothing.
+        further = {name: value for name, value in vars(record).items() if name not in _PLAIN and name != "request"}
+        error = record.exc_info[1] if record.exc_info else None
+        stack = "".join(traceback.format_exception(error)) if error else ""
+        self.texts.append(f"{record.name} {record.getMessage()} {record.args!r} {further!r} {stack}")
+
+
+@dataclasses.dataclass
+class Log:
+    file: Path
+    plain: Plain
+
+    def written(self) -> str:
+        return self.file.read_text()
+
+    def seen(self) -> str:
+        return "\n".join(self.plain.texts)
+
+
+@pytest.fixture(params=["debug", "trace"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
+    """The log as an operator sets it up at this level, and a plain handler beside ours on every logger."""
+    names = (None, *OURS, "django.server", "django.db.backends", "urllib3", "mail.log")
+    touched = [logging.getLogger(name) for name in names]
+    before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
+    logging.getLogger("mail.log").propagate = False  # the mail server of this test writes down what it receives
+    file, plain = tmp_path / "log", Plain()
+    dictConfig(logs.config(schema.Logging(level=request.param, file=str(file))))
+    for logger in [logging.getLogger(), *(logging.getLogger(name) for name in OURS)]:
+        logger.addHandler(plain)
+    yield Log(file=file, plain=plain)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logs.LogFile):
+            handler.close()
+    for logger, level, propagate, handlers in before:
+        logger.level, logger.propagate, logger.handlers = level, propagate, handlers
+    logging.getLogger().manager._clear_cache()  # type: ignore[attr-defined]  # the levels above bypass setLevel
+
+
+@dataclasses.dataclass
+class Story:
+    """One client's way through the service; `secrets` are what must stay between the two."""
+
+    api: Api
+    mailbox: Mailbox
+    secrets: set[str] = dataclasses.field(default_factory=lambda: set(EVERYBODYS))
+
+    def post(self, path: str, body: Any = None, **given: Any) -> Any:
+        answer = self.api.post(path, body, **given)
+        if answer.status_code == 200:
+            self.keep(answer.json())
+        return answer
+
+    def keep(self, session: dict[str, Any]) -> None:
+        self.secrets |= {value for name, value in session.items() if name in ("access_token", "refresh_token")}
+
+    def letter(self) -> dict[str, Any]:
+        variables = dict(self.mailbox.emails[-1].variables)
+        self.secrets |= {variables["Token"], variables["TokenHash"], variables["TokenHash"].removeprefix("pkce_")}
+        let_limits_pass(timedelta(hours=1))
+        return variables
+
+    def sign_in(self, password: str = PASSWORD) -> Any:
+        return self.post("/token?grant_type=password", {"email": EMAIL, "password": password})
+
+
+def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) -> Story:
+    """Sign-up, mail, link, code, wrong and right passwords, refreshing, reuse, PKCE, logout, bad tokens, failures."""
+    story = Story(api, mailbox)
+    # Signing up, the letter going out, being refused and going out again; the link opened twice.
+    assert (
+        story.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"full_name": "A. User"}}).status_code
+        == 200
+    )
+    letter = story.letter()
+    send(mailbox)  # under a wrong password
+    auth_config(smtp={"password": Secret(fakes.PASSWORD)})
+    for answer in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {letter['Token']}, please"}, {}):
+        smtp.answers = answer
+        send(mailbox)
+    assert [letter.mechanism for letter in smtp.received] != [""]
+    opened = api.get(f"/verify?type=signup&token={letter['TokenHash']}")
+    story.keep(fragment_of(opened))
+    assert "access_token" in fragment_of(opened)
+    assert "error" in fragment_of(api.get(f"/verify?type=signup&token={letter['TokenHash']}"))
+    # Passwords.
+    assert story.sign_in(WRONG).status_code == 400
+    session = story.sign_in().json()
+    # Refreshing, and an old token used again.
+    refreshed = story.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
+    assert refreshed.status_code == 200
+    make_older(*Session.objects.all(), by=timedelta(minutes=1))
+    again = story.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
+    assert again.json()["error_code"] == "refresh_token_already_used"
+    # A code typed by hand, first wrong.
+    assert story.post("/recover", {"email": EMAIL}).status_code == 200
+    letter = story.letter()
+    assert (
+        story.post("/verify", {"type": "recovery", "email": EMAIL, "token": f"{letter['Token']}0"}).status_code == 403
+    )
+    proof = {"type": "recovery", "email": EMAIL, "token": letter["Token"]}
+    session = story.post("/verify", proof).json()
+    assert story.post("/verify", {"type": "recovery", "token_hash": letter["TokenHash"]}).status_code == 403
+    # PKCE, with a page that tells where it came from.
+    pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
+    assert story.post("/magiclink", {"email": EMAIL, **pkce}).status_code == 200
+    code = query_of(api.get(f"/verify?type=magiclink&token={story.letter()['TokenHash']}"))["code"]
+    story.secrets.add(code)
+    page = {"Referer": f"http://localhost:3000/cb?code={code}"}
+    wrong = {"auth_code": code, "code_verifier": VERIFIER[::-1]}
+    assert story.post("/token?grant_type=pkce", wrong, headers=page).json()["error_code"] == "bad_code_verifier"
+    right = {"auth_code": code, "code_verifier": VERIFIER}
+    assert story.post("/token?grant_type=pkce", right, headers=page).status_code == 200
+    assert story.post("/token?grant_type=pkce", right, headers=page).status_code == 404
+    page = {"Referer": f"http://localhost:3000/cb#access_token={session['access_token']}"}
+    assert api.get("/settings", headers=page).status_code == 200
+    # Tokens in the wrong place, bent, and after the end of their session.
+    token = session["access_token"]
+    assert api.get(f"/user?access_token={token}").status_code == 401
+    assert api.get("/user", headers={"Authorization": f"Basic {token}"}).status_code == 401
+    assert api.get("/user", bearer=f"{token[:-4]}AAAA").status_code == 403
+    assert api.get(f"/verify?token={letter['TokenHash']}").status_code == 400
+    assert api.get(f"/user?x={quote(PASSWORD)}", bearer=token).status_code == 200
+    assert api.post("/logout", bearer=token).status_code == 204
+    assert api.get("/user", bearer=token).status_code == 403
+    # Bodies that cannot be read.
+    assert story.post("/signup", f'{{"email":"{EMAIL}","password":"{PASSWORD}"').status_code == 400
+    assert story.post("/signup", {"email": EMAIL, "password": [PASSWORD]}).status_code == 400
+    assert (
+        story.post("/token?grant_type=refresh_token", {"refresh_token": f"{session['refresh_token']}x"}).status_code
+        == 400
+    )
+    # Failures of ours: in the middle of a sign-in and of a redemption, by a constraint, by a panic, by the clock.
+    user = User.objects.get()
+    secret = make_one_time_token(user)
+    story.secrets |= {secret.code, secret.link_token, user.password or PASSWORD}
+    with away("mfa_amr_claims"):
+        assert story.sign_in().status_code == 500
+        assert "server_error" in api.get(f"/verify?type=recovery&token={secret.link_token}").headers["Location"]
+        assert story.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}).status_code == 500
+    with constraint("users", "email <> 'new@example.com'"), constraint("sessions", "user_agent IS NULL"):
+        assert story.post("/signup", {"email": "new@example.com", "password": PASSWORD}).status_code == 500
+        body = {"email": EMAIL, "password": PASSWORD}
+        refused = story.post("/token?grant_type=password", body, headers={"User-Agent": "x"})
+        assert refused.status_code == 500
+        assert "Failing row" not in refused.content.decode()
+    jwt = settings.AUTH.jwt
+    auth_config(jwt={"keys": ({"kty": "oct", "k": JWT_SECRET, "alg": "HS256"},)})
+    assert story.sign_in().status_code == 500
+    settings.AUTH = dataclasses.replace(settings.AUTH, jwt=jwt)
+    auth_config(api={"max_request_duration": timedelta(microseconds=1)})
+    assert story.sign_in().status_code == 504
+    auth_config(api={"max_request_duration": timedelta(seconds=10)})
+    # Too much of everything.
+    for _ in range(40):
+        limited = story.sign_in(WRONG)
+    assert limited.status_code == 429
+    return story
+
+
+def send(mailbox: Mailbox) -> None:
+    """One attempt of the worker to send the last letter."""
+    message = mailbox.emails[-1]
+    try:
+        delivery.deliver(
+            message_id=message.id,
+            channel="email",
+            kind=str(message.kind),
+            sealed=sealing.seal(message),
+            attempt=1,
+            pause=timedelta(seconds=30),
+            at=clock.now(),
+        )
+    except Exception as error:
+        logging.getLogger("authsvc.core.jobs").info("attempt ended", exc_info=error)
+
+
+@contextlib.contextmanager
+def away(table: str) -> Iterator[None]:
+    """A table is not where it should be."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME TO {table}_away")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table}_away RENAME TO {table}")
+
+
+@contextlib.contextmanager
+def constraint(table: str, condition: str) -> Iterator[None]:
+    """An operator's own constraint on new rows of one of our tables."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT theirs CHECK ({condition}) NOT VALID")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT theirs")
+
+
+def found_in(text: str, secrets: set[str]) -> list[str]:
+    """Where a secret stands, with a little of what is around it."""
+    assert all(len(secret) >= 6 for secret in secrets)
+    places = [(secret, text.find(secret)) for secret in secrets]
+    return [text[max(0, at - 80) : at + 20] for secret, at in places if at >= 0]
+
+
+@pytest.fixture
+def story(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) -> Story:
+    with FakeSmtp(mechanisms=["CRAM-MD5"]) as smtp:
+        auth_config(
+            jwt={"secret": Secret(JWT_SECRET)},
+            mailer=LONG_CODES,
+            smtp={
+                "host": smtp.host, "port": smtp.port, "admin_email": "noreply@example.com", "user": fakes.USER,
+                "password": Secret(SMTP_PASSWORD), "logging_enabled": True,
+            },
+        )  # fmt: skip
+        return told(api, mailbox, smtp, auth_config)
+
+
+def test_nothing_secret_is_logged(story: Story, log: Log) -> None:
+    written = log.written()
+    lines = [json.loads(line) for line in written.splitlines()]
+    messages = {line["msg"] for line in lines}
+    assert {"request completed", "audit_event", "database error", "request panicked", "mail.send"} <= messages
+    assert len(story.secrets) > 20
+    assert found_in(written, story.secrets) == []
+
+
+def test_nothing_secret_reaches_a_handler_that_hides_nothing(story: Story, log: Log) -> None:
+    seen = log.seen()
+    assert "request completed" in seen
+    assert "audit_event" in seen
+    assert found_in(seen, story.secrets) == []
+
+
+def test_the_net_holds_where_a_client_puts_a_secret_into_a_path(api: Api, log: Log) -> None:
+    made = make_session()
+    link = make_one_time_token(made.user).link_token
+    for secret in (made.access_token, made.refresh_token, link, f"pkce_{link}"):
+        assert api.get(f"/verify/{secret}").status_code == 404
+    assert found_in(log.written(), {made.access_token, made.refresh_token, link}) == []
+    assert log.written().count("/verify/***") >= 4
+
+
+# Values
+
+
+def values() -> dict[str, tuple[Any, set[str]]]:
+    """The values that travel with secrets in them, and those secrets."""
+    user = make_user(email=EMAIL, password=PASSWORD)
+    made = make_session(user)
+    key = made.session.refresh_token_hmac_key or ""
+    issued = made.access_token
+    at = clock.now()
+    claims = access_tokens.read(issued, at=at)
+    row = queries.by_id(user.id)
+    assert row is not None
+    record = records.read(row)
+    signed_in = subjects.current().signed_in(user_id=user.id, session_id=made.session.id)
+    assert signed_in is not None
+    secret = make_one_time_token(user)
+    one_time = OneTimeToken.objects.get()
+    pair = sessions.start(subject=record, method="password", caller=Caller(), at=at)
+    pair_secrets = {pair.issued.token, pair.refresh_token}
+    flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
+    wanted = sign_up.SignUp(email=EMAIL, password=PASSWORD, redirect_to="")
+    hashes = {one_time.token_hash, one_time.link_hash or ""}
+    _, outstanding = _redeemable(secret.link_token)
+    config: AuthConfig = settings.AUTH
+    verified = verification.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
+    exchanged = flows.Exchanged(
+        subject=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
+    )
+    challenge = pkce.Challenge(value=CHALLENGE, method="plain")
+    return {
+        "AuthConfig": (config, {JWT_SECRET, SMTP_PASSWORD, *_database_password(config)}),
+        "Caller": (Caller(address="192.0.2.1", user_agent="x", request_id="y", audience="z"), {PASSWORD}),
+        "Secret of the settings": (config.jwt.secret, {JWT_SECRET}),
+        "Secret of a mail": (secret, {secret.code, secret.link_token}),
+        "Outstanding": (outstanding, hashes),
+        "Issued": (pair.issued, {pair.issued.token}),
+        "TokenPair": (pair, pair_secrets),
+        "Claims": (claims, {issued}),
+        "UserRecord": (record, {PASSWORD, record.password_hash}),
+        "User": (user, {PASSWORD, record.password_hash, EMAIL}),
+        "SignUp": (wanted, {PASSWORD}),
+        "Outcome": (sign_up.Outcome(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
+        "SignedInByPassword": (SignedInByPassword(user=record, tokens=pair, weakness=None), pair_secrets),
+        "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
+        "Presented": (refresh_tokens.open(made.refresh_token), {made.refresh_token, key}),
+        "KeySet": (keys.current(), {JWT_SECRET}),
+        "Key": (keys.current().signing, {JWT_SECRET}),
+        "Session": (made.session, {key}),
+        "OneTimeToken": (one_time, hashes),
+        "FlowState": (flow, {flow.auth_code or "", "upstream-access", CHALLENGE}),
+        "SignedIn": (signed_in, {key, record.password_hash}),
+        "Exchanged": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
+        "Challenge": (challenge, {CHALLENGE}),
+        "SignUpInput": (account_inputs.SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "PasswordInput": (account_inputs.PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "VerifyInput": (
+            account_inputs.VerifyInput(token=secret.code, token_hash=secret.link_token, password=PASSWORD),
+            {secret.code, secret.link_token, PASSWORD},
+        ),
+        "RefreshTokenInput": (
+            token_inputs.RefreshTokenInput(refresh_token=made.refresh_token), {made.refresh_token},
+        ),
+        "PkceInput": (
+            token_inputs.PkceInput(auth_code=flow.auth_code, code_verifier=VERIFIER), {flow.auth_code or "", VERIFIER},
+        ),
+    }  # fmt: skip
+
+
+def _redeemable(link_token: str) -> tuple[Any, Any]:
+    """A user with an outstanding secret, as verification reads them."""
+    row = queries.with_token_of_link(link_hash=crypto.link_hash(link_token), token_types=["recovery_token"])
+    assert row is not None
+    return records.read(row), verification._outstanding(row)
+
+
+def _database_password(config: AuthConfig) -> set[str]:
+    return {config.database.url.reveal()}
+
+
+DISCREET = (
+    "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "Issued", "TokenPair",
+    "Claims", "UserRecord", "User", "SignUp", "Outcome", "SignedInByPassword", "Verified", "Presented", "KeySet",
+    "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
+    "Exchanged", "Challenge", "RefreshTokenInput", "PkceInput",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DISCREET)
+def test_a_value_shows_nobody_its_secrets(auth_config: ChangeConfig, name: str) -> None:
+    auth_config(jwt={"secret": Secret(JWT_SECRET)}, smtp={"password": Secret(SMTP_PASSWORD)}, mailer=LONG_CODES)
+    known = values()
+    assert set(known) == {*DISCREET}
+    value, secrets = known[name]
+    for text in (repr(value), str(value), f"{value}", repr([value]), repr({"value": value})):
+        assert found_in(text, secrets) == []

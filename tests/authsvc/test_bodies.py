@@ -1,0 +1,133 @@
+"""Which request bodies are read, up to which size, and what stands for nothing."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import msgspec
+import pytest
+from django.test import Client, RequestFactory
+
+from authsvc.core.errors import BadJson, BodyTooLarge
+from authsvc.core.web import inputs
+from tests.conftest import Api
+
+MIB = 1_048_576
+
+
+class Shape(msgspec.Struct, frozen=True):
+    text: str | None = None
+    data: dict[str, Any] | None = None
+    flag: bool | None = None
+
+
+def parse(body: bytes, **meta: Any) -> Shape:
+    return inputs.parse(RequestFactory().generic("POST", "/", body, **meta), Shape)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b"{}", Shape()),
+        (b"null", Shape()),
+        (b" \r\n\tnull\n", Shape()),
+        (b'{"text":null,"data":null,"flag":null}', Shape()),
+        (b'{"text":""}', Shape(text="")),
+        (b' {"text" : "x"} ', Shape(text="x")),
+        (b'{"text":"x","text":"y"}', Shape(text="y")),
+        (b'{"Text":"x","TEXT":1,"other":[{}]}', Shape()),
+        (b'{"text":"\\u00fc\\ud83d\\udd11\xc3\xbc"}', Shape(text="\u00fc\U0001f511\u00fc")),
+        (b'{"text":"\\\\u0000"}', Shape(text="\\u0000")),
+        (b'{"data":{}}', Shape(data={})),
+        (b'{"data":{"a":1.5,"b":[null,true]}}', Shape(data={"a": 1.5, "b": [None, True]})),
+        (b'{"data":{"a":18446744073709551616}}', Shape(data={"a": 2**64})),
+        (b'{"data":{"a":1,"a":2}}', Shape(data={"a": 2})),
+        (b'{"flag":false}', Shape(flag=False)),
+    ],
+)
+def test_a_json_object_is_read(body: bytes, value: Shape) -> None:
+    assert parse(body) == value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b" ", b"{", b"}", b"[]", b"0", b'"x"', b"true", b"nul", b"null null", b"{} {}", b"{}x", b"a=b", b"{'a':1}",
+        b'{"text":1}', b'{"text":["x"]}', b'{"data":[]}', b'{"data":"{}"}', b'{"flag":"true"}', b'{"flag":1}',
+        b'{"text":"\x00"}', b'{"text":"\\u0000"}', b'{"\\u0000":1}', b'{"data":{"a":["\\u0000"]}}',
+        b'{"data":{"\\u0000":1}}', b'{"text":"\xff"}', b'{"x":"\xed\xa0\x80"}', b'{"x":"\\ud800"}', b'{"x":"\\ud800x"}',
+        b'{"x":NaN}', b'{"x":Infinity}', b'{"x":1e400}', b'{"x":1' + b"0" * 400 + b"}", b'{"x":01}', b'{"x":+1}',
+        b'{"x":.5}', b'{"a":1,}', b'\xef\xbb\xbf{}', b"[" * 100_000, b'{"x":' + b"[" * 1_100 + b"]" * 1_100 + b"}",
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(body: bytes) -> None:
+    with pytest.raises(BadJson, match=r"^Could not parse request body as JSON: ."):
+        parse(body)
+
+
+def test_a_body_of_exactly_one_mebibyte_is_read() -> None:
+    body = b'{"text":"' + b"x" * (MIB - 11) + b'"}'
+    assert len(body) == MIB
+    assert parse(body) == Shape(text="x" * (MIB - 11))
+    with pytest.raises(BodyTooLarge):
+        parse(body + b" ")
+
+
+def test_what_is_declared_too_long_is_not_read() -> None:
+    class Unread(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise AssertionError("somebody reads")
+
+    meta: Any = {"CONTENT_LENGTH": str(MIB + 1), "wsgi.input": Unread()}
+    request = RequestFactory().generic("POST", "/", b"", **meta)
+    with pytest.raises(BodyTooLarge):
+        inputs.parse(request, Shape)
+
+
+def test_a_body_without_a_length_is_read_to_its_end() -> None:
+    meta: Any = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(b'{"text":"x"}')}
+    request = RequestFactory().generic("POST", "/", b"", **meta)
+    assert inputs.parse(request, Shape) == Shape(text="x")
+    stream = io.BytesIO(b" " * 3_000_000)
+    request = RequestFactory().generic("POST", "/", b"", **{**meta, "wsgi.input": stream})
+    with pytest.raises(BodyTooLarge):
+        inputs.parse(request, Shape)
+    assert stream.tell() == MIB + 1
+
+
+def test_a_body_behind_its_declared_length_is_not_looked_at() -> None:
+    assert parse(b'{"text":"x"}{"text":"y"}', CONTENT_LENGTH="12") == Shape(text="x")
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/json;charset=UTF-8", "text/plain", "x", ""])
+def test_the_content_type_is_not_looked_at(content_type: str) -> None:
+    assert parse(b'{"text":"x"}', content_type=content_type) == Shape(text="x")
+
+
+def test_a_body_shows_which_keys_it_has_and_nothing_of_their_values() -> None:
+    class Secrets(inputs.Body, frozen=True):
+        password: str | None = None
+        token: str | None = None
+
+    assert repr(Secrets(password="open sesame")) == "Secrets(password)"
+    assert str(Secrets(password="open sesame", token="x")) == "Secrets(password, token)"
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("", ""), ("a=1", ""), ("x=1", "1"), ("x=1&x=2", "1"), ("x=", ""), ("x", ""), ("x=%C3%BC+b", "\u00fc b"),
+        ("x=%ff", "\ufffd"), ("x=%00", "\0"), ("X=1", ""), ("x[]=1", ""), ("x=1;x=2", "1;x=2"),
+    ],
+)  # fmt: skip
+def test_the_first_of_equal_parameters_counts(query: str, value: str) -> None:
+    assert inputs.query(RequestFactory().get(f"/?{query}"), "x") == value
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_body_of_a_request_that_has_none_is_ignored(api: Api) -> None:
+    assert api.request("GET", "/health", b"\xff\x00").status_code == 200
+    assert api.request("GET", "/settings", b"x" * 2_000_000).status_code == 200
+    answer = Client().generic("GET", "/verify?type=signup", b"{", content_type="application/json")
+    assert answer.json()["msg"] == "Verify requires a token or a token hash"

@@ -1,0 +1,311 @@
+"""How an error is told: in the form the client's version asks for, hiding what is nobody's business."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from authsvc.core.config.schema import AuthConfig
+from tests.conftest import Answer, Api
+from tests.factories import PASSWORD, make_session, make_user
+from tests.observations import audit_trail, contents, refused
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+VERSION = "X-Supabase-Api-Version"
+EMAIL = "user@example.com"
+SIGN_UP = {"email": EMAIL, "password": PASSWORD}
+
+
+@contextlib.contextmanager
+def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") -> Iterator[None]:
+    """An operator's trigger that raises on `table`; `raising` is what stands behind RAISE EXCEPTION."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {raising}; END $$"
+        )
+        cursor.execute(f"CREATE TRIGGER refuse {when} ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION refuse CASCADE")
+
+
+# The two forms
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["", "Not a date", "2023-12-31", "2024-13-01", "2024-1-1", "20240101", "2024-W01-1", "2024-01-01T00", "0000-00-00"],
+)
+def test_without_a_version_or_before_the_first_the_initial_form_is_used(api: Api, asked: str) -> None:
+    answer = api.get("/user", headers={VERSION: asked})
+    refused(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert VERSION not in answer.headers
+
+
+@pytest.mark.parametrize("asked", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
+def test_from_the_first_version_on_the_versioned_form_is_used(api: Api, asked: str) -> None:
+    answer = api.get("/user", headers={VERSION: asked})
+    assert answer.status_code == 401
+    assert answer.json() == {
+        "code": "no_authorization", "message": "This endpoint requires a valid Bearer token",
+    }  # fmt: skip
+    assert answer.headers[VERSION] == "2024-01-01"
+    assert answer.headers["X-Sb-Error-Code"] == "no_authorization"
+
+
+def test_a_version_that_is_none_is_warned_of(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        api.get("/user", headers={VERSION: "2024-W01-1"})
+    assert "invalid API version header, using the initial form" in caplog.messages
+
+
+def test_a_success_tells_no_version(api: Api) -> None:
+    for path in ("/health", "/settings"):
+        assert VERSION not in api.get(path, headers={VERSION: "2024-01-01"}).headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "/nope", None, 404, "unknown"),
+        ("DELETE", "/signup", None, 405, "unknown"),
+        ("POST", "/signup", "{", 400, "bad_json"),
+        ("POST", "/signup", " " * 1_048_577, 413, "request_entity_too_large"),
+        ("POST", "/token", None, 400, "invalid_credentials"),
+        ("GET", "/verify", None, 400, "validation_failed"),
+        ("POST", "/logout", None, 401, "no_authorization"),
+    ],
+)
+def test_both_forms_say_the_same(api: Api, method: str, path: str, body: Any, status: int, code: str) -> None:
+    initial = api.request(method, path, body)
+    versioned = api.request(method, path, body, headers={VERSION: "2024-06-01"})
+    assert initial.status_code == versioned.status_code == status
+    assert list(initial.json()) == ["code", "error_code", "msg"]
+    assert (initial.json()["code"], initial.json()["error_code"]) == (status, code)
+    assert versioned.json() == {"code": code, "message": initial.json()["msg"]}
+    for answer in (initial, versioned):
+        assert answer.headers["Content-Type"] == "application/json"
+        assert answer.headers["X-Sb-Error-Code"] == code
+
+
+def test_a_redirect_tells_its_error_without_a_version(api: Api) -> None:
+    answer = api.get("/verify?type=signup&token=x", headers={VERSION: "2024-01-01"})
+    assert answer.status_code == 303
+    assert VERSION not in answer.headers
+
+
+# Places, methods, origins
+
+
+@pytest.mark.parametrize("path", ["/", "/nope", "/signup/x", "/nope/", "//health"])
+def test_an_unknown_place_is_told_as_json(api: Api, path: str) -> None:
+    refused(api.get(path), 404, "unknown", "Not Found")
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/health", "GET"),
+        ("/settings", "GET"),
+        ("/signup", "POST"),
+        ("/token", "POST"),
+        ("/verify", "GET, POST"),
+        ("/otp", "POST"),
+        ("/magiclink", "POST"),
+        ("/recover", "POST"),
+        ("/resend", "POST"),
+        ("/logout", "POST"),
+        ("/.well-known/jwks.json", "GET"),
+        ("/.well-known/openid-configuration", "GET"),
+    ],
+)
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_another_method_is_refused_before_the_token_is_looked_at(api: Api, path: str, allowed: str, slash: str) -> None:
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - set(allowed.split(", ")):
+        answer = api.request(method, path + slash, bearer="garbage")
+        refused(answer, 405, "unknown", "Method Not Allowed")
+        assert answer.headers["Allow"] == allowed
+
+
+def test_another_method_takes_nothing_from_a_share(api: Api) -> None:
+    for _ in range(40):
+        assert api.get("/otp").status_code == 405
+    assert api.post("/otp", "{").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nope", 404),
+        ("DELETE", "/signup", 405),
+        ("POST", "/signup", 400),
+        ("GET", "/user", 401),
+        ("GET", "/health", 200),
+    ],
+)
+def test_browsers_of_other_origins_may_read_every_answer(api: Api, method: str, path: str, status: int) -> None:
+    answer = api.request(method, path, headers={"Origin": "https://app.dev"})
+    assert answer.status_code == status
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert answer.headers["Access-Control-Allow-Credentials"] == "true"
+    assert answer.headers["Access-Control-Expose-Headers"] == f"X-Total-Count, Link, {VERSION}"
+    assert "Origin" in answer.headers["Vary"]
+    without = api.request(method, path)
+    assert "Access-Control-Allow-Origin" not in without.headers
+    assert without.headers["Vary"] == "Origin"
+
+
+def test_a_limited_request_may_be_read_too(api: Api) -> None:
+    for _ in range(30):
+        api.post("/otp", "{")
+    answer = api.post("/otp", "{", headers={"Origin": "https://app.dev"})
+    assert answer.status_code == 429
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_a_preflight_is_answered_before_anything_is_looked_at() -> None:
+    headers = {
+        "Origin": "https://app.dev",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type,x-client-info,x-supabase-api-version",
+    }
+    for path in ("/token", "/user", "/verify", "/nope"):
+        answer = Client().options(path, headers=headers)
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert answer["Access-Control-Allow-Headers"] == headers["Access-Control-Request-Headers"]
+
+
+# What goes wrong on our side
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_a_failure_of_the_database_is_told_without_its_cause(
+    api: Api, caplog: pytest.LogCaptureFixture, versioned: bool
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE identities RENAME TO identities_away")
+    try:
+        answer = api.post("/signup", SIGN_UP, headers={VERSION: "2024-01-01"} if versioned else None)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE identities_away RENAME TO identities")
+    text = "Unexpected failure, please check server logs for more information"
+    if versioned:
+        assert answer.json() == {"code": "unexpected_failure", "message": text}
+    else:
+        body = answer.json()
+        error_id = body["error_id"]
+        refused(answer, 500, "unexpected_failure", text, error_id=error_id)
+        assert error_id in {getattr(record, "request_id", None) for record in caplog.records}
+    assert "identities" not in answer.content.decode()
+    assert "database error" in caplog.messages
+    assert audit_trail() == []
+
+
+def test_a_failure_before_the_database_is_asked_is_told_without_its_cause(
+    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = make_session()
+    auth_config(jwt={"keys": ({"kty": "oct"},)})
+    answer = api.get("/user", bearer=made.access_token)
+    error_id = answer.json()["error_id"]
+    refused(answer, 500, "unexpected_failure", "Internal Server Error", error_id=error_id)
+    assert "request panicked" in caplog.messages
+
+
+@pytest.mark.parametrize("state", ["P0001", "23000", "23001", "23502", "23503", "23514", "23P01"])
+def test_the_words_of_a_trigger_reach_the_client(api: Api, state: str) -> None:
+    raising = f"'not today' USING ERRCODE = '{state}', HINT = 'try tomorrow', DETAIL = 'closed'"
+    with trigger(raising=raising):
+        answer = api.post("/signup", SIGN_UP)
+        versioned = api.post("/signup", {**SIGN_UP, "email": "b@example.com"}, headers={VERSION: "2024-01-01"})
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"code": state, "message": "not today", "hint": "try tomorrow", "detail": "closed"},
+    )
+    assert versioned.status_code == 500
+    assert versioned.json()["code"] == "unexpected_failure"
+    assert "not today" not in versioned.content.decode()
+    assert audit_trail() == []
+
+
+def test_a_trigger_without_hint_and_detail_says_less(api: Api) -> None:
+    with trigger(raising="'not today'"):
+        assert api.post("/signup", SIGN_UP).json() == {"code": "P0001", "message": "not today"}
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("PT402", 402), ("PT418", 418), ("PT503", 503), ("PT200", 500), ("PT999", 500)]
+)
+def test_a_trigger_can_choose_the_status_of_an_error(api: Api, state: str, status: int) -> None:
+    with trigger(raising=f"'pay first' USING ERRCODE = '{state}'"):
+        answer = api.post("/signup", SIGN_UP)
+    assert answer.status_code == status
+    assert ("pay first" in answer.content.decode()) is (status != 500)
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_a_refused_row_is_not_shown_to_anybody(api: Api, caplog: pytest.LogCaptureFixture, versioned: bool) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE users ADD CONSTRAINT theirs CHECK (email LIKE '%@corp.example') NOT VALID")
+    try:
+        answer = api.post("/signup", SIGN_UP, headers={VERSION: "2024-01-01"} if versioned else None)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE users DROP CONSTRAINT theirs")
+    assert answer.status_code == 500
+    if not versioned:
+        text = 'new row for relation "users" violates check constraint "theirs"'
+        assert answer.json() == {"code": "23514", "message": text}
+    logged = caplog.text + repr([vars(record) for record in caplog.records])
+    assert "violates check constraint" in logged
+    for text in (answer.content.decode(), logged):
+        assert "argon2id" not in text
+        assert "Failing row" not in text
+
+
+def test_a_trigger_on_the_sessions_takes_the_sign_in_back(api: Api) -> None:
+    make_user(email=EMAIL)
+    before = contents()
+    with trigger(raising="'no sessions' USING ERRCODE = 'PT403'", table="sessions"):
+        answer = api.post("/token?grant_type=password", SIGN_UP)
+    assert (answer.status_code, answer.json()["message"]) == (403, "no sessions")
+    assert contents() == before
+    assert not Session.objects.exists()
+
+
+def test_a_cancelled_statement_is_a_time_out(api: Api) -> None:
+    with trigger(raising="'canceling statement due to statement timeout' USING ERRCODE = '57014'"):
+        answer = api.post("/signup", SIGN_UP)
+    text = "Processing this request timed out, please retry after a moment."
+    refused(answer, 504, "request_timeout", text, error_id=answer.json()["error_id"])
+
+
+# Times to wait
+
+
+def test_a_refusal_for_a_while_says_for_how_long(api: Api) -> None:
+    assert api.post("/recover", {"email": EMAIL}).status_code == 200
+    answer = api.post("/recover", {"email": EMAIL})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "59")
+    for _ in range(30):
+        limited = api.post("/recover", "{")
+    assert limited.status_code == 429
+    assert 1 <= int(limited.headers["Retry-After"]) <= 10
+
+
+def test_other_refusals_do_not(api: Api) -> None:
+    answers: list[Answer] = [api.get("/nope"), api.post("/signup", "{"), api.get("/user"), api.delete("/user")]
+    assert not any("Retry-After" in answer.headers for answer in answers)
