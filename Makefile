@@ -67,7 +67,7 @@ $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json | $(INS
 	@touch $@
 
 test: lint $(CLIENTS)/node_modules/.package-lock.json
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix-only .
