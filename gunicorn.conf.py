@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from typing import Any
 
 from django.conf import settings
 
@@ -31,3 +33,9 @@ logconfig_dict = {
         "gunicorn.error": {"level": "WARNING", "handlers": [], "propagate": True},
     },
 }
+
+
+def post_worker_init(worker: Any) -> None:
+    """Let Ctrl-C end a process as SIGTERM does: gunicorn's own way may take the lock of its thread pool twice."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, worker.handle_exit)
