@@ -56,6 +56,35 @@ class WeakPassword(ApiError):
         return {"weak_password": {"reasons": list(self.reasons)}}
 
 
+class BreachLookupFailed(UnexpectedFailure):
+    """Nobody could say whether a password is known from breaches, and then the operator wants none accepted."""
+
+    message = "Unable to perform password strength check with HaveIBeenPwned.org."
+
+
+# Recipients of mail
+
+
+class EmailAddressNotAuthorized(ApiError):
+    """The operator has said who may be mailed, and this is somebody else."""
+
+    status = 400
+    error_code = "email_address_not_authorized"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f'Email address "{address}" cannot be used as it is not authorized')
+
+
+class EmailAddressInvalid(ApiError):
+    """Of the right form, but no mail would arrive there."""
+
+    status = 400
+    error_code = "email_address_invalid"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f'Email address "{address}" is invalid')
+
+
 # POST /signup
 
 
@@ -280,7 +309,107 @@ class IdentifierMissingOnResend(ValidationFailed):
     message = "Missing email address or phone number"
 
 
-class SmsProviderMissing(UnexpectedFailure):
-    """A text message is asked for and no gateway is set up."""
+# PUT /user and GET /reauthenticate
 
-    message = "Unable to get SMS provider"
+
+class AppMetadataNotAllowed(ApiError):
+    status = 403
+    error_code = "not_admin"
+    message = "Updating app_metadata requires admin privileges"
+
+
+class InsufficientAal(ApiError):
+    status = 401
+    error_code = "insufficient_aal"
+    message = "AAL2 session is required to update email or password when MFA is enabled."
+
+
+class PasswordOfAnonymousUser(UnprocessableInput):
+    message = "Updating password of an anonymous user without an email or phone is not allowed"
+
+
+class UserManagedBySso(ApiError):
+    status = 422
+    error_code = "user_sso_managed"
+    message = "Updating email, phone, password of a SSO account only possible via SSO"
+
+
+class EmailExists(ApiError):
+    status = 422
+    error_code = "email_exists"
+    message = "A user with this email address has already been registered"
+
+
+class PhoneExists(ApiError):
+    status = 422
+    error_code = "phone_exists"
+    message = "A user with this phone number has already been registered"
+
+
+class ReauthenticationNeeded(ApiError):
+    status = 400
+    error_code = "reauthentication_needed"
+    message = "Password update requires reauthentication"
+
+
+class NonceInvalid(ApiError):
+    status = 422
+    error_code = "reauthentication_not_valid"
+    message = "Nonce has expired or is invalid"
+
+
+class NonceWithoutAddress(ApiError):
+    status = 422
+    error_code = "reauthentication_not_valid"
+    message = "Reauthentication requires an email or a phone number"
+
+
+class CurrentPasswordRequired(ApiError):
+    status = 400
+    error_code = "current_password_required"
+    message = "Current password required when setting new password."
+
+
+class CurrentPasswordInvalid(ApiError):
+    status = 400
+    error_code = "current_password_invalid"
+    message = "Current password required when setting new password."
+
+
+class SamePassword(ApiError):
+    status = 422
+    error_code = "same_password"
+    message = "New password should be different from the old password."
+
+
+class NothingToReauthenticateBy(ValidationFailed):
+    message = "Reauthentication requires the user to have an email or a phone number"
+
+
+class EmailNotVerified(ApiError):
+    status = 422
+    error_code = "email_not_confirmed"
+    message = "Please verify your email first."
+
+
+class PhoneNotVerified(ApiError):
+    status = 422
+    error_code = "phone_not_confirmed"
+    message = "Please verify your phone first."
+
+
+class MagicLinkDisabled(ApiError):
+    status = 422
+    error_code = "email_provider_disabled"
+    message = "Login with magic link is disabled"
+
+
+class ManualLinkingDisabled(ApiError):
+    status = 404
+    error_code = "manual_linking_disabled"
+    message = "Manual linking is disabled"
+
+
+class ProviderUnknown(ValidationFailed):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Unsupported provider: Provider {name} could not be found")

@@ -62,3 +62,16 @@ class ResendInput(Body, frozen=True):
     phone: str | None = None
     code_challenge: str | None = None
     code_challenge_method: str | None = None
+
+
+class UserInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+    current_password: str | None = None
+    nonce: str | None = None
+    data: dict[str, Any] | None = None
+    app_metadata: dict[str, Any] | None = None
+    channel: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None

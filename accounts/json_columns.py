@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import F, Func, JSONField, Value
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import F, Func, JSONField, TextField, Value
+from django.db.models.functions import Cast
 
 
 def merged(column: str, values: Mapping[str, Any]) -> Func:
-    """The column with these top-level keys replaced; NULL counts as an empty object."""
-    return Func(
-        F(column),
-        Value(dict(values), JSONField()),
-        template="(coalesce(%(expressions)s))",
-        arg_joiner=", '{}'::jsonb) || (",
-        output_field=JSONField(),
-    )
+    """The column with these top-level keys replaced, and those whose value is None deleted; NULL is an empty object."""
+    kept = {key: value for key, value in values.items() if value is not None}
+    dropped = [key for key in values if key not in kept]
+    present = Func(F(column), template="coalesce(%(expressions)s, '{}'::jsonb)")
+    result = _between(present, "||", Value(kept, JSONField()))
+    return _between(result, "-", Cast(Value(dropped), ArrayField(TextField()))) if dropped else result
+
+
+def _between(left: Func, operator: str, right: Func | Value) -> Func:
+    return Func(left, right, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=JSONField())

@@ -13,7 +13,7 @@ from threading import BoundedSemaphore
 from django.conf import settings
 from django.contrib.auth.hashers import BasePasswordHasher, get_hasher
 
-from accounts import errors, hashers
+from accounts import breaches, errors, hashers
 
 LONGEST = 72
 """Bytes of UTF-8; bcrypt sees no more."""
@@ -36,15 +36,26 @@ class Weakness:
 
 
 def check_policy(password: str) -> None:
-    """Raises PasswordTooLong or WeakPassword."""
+    """Raises PasswordTooLong, BreachLookupFailed or WeakPassword.
+
+    May ask the network: never to be called with a transaction open.
+    """
     _refuse_long(password)
-    weakness = weaknesses(password)
+    weakness = _weakness(password, is_breached=breaches.is_known(password))
     if weakness is not None:
         raise errors.WeakPassword(weakness.reasons, weakness.sentences)
 
 
 def weaknesses(password: str) -> Weakness | None:
-    """Where the password falls short of the present settings; None when it does not."""
+    """Where a password that is in use falls short of the present settings; None when it does not.
+
+    Takes little time and never fails: what the network does not say at once is left out. Never to be called with a
+    transaction open.
+    """
+    return _weakness(password, is_breached=breaches.seems_known(password))
+
+
+def _weakness(password: str, *, is_breached: bool) -> Weakness | None:
     policy = settings.AUTH.passwords
     found: dict[str, str] = {}
     shortest = max(policy.min_length, _SHORTEST)
@@ -53,6 +64,8 @@ def weaknesses(password: str) -> Weakness | None:
     if any(set(characters).isdisjoint(password) for characters in policy.required_characters):
         sets = ", ".join(policy.required_characters)
         found["characters"] = f"Password should contain at least one character of each: {sets}."
+    if is_breached:
+        found["pwned"] = "Password is known to be weak and easy to guess, please choose a different one."
     return Weakness(reasons=tuple(found), sentences=tuple(found.values())) if found else None
 
 

@@ -27,7 +27,7 @@ _SESSION = (
 ).split()
 SESSION_WIDTH = len(_SESSION) + 1
 
-_TOKEN = "id token_type token_hash created_at attempts".split()
+_TOKEN = "id token_type token_hash relates_to created_at attempts".split()
 
 
 def _stamp(column: str) -> str:
@@ -110,6 +110,16 @@ def by_phone(phone: str, *, aud: str | None) -> Row | None:
     )
 
 
+def by_phone_change(phone: str, *, aud: str) -> Row | None:
+    """By the number that a user wants to have."""
+    return row(
+        _select(
+            _user_columns(), f"{namespaced('users')} u WHERE u.phone_change = %s AND NOT u.is_sso_user AND u.aud = %s"
+        ),
+        (phone, aud),
+    )
+
+
 def with_token_of_link(*, link_hash: str, token_types: list[str]) -> Row | None:
     """A user followed by the one-time token that this link belongs to."""
     token = ", ".join(f"t.{name}" for name in _TOKEN)
@@ -123,14 +133,14 @@ def with_token_of_link(*, link_hash: str, token_types: list[str]) -> Row | None:
     )
 
 
-def with_tokens_of_email(*, email: str, aud: str, token_types: list[str]) -> list[Row]:
-    """One row per outstanding one-time token of these types of the user with this address."""
+def with_tokens_sent_to(*, identifier: str, aud: str, token_types: list[str]) -> list[Row]:
+    """One row per outstanding one-time token of these types that was sent to this address or number."""
     token = ", ".join(f"t.{name}" for name in _TOKEN)
     return rows(
         _select(
             f"{_user_columns()}, {token}",
             f"{namespaced('one_time_tokens')} t JOIN {namespaced('users')} u ON u.id = t.user_id"
-            " WHERE u.email = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)",
+            " WHERE t.relates_to = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)",
         ),
-        (email, aud, token_types),
+        (identifier, aud, token_types),
     )

@@ -67,6 +67,11 @@ class AccountSubjects:
         return SignedIn(subject=records.read(row), session=session, amr=amr)
 
 
+def own(signed_in: SignedIn) -> UserRecord:
+    """The user of a request as this app knows them."""
+    return _own(signed_in.subject)
+
+
 def _own(subject: Subject) -> UserRecord:
     if not isinstance(subject, UserRecord):
         raise TypeError("a subject that this app did not read")

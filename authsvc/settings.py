@@ -75,3 +75,5 @@ TOKEN_GRANTS = {  # tokens.grants.Grant
     "refresh_token": "tokens.grants.RefreshTokenGrant",
     "pkce": "tokens.grants.PkceGrant",
 }
+PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.core.messaging.PhoneVerifier
+CAPTCHA_EXEMPTION = "tokens.admins.AdminExemption"  # authsvc.core.web.captcha.Exemption

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 from authsvc.core import messaging
@@ -12,6 +14,7 @@ class MailerConfig(AppConfig):
     verbose_name = "Mail and SMS"
 
     def ready(self) -> None:
+        import_module("mailer.checks")  # registers itself
         from mailer import receivers  # noqa: PLC0415  (needs models, which are loaded after the app configurations)
 
         messaging.email_requested.connect(receivers.accept_email, dispatch_uid="mailer.accept_email")

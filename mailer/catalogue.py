@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from authsvc.core.messaging import EmailKind, SmsKind
+from authsvc.core.messaging import EmailKind
 
 _COMMON = frozenset({"SiteURL", "Email", "Data"})
 _LINK = _COMMON | {"ConfirmationURL", "Token", "TokenHash", "RedirectTo"}
@@ -23,12 +23,6 @@ class EmailEntry:
     """What subject and body may use; anything else renders as nothing."""
     switch: str = ""
     """Name in `settings.AUTH.mailer.notifications` that turns the kind on; empty: always on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmsEntry:
-    text: str
-    variables: frozenset[str]
 
 
 EMAILS: Mapping[EmailKind, EmailEntry] = {
@@ -59,6 +53,9 @@ EMAILS: Mapping[EmailKind, EmailEntry] = {
         variables=_COMMON | {"Phone", "OldPhone"},
         switch="phone_changed",
     ),
+    EmailKind.EMAIL_TAKEN: EmailEntry(
+        key="email_taken_notification", subject="Somebody else asked for your email address"
+    ),
     EmailKind.IDENTITY_LINKED: EmailEntry(
         key="identity_linked_notification",
         subject="A new sign-in method was linked to your account",
@@ -85,8 +82,8 @@ EMAILS: Mapping[EmailKind, EmailEntry] = {
     ),
 }
 
-_CODE_SMS = SmsEntry(text="Your code is {{ .Code }}", variables=frozenset({"Code"}))
-SMS: Mapping[SmsKind, SmsEntry] = dict.fromkeys(SmsKind, _CODE_SMS)
+SMS_VARIABLES = frozenset({"Code"})
+"""What the text of an SMS may use."""
 
 
 def is_enabled(kind: EmailKind) -> bool:

@@ -12,9 +12,9 @@ from uuid import UUID
 from django.conf import settings
 from django.db import Error as DatabaseError
 
-from authsvc.core import jobs
+from authsvc.core import jobs, limits
 from authsvc.core.messaging import Email, Sms
-from mailer import email, inbox, sealing, templates
+from mailer import catalogue, email, inbox, sealing, sms, templates
 from mailer.errors import NotDelivered
 from mailer.models import Attempt, Outcome
 
@@ -31,7 +31,7 @@ def deliver(
     """Deliver a sealed message now; `pause` is the time until the next attempt, None when there will be none.
 
     Raises jobs.TryAgain, or jobs.GiveUp when the message cannot be opened, has expired, would have by the next attempt,
-    or there is none. Either has been noted and logged.
+    is refused for good, or there is no next attempt. Either has been noted and logged.
     """
     record = Attempt(message_id=message_id, channel=channel, kind=kind, attempt=attempt)
     try:
@@ -41,12 +41,18 @@ def deliver(
     record.user_id = message.user_id
     if message.expires_at is not None and message.expires_at <= at:
         _fail(record, "expired before it could be delivered")
+    if attempt == 1 and _is_over_quota(message):
+        # Nobody waits for a notice, so it is dropped where a mail that was asked for would have been refused.
+        _note(record, Outcome.FAILED, error="email rate limit exceeded")
+        logger.warning("notice not sent", extra=_fields(record))
+        return
     try:
         gateway_id = _send(message, at=at)
     except Exception as error:  # noqa: BLE001  (a broken template or whatever a back end raises is a failed attempt too)
         reason = _reason(error, message)
         stack = None if isinstance(error, NotDelivered) else "".join(traceback.format_tb(error.__traceback__))
-        if pause is None or (message.expires_at is not None and message.expires_at <= at + pause):
+        is_final = isinstance(error, NotDelivered) and error.permanent
+        if is_final or pause is None or (message.expires_at is not None and message.expires_at <= at + pause):
             _fail(record, reason, stack=stack)
         _note(record, Outcome.RETRY, error=reason)
         logger.warning("message not delivered yet", extra=_fields(record, stack))
@@ -58,25 +64,42 @@ def deliver(
         logger.warning("delivery not noted", extra=_fields(record), exc_info=True)
 
 
+def _is_over_quota(message: Email | Sms) -> bool:
+    """Whether a notice, which no request has been asked to pay for, finds the installation's quota used up."""
+    if isinstance(message, Sms) or not catalogue.EMAILS[message.kind].switch:
+        return False
+    return not limits.take_event(bucket="email_sent", rate=settings.AUTH.limits.email_sent)
+
+
 def _send(message: Email | Sms, *, at: datetime) -> str:
     """Returns what the gateway calls the message. Raises NotDelivered, and anything a template may raise."""
     if isinstance(message, Sms):
-        text = templates.render_sms(message.kind, message.variables)
-        if not settings.AUTH.mailer.dev_inbox_enabled:
-            raise NotDelivered("no SMS provider")
-        inbox.keep(channel=message.channel, to=message.to, subject="", html="", text=text, message_id=str(message.id))
-        return ""
+        return _send_text(message)
     letter = templates.render(message.kind, message.variables)
     gateway_id = email.send(message, letter, at=at)
-    inbox.keep(
-        channel="email",
-        to=message.to,
-        subject=letter.subject,
-        html=letter.html,
-        text=letter.text,
-        message_id=str(message.id),
-    )
+    _keep(message, channel="email", subject=letter.subject, html=letter.html, text=letter.text)
     return gateway_id
+
+
+def _send_text(message: Sms) -> str:
+    body = templates.render_sms(message.variables)
+    gateway = sms.configured()
+    if gateway is None and not settings.AUTH.mailer.dev_inbox_enabled:
+        raise NotDelivered("no SMS provider")
+    gateway_id = ""
+    if gateway is not None:
+        code = str(message.variables.get("Code", ""))
+        gateway_id = gateway.send(sms.Text(to=message.to, channel=message.channel, body=body, code=code))
+    _keep(message, channel=message.channel, subject="", html="", text=body)
+    return gateway_id
+
+
+def _keep(message: Email | Sms, *, channel: str, subject: str, html: str, text: str) -> None:
+    try:
+        inbox.keep(channel=channel, to=message.to, subject=subject, html=html, text=text, message_id=str(message.id))
+    except OSError:
+        # The message is out. Raising would send it again.
+        logger.warning("message not kept in the inbox", exc_info=True)
 
 
 def _fail(record: Attempt, reason: str, *, stack: str | None = None) -> NoReturn:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from authsvc.core import clock, jobs
-from mailer import delivery
+from mailer import delivery, source_cache
 
 PAUSES = (
     timedelta(seconds=5),
@@ -31,3 +31,8 @@ def deliver(run: jobs.Run, /, *, message_id: str, channel: str, kind: str, seale
         pause=run.pause,
         at=clock.now(),
     )
+
+
+@jobs.in_every_worker(name="mailer.refresh_templates", pause=source_cache.pause)
+def refresh_templates() -> None:
+    source_cache.shared.refresh()

@@ -12,6 +12,9 @@ urlpatterns = [
     path("", views.list_letters, name="inbox"),
     path("messages.json", views.list_as_json, name="messages"),
     path("style.css", views.style_sheet, name="style"),
+    path("previews/", views.list_previews, name="previews"),
+    path("previews/<slug:key>", views.show_preview, name="preview"),
+    path("previews/<slug:key>/body", views.show_preview_body, name="preview-body"),
     path("<slug:letter_id>", views.show_letter, name="letter"),
     path("<slug:letter_id>/body", views.show_body, name="body"),
 ]

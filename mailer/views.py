@@ -9,9 +9,10 @@ from typing import Any, Concatenate, ParamSpec
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
-from mailer import inbox
+from mailer import catalogue, inbox, previews, sources
 
 _PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -21,6 +22,8 @@ _PAGE_POLICY = (
 _LETTER_POLICY = (
     "sandbox allow-top-navigation-by-user-activation; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 )
+# A template may name pictures of its site, which a mail reader would load.
+_PREVIEW_POLICY = f"{_LETTER_POLICY} https: http:"
 _LINKS_LEAVE_THE_FRAME = '<base target="_top">'
 
 P = ParamSpec("P")
@@ -60,8 +63,28 @@ def show_letter(request: HttpRequest, letter_id: str) -> HttpResponse:
 @_development_only
 def show_body(request: HttpRequest, letter_id: str) -> HttpResponse:
     """The HTML of a letter as it is: for the frame on its page, which lets it do nothing."""
-    headers = {"Content-Security-Policy": _LETTER_POLICY, "X-Frame-Options": "SAMEORIGIN"}
-    return HttpResponse(_LINKS_LEAVE_THE_FRAME + _letter(letter_id).html, headers=headers)
+    return _framed(_letter(letter_id).html, policy=_LETTER_POLICY)
+
+
+@_development_only
+def list_previews(request: HttpRequest) -> HttpResponse:
+    kinds = [
+        {"key": key, "url": sources.origin(kind).url, "enabled": catalogue.is_enabled(kind)}
+        for key, kind in previews.KINDS.items()
+    ]
+    return render(request, "mailer/inbox/previews.html", {"kinds": kinds})
+
+
+@_development_only
+def show_preview(request: HttpRequest, key: str) -> HttpResponse:
+    return render(request, "mailer/inbox/preview.html", {"preview": _preview(key)})
+
+
+@_development_only
+def show_preview_body(request: HttpRequest, key: str) -> HttpResponse:
+    preview = _preview(key)
+    problem = f"<p><strong>{escape(preview.problem)}</strong></p>" if preview.problem else ""
+    return _framed(problem + preview.html, policy=_PREVIEW_POLICY)
 
 
 @_development_only
@@ -73,6 +96,17 @@ def list_as_json(request: HttpRequest) -> HttpResponse:
 @_development_only
 def style_sheet(request: HttpRequest) -> HttpResponse:
     return render(request, "mailer/inbox/style.css", content_type="text/css; charset=utf-8")
+
+
+def _framed(html: str, *, policy: str) -> HttpResponse:
+    headers = {"Content-Security-Policy": policy, "X-Frame-Options": "SAMEORIGIN"}
+    return HttpResponse(_LINKS_LEAVE_THE_FRAME + html, headers=headers)
+
+
+def _preview(key: str) -> previews.Preview:
+    if key not in previews.KINDS:
+        raise Http404("no such kind of mail")
+    return previews.of(key)
 
 
 def _letter(letter_id: str) -> inbox.Letter:

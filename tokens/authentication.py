@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from rest_framework.authentication import BaseAuthentication
@@ -25,12 +26,18 @@ class BearerAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[SignedIn, Claims]:
-        presented = _BEARER.fullmatch(request.META.get("HTTP_AUTHORIZATION", ""))
+        presented = bearer_token(request.META)
         if presented is None:
             raise errors.NoAuthorization
         at = clock.now()
-        claims = access_tokens.read(presented[1], at=at)
-        return _find(claims, at=at), claims
+        claims = access_tokens.read(presented, at=at)
+        return find(claims, at=at), claims
+
+
+def bearer_token(meta: Mapping[str, Any]) -> str | None:
+    """The token in the Authorization header of a request with these headers (its `META`)."""
+    presented = _BEARER.fullmatch(meta.get("HTTP_AUTHORIZATION", ""))
+    return presented[1] if presented else None
 
 
 def user_of(request: Request) -> SignedIn:
@@ -42,8 +49,8 @@ def claims_of(request: Request) -> Claims:
     return cast(Claims, request.auth)
 
 
-def _find(claims: Claims, *, at: datetime) -> SignedIn:
-    """The user and session that the claims name, both asked for every time."""
+def find(claims: Claims, *, at: datetime) -> SignedIn:
+    """The user and session that the claims name, both asked for every time. Raises the errors of a bearer token."""
     if not claims.sub:
         raise errors.MissingSubject
     user_id = _uuid(claims.sub)

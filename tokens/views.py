@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpResponse
 
 from authsvc.core import clock
-from authsvc.core.web import inputs
+from authsvc.core.web import captcha, inputs
 from authsvc.core.web.renderers import Answer, NoContent
 from authsvc.core.web.throttling import Bucket
 from authsvc.core.web.views import Endpoint, ServiceRequest
@@ -15,11 +15,16 @@ from tokens.permissions import IsSignedIn
 from tokens.services import sessions
 
 _PUBLISHED = "public, max-age=600"
+# They present what somebody was given who has passed a captcha, or what another service vouches for.
+_WITHOUT_CAPTCHA = frozenset({"refresh_token", "pkce", "id_token"})
 
 
 class TokenView(Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
-        grant = grants.choose(inputs.query(request.http, "grant_type"))
+        asked = inputs.query(request.http, "grant_type")
+        if asked not in _WITHOUT_CAPTCHA:
+            captcha.check(request.http)
+        grant = grants.choose(asked)
         self.throttle(Bucket.TOKEN, request.http)
         body = inputs.parse(request.http, grant.input)
         return Answer(grant.exchange(body, caller=request.caller, at=clock.now()))

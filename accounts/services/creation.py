@@ -13,7 +13,7 @@ from django.db import transaction
 
 from accounts.models import Identity, User
 from accounts.records import IdentityRecord, UserRecord
-from authsvc.core import clock
+from authsvc.core import clock, envelope
 
 
 def insert(
@@ -30,6 +30,37 @@ def insert(
 
     Joins the caller's transaction. Raises IntegrityError when somebody else has the address or number.
     """
+    user, identity = _make(
+        email=email,
+        phone=phone,
+        password_hash=password_hash,
+        data=data,
+        audience=audience,
+        confirmed=confirmed,
+        at=at,
+    )
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+        Identity.objects.bulk_create([identity])
+    return _record(user, identity)
+
+
+def look_alike(*, email: str, phone: str, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
+    """What `insert` would have returned for an unconfirmed user; nothing is stored."""
+    made = _make(email=email, phone=phone, password_hash="", data=data, audience=audience, confirmed=False, at=at)
+    return _record(*made)
+
+
+def _make(
+    *,
+    email: str,
+    phone: str,
+    password_hash: str,
+    data: Mapping[str, Any],
+    audience: str,
+    confirmed: bool,
+    at: datetime,
+) -> tuple[User, Identity]:
     provider = "email" if email else "phone"
     user_id = uuid4()
     identity_data = first_identity_data(user_id=user_id, email=email, data=data)
@@ -39,7 +70,7 @@ def insert(
         at=at,
         email=email or None,
         phone=phone or None,
-        password=password_hash,
+        password=envelope.seal(password_hash, bound_to=user_id) if password_hash else "",
         email_confirmed_at=at if email and confirmed else None,
         phone_confirmed_at=at if phone and confirmed else None,
         confirmation_sent_at=None if confirmed else at,
@@ -56,10 +87,7 @@ def insert(
         created_at=at,
         updated_at=at,
     )
-    with transaction.atomic(savepoint=False):
-        User.objects.bulk_create([user])
-        Identity.objects.bulk_create([identity])
-    return _record(user, identity)
+    return user, identity
 
 
 def insert_anonymous(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:

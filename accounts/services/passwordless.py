@@ -1,24 +1,22 @@
-"""Magic links and one-time codes by mail, and sending a confirmation once more."""
+"""Signing in without a password: magic links and one-time codes by mail, codes by text message."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import transaction
 
-from accounts import errors, identifiers, notices, queries, records
+from accounts import errors, identifiers, notices, queries, recipients, records
 from accounts.models import User
-from accounts.records import UserRecord
-from accounts.services import sign_up
+from accounts.services import sign_up, texts
 from accounts.services.sign_up import SignUp
 from authsvc.core import audit, messaging
 from authsvc.core.caller import Caller
-from authsvc.core.messaging import Group
-from tokens import pkce
+from authsvc.core.messaging import EmailKind, Group, SmsKind
 from tokens.models import TokenType
 from tokens.pkce import Challenge
 from tokens.services import flows, one_time_tokens
@@ -41,23 +39,32 @@ def send_magic_link(
     """
     config = settings.AUTH
     row = queries.by_email(identifiers.lower_email(email), aud=caller.audience) if email else None
-    if row is None and not create_user:
+    if row is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for what is no address at all
     if not config.signup.email_enabled:
         raise errors.EmailLoginsDisabled
+    if not config.signup.magic_link_enabled:
+        raise errors.MagicLinkDisabled
     if not email:
         raise errors.MagicLinkAddressMissing
     address = identifiers.email(email)
     user = records.read(row) if row else None
+    if user is None and not create_user:
+        messaging.space_out(Group.PASSWORDLESS, address=address)
+        recipients.feign(address, kind=EmailKind.MAGIC_LINK)
+        return
+    signs_up = user is None or user.email_confirmed_at is None
+    if signs_up and config.signup.disabled:
+        raise errors.SignupDisabled
+    if not signs_up or config.mailer.autoconfirm:
+        # Before anybody is signed up: what refuses the mail must not leave an account behind.
+        messaging.space_out(Group.PASSWORDLESS, address=address)
+        recipients.admit(address, kind=EmailKind.MAGIC_LINK)
     if user is None or user.email_confirmed_at is None:
-        if config.signup.disabled:
-            raise errors.SignupDisabled
         wanted = SignUp(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
         user = sign_up.admit(wanted, group=Group.PASSWORDLESS, caller=caller, at=at).user
         if user.email_confirmed_at is None:
             return  # the confirmation mail doubles as the magic link
-    messaging.space_out(Group.PASSWORDLESS, address=address)
-    messaging.take_email_quota()
     with transaction.atomic(durable=True):
         audit.record(audit.Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(recovery_sent_at=at, updated_at=at)
@@ -69,58 +76,47 @@ def send_magic_link(
         messaging.post(notices.magic_link(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
 
 
-def resend(
-    *,
-    type: str,
-    email: str,
-    phone: str,
-    code_challenge: str | None,
-    code_challenge_method: str | None,
-    redirect_to: str,
-    caller: Caller,
-    at: datetime,
-) -> UUID:
-    """Send what was sent before once more and return the message's id. Raises the errors of the resend endpoint.
+def send_code_by_phone(
+    *, phone: str, data: Mapping[str, Any], channel: str, create_user: bool, caller: Caller, at: datetime
+) -> str:
+    """Text a code that signs in and return its message id; a number nobody has confirmed is signed up on the way.
 
-    Where nothing is outstanding, nothing is sent and the id is of no message: nobody is told.
+    Raises the errors of the passwordless and sign-up endpoints.
     """
-    if type not in ("signup", "email_change", "sms", "phone_change"):
-        raise errors.ResendTypeMissing
-    mails = type in ("signup", "email_change")
-    challenge = pkce.parse(challenge=code_challenge, method=code_challenge_method) if mails else None
-    if type == "signup" and not email:
-        raise errors.ResendNeedsEmail
-    if type == "sms" and not phone:
-        raise errors.ResendNeedsPhone
-    if email and phone:
-        raise errors.OnlyOneIdentifierOnResend
-    if not email and not phone:
-        raise errors.IdentifierMissingOnResend
-    if email and not settings.AUTH.signup.email_enabled:
-        raise errors.MailRequestsDisabled
-    if phone and not settings.AUTH.signup.phone_enabled:
-        raise errors.PhoneRequestsDisabled
-    address = identifiers.email(email) if email else identifiers.phone(phone)
-    messaging.space_out(Group.CONFIRMATION if type in ("signup", "sms") else Group.CHANGE, address=address)
-    row = queries.by_email(address, aud=caller.audience) if type == "signup" else None
+    config = settings.AUTH
+    row = queries.by_phone(identifiers.bare_phone(phone), aud=caller.audience)
+    if row is None and not create_user and not config.signup.strict_privacy_enabled:
+        raise errors.OtpDisabled
+    if not config.signup.phone_enabled:
+        raise errors.PhoneOtpDisabled
+    number = identifiers.phone(phone)
+    channel = identifiers.channel(channel)
     user = records.read(row) if row else None
-    if user is None or user.email_confirmed_at is not None:
-        return uuid4()
-    messaging.take_email_quota()
+    if user is None and not create_user:
+        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        texts.feign(number, at=at)
+        return str(uuid4())
+    signs_up = user is None or user.phone_confirmed_at is None
+    if signs_up and config.signup.disabled:
+        raise errors.SignupDisabled
+    if not signs_up or config.sms.autoconfirm:
+        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        texts.admit(number, at=at)
+    if user is None or user.phone_confirmed_at is None:
+        wanted = SignUp(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
+        made = sign_up.admit(wanted, group=Group.PASSWORDLESS, caller=caller, at=at)
+        user = made.user
+        if user.phone_confirmed_at is None:
+            return made.message_id or str(uuid4())
     with transaction.atomic(durable=True):
-        return _confirm_again(user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at)
-
-
-def _confirm_again(
-    user: UserRecord, *, challenge: Challenge | None, redirect_to: str, caller: Caller, at: datetime
-) -> UUID:
-    audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at)
-    User.objects.filter(id=user.id).update(confirmation_sent_at=at, updated_at=at)
-    if challenge is not None:
-        flows.begin(challenge=challenge, provider_type="email/signup", method="email/signup", user_id=user.id, at=at)
-    secret = one_time_tokens.issue(
-        user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=challenge is not None, at=at
-    )
-    message = notices.confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
-    messaging.post(message)
-    return message.id
+        traits = {"channel": channel}
+        audit.record(audit.Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
+        User.objects.filter(id=user.id).update(confirmation_sent_at=at, updated_at=at)
+        return texts.send_code(
+            user_id=user.id,
+            phone=number,
+            kind=SmsKind.CONFIRMATION,
+            token_type=TokenType.CONFIRMATION,
+            channel=channel,
+            at=at,
+        )

@@ -7,11 +7,11 @@ from datetime import datetime
 from django.conf import settings
 from django.db import transaction
 
-from accounts import errors, identifiers, notices, queries, records
+from accounts import errors, identifiers, notices, queries, recipients, records
 from accounts.models import User
 from authsvc.core import audit, messaging
 from authsvc.core.caller import Caller
-from authsvc.core.messaging import Group
+from authsvc.core.messaging import EmailKind, Group
 from tokens.models import TokenType
 from tokens.pkce import Challenge
 from tokens.services import flows, one_time_tokens
@@ -27,9 +27,10 @@ def send(*, email: str, challenge: Challenge | None, redirect_to: str, caller: C
     messaging.space_out(Group.PASSWORDLESS, address=address)
     row = queries.by_email(address, aud=caller.audience)
     if row is None:
+        recipients.feign(address, kind=EmailKind.RECOVERY)
         return
     user = records.read(row)
-    messaging.take_email_quota()
+    recipients.admit(address, kind=EmailKind.RECOVERY)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(recovery_sent_at=at, updated_at=at)

@@ -9,7 +9,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, F, Value, When
 
 from accounts import errors, hashers, identifiers, passwords, queries, records
 from accounts.models import User
@@ -44,8 +43,17 @@ def with_password(*, email: str, phone: str, password: str, caller: Caller, at: 
         raise errors.PhoneLoginsDisabled
     if not email and not phone:
         raise errors.IdentifierMissing
+    for _ in range(2):
+        done = _try(email=email, phone=phone, password=password, caller=caller, at=at)
+        if done is not None:
+            return done
+    raise errors.InvalidCredentials
+
+
+def _try(*, email: str, phone: str, password: str, caller: Caller, at: datetime) -> SignedInByPassword | None:
+    """None when what is stored has changed between its proof and the sign-in: only what holds then counts."""
     user = _find(email=email, phone=phone, aud=caller.audience)
-    stored = _stored_hash(user) if user else None
+    stored = stored_hash(user) if user else None
     if not passwords.matches(password, stored) or user is None or stored is None:
         raise errors.InvalidCredentials
     if user.is_banned(at):
@@ -57,13 +65,13 @@ def with_password(*, email: str, phone: str, password: str, caller: Caller, at: 
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
     renewed = passwords.hash(password) if hashers.outdated(stored) else stored
     if renewed != stored or envelope.outdated(user.password_hash):
-        # Only in place of what was read: a password chosen in the meantime stays.
-        sealed = Value(envelope.seal(renewed, bound_to=user.id))
-        changes["password"] = Case(When(password=user.password_hash, then=sealed), default=F("password"))
+        changes["password"] = envelope.seal(renewed, bound_to=user.id)
     with transaction.atomic(durable=True):
+        # A password changed in the meantime must end this sign-in as it has ended those before it.
+        if not User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
+            return None
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-        User.objects.filter(id=user.id).update(**changes)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
         tokens = sessions.start(subject=user, method="password", caller=caller, at=at)
     return SignedInByPassword(user=user, tokens=tokens, weakness=passwords.weaknesses(password))
@@ -78,7 +86,8 @@ def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
     return records.read(row) if row else None
 
 
-def _stored_hash(user: UserRecord) -> str | None:
+def stored_hash(user: UserRecord) -> str | None:
+    """The user's password hash without its envelope, None when there is no password."""
     if not user.password_hash:
         return None
     try:

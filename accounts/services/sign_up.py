@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from accounts import errors, identifiers, json_columns, notices, passwords, queries, records
+from accounts import errors, identifiers, json_columns, notices, passwords, queries, recipients, records
 from accounts.models import Identity, User
 from accounts.records import UserRecord
-from accounts.services import creation
-from authsvc.core import audit, messaging
+from accounts.services import creation, texts
+from authsvc.core import audit, envelope, messaging
 from authsvc.core.caller import Caller
-from authsvc.core.messaging import Group
+from authsvc.core.messaging import EmailKind, Group, SmsKind
 from tokens import pkce
 from tokens.models import TokenType
 from tokens.pkce import Challenge
@@ -55,6 +54,8 @@ class Outcome:
 
     user: UserRecord
     tokens: TokenPair | None = None
+    message_id: str | None = None
+    """Of the message that asks for confirmation; None when none was sent."""
 
 
 def register(
@@ -116,9 +117,10 @@ def admit(wanted: SignUp, *, group: Group, caller: Caller, at: datetime) -> Outc
     """
     confirmed_at_once = settings.AUTH.mailer.autoconfirm if wanted.email else settings.AUTH.sms.autoconfirm
     if not confirmed_at_once:
-        if wanted.phone:
-            raise errors.SmsProviderMissing
-        messaging.space_out(group, address=wanted.email)
+        if wanted.email:
+            messaging.space_out(group, address=wanted.email)
+        else:
+            messaging.space_out_sms(group, address=wanted.phone)
     found = _find(wanted)
     # Hashed whatever was found, so that the time taken tells nothing.
     password_hash = passwords.undisclosed() if wanted.password is None else passwords.hash(wanted.password)
@@ -142,9 +144,17 @@ def _find(wanted: SignUp) -> UserRecord | None:
     return records.read(row) if row else None
 
 
+def _admit_message(wanted: SignUp, *, at: datetime) -> None:
+    """Recipient and quota of the message that asks for confirmation, before anything is open."""
+    if wanted.email:
+        recipients.admit(wanted.email, kind=EmailKind.CONFIRMATION)
+    else:
+        texts.admit(wanted.phone, at=at)
+
+
 def _create(wanted: SignUp, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime) -> Outcome:
-    if wanted.email and not confirmed:
-        messaging.take_email_quota()
+    if not confirmed:
+        _admit_message(wanted, at=at)
     with transaction.atomic(durable=True):
         user = creation.insert(
             email=wanted.email,
@@ -157,8 +167,7 @@ def _create(wanted: SignUp, *, password_hash: str, confirmed: bool, caller: Call
         )
         if confirmed:
             return _confirmed(wanted, user, caller=caller, at=at)
-        _ask_for_confirmation(wanted, user, caller=caller, at=at)
-    return Outcome(user=user)
+        return Outcome(user=user, message_id=_ask_for_confirmation(wanted, user, caller=caller, at=at))
 
 
 def _repeat(
@@ -168,18 +177,23 @@ def _repeat(
 
     None when somebody has proved it just now, while the password was hashed: the account is theirs as it is.
     """
-    if wanted.email and not confirmed:
-        messaging.take_email_quota()
-    changes: dict[str, Any] = {"password": password_hash, "updated_at": at}
+    if not confirmed:
+        _admit_message(wanted, at=at)
+    changes: dict[str, Any] = {"updated_at": at}
     changes[f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at"] = at
+    unproved = User.objects.filter(id=found.id, **{f"{wanted.provider}_confirmed_at": None})
+    # Who has proved the other of address and number owns the account: a stranger must not choose its password.
+    is_nobodys = found.confirmed_at is None
     identity_data = creation.first_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
-    if wanted.password is not None:
-        changes["raw_user_meta_data"] = creation.user_metadata(identity_data)
+    if is_nobodys:
+        unproved = unproved.filter(email_confirmed_at=None, phone_confirmed_at=None)
+        changes["password"] = envelope.seal(password_hash, bound_to=found.id)
+        if wanted.password is not None:
+            changes["raw_user_meta_data"] = creation.user_metadata(identity_data)
     with transaction.atomic(durable=True):
-        unproved = User.objects.filter(id=found.id, **{f"{wanted.provider}_confirmed_at": None})
         if not unproved.update(**changes):
             return None
-        if wanted.password is not None:
+        if is_nobodys and wanted.password is not None:
             Identity.objects.filter(user_id=found.id, provider=wanted.provider).update(
                 identity_data=identity_data, updated_at=at
             )
@@ -191,15 +205,25 @@ def _repeat(
         if confirmed:
             one_time_tokens.clear(user.id)
             return _confirmed(wanted, user, caller=caller, at=at)
-        _ask_for_confirmation(wanted, user, caller=caller, at=at)
+        message_id = _ask_for_confirmation(wanted, user, caller=caller, at=at)
     if user.invited_at is not None:
         # What an administrator wrote into an invitation is not for whoever signs up with the address.
         user = dataclasses.replace(user, user_metadata_json="{}", identities=())
-    return Outcome(user=user)
+    return Outcome(user=user, message_id=message_id)
 
 
-def _ask_for_confirmation(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> None:
+def _ask_for_confirmation(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> str:
+    """Mail or text the secret that proves the address or number; returns the message's id."""
     audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=wanted.traits)
+    if wanted.phone:
+        return texts.send_code(
+            user_id=user.id,
+            phone=wanted.phone,
+            kind=SmsKind.CONFIRMATION,
+            token_type=TokenType.CONFIRMATION,
+            channel=wanted.channel,
+            at=at,
+        )
     if wanted.challenge is not None:
         flows.begin(challenge=wanted.challenge, provider_type="email", method="email/signup", user_id=user.id, at=at)
     secret = one_time_tokens.issue(
@@ -209,7 +233,9 @@ def _ask_for_confirmation(wanted: SignUp, user: UserRecord, *, caller: Caller, a
         pkce=wanted.challenge is not None,
         at=at,
     )
-    messaging.post(notices.confirmation(user, secret=secret, redirect_to=wanted.redirect_to, caller=caller, at=at))
+    message = notices.confirmation(user, secret=secret, redirect_to=wanted.redirect_to, caller=caller, at=at)
+    messaging.post(message)
+    return str(message.id)
 
 
 def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> Outcome:
@@ -226,22 +252,21 @@ def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime
 
 def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetime) -> Outcome:
     """A confirmed account: an error where sign-ups are confirmed at once, elsewhere what a new account would get."""
-    if settings.AUTH.mailer.autoconfirm or settings.AUTH.sms.autoconfirm:
+    strict = settings.AUTH.signup.strict_privacy_enabled
+    if (settings.AUTH.mailer.autoconfirm or settings.AUTH.sms.autoconfirm) and not strict:
         raise errors.UserAlreadyRegistered if wanted.email else errors.PhoneAlreadyRegistered
+    if wanted.email:
+        recipients.feign(wanted.email, kind=EmailKind.CONFIRMATION)
+    elif not settings.AUTH.sms.autoconfirm:
+        texts.feign(wanted.phone, at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)
-    return Outcome(
-        user=UserRecord(
-            id=uuid4(),
-            aud=caller.audience,
-            role="",
-            email=wanted.email,
-            phone=wanted.phone,
-            password_hash="",
-            confirmation_sent_at=at,
-            app_metadata_json=json.dumps({"provider": wanted.provider, "providers": [wanted.provider]}),
-            user_metadata_json=json.dumps(dict(wanted.data)),
-            created_at=at,
-            updated_at=at,
-        )
+    look_alike = creation.look_alike(
+        email=wanted.email, phone=wanted.phone, data=wanted.data, audience=caller.audience, at=at
     )
+    if not strict:
+        # What clients of other servers tell a duplicate by.
+        look_alike = dataclasses.replace(
+            look_alike, role="", user_metadata_json=json.dumps(dict(wanted.data)), identities=()
+        )
+    return Outcome(user=look_alike)

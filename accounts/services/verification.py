@@ -1,60 +1,33 @@
-"""Redeeming what a mail carried: its link or its code, once, for its purpose, by its address."""
+"""Redeeming what a message carried: its link or its code, once, for its purpose, by its address."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from django.db import transaction
+from django.conf import settings
 
-from accounts import errors, identifiers, json_columns, passwords, queries, records
-from accounts.models import Identity, User
+from accounts import errors, identifiers, queries, records
 from accounts.records import UserRecord
-from authsvc.core import audit, crypto
+from accounts.services import redemption
+from accounts.services.redemption import Proof, Verified
+from authsvc.core import crypto, plugins
 from authsvc.core.caller import Caller
 from authsvc.core.errors import ApiError
+from authsvc.core.messaging import PhoneVerifier
 from tokens.models import TokenType
-from tokens.services import flows, one_time_tokens, sessions
+from tokens.services import one_time_tokens
 from tokens.services.one_time_tokens import PKCE_MARK, Outstanding
-from tokens.services.sessions import TokenPair
 
 # What a type is checked against; `email` stands for whichever of the two a client was sent.
-_SECRETS = {
+_MAILED = {
     "signup": (TokenType.CONFIRMATION,),
     "invite": (TokenType.CONFIRMATION,),
     "recovery": (TokenType.RECOVERY,),
     "magiclink": (TokenType.RECOVERY,),
     "email": (TokenType.CONFIRMATION, TokenType.RECOVERY),
+    "email_change": (TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW),
 }
-_CONFIRMING = frozenset({"signup", "invite"})
-_FLOW_METHODS = {"signup": "email/signup"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """The user as committed; tokens, or for a PKCE link the code to fetch them with."""
-
-    user: UserRecord
-    type: str
-    tokens: TokenPair | None = None
-    auth_code: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Proof:
-    """A secret that fits: whose it is, which it is, and what it was presented as."""
-
-    user: UserRecord
-    token: Outstanding
-    asked: str
-    refusal: type[errors.LinkExpired | errors.CodeExpired]
-
-    @property
-    def type(self) -> str:
-        if self.asked != "email":
-            return self.asked
-        return "signup" if self.token.token_type == TokenType.CONFIRMATION else "magiclink"
+_TEXTED = {"sms": TokenType.CONFIRMATION, "phone_change": TokenType.PHONE_CHANGE}
 
 
 def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verified:
@@ -63,16 +36,18 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verifie
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
     proof = _by_link(type=type, token=token, at=at)
-    return _redeem(proof, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
+    return redemption.redeem(proof, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
 
 
 def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Verified:
     """Redeem the token of a link that a client posts: always a session."""
     proof = _by_link(type=type, token=token, at=at)
-    return _redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
+    return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-def redeem_code(*, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime) -> Verified:
+def redeem_mailed_code(
+    *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
+) -> Verified:
     """Redeem a code typed by hand, with the address it was sent to. Raises CodeExpired for anything that does not fit.
 
     A wrong code is counted on every secret it could have been for.
@@ -81,117 +56,90 @@ def redeem_code(*, type: str, email: str, code: str, password: str | None, calle
         address = identifiers.email(email)
     except ApiError:
         raise errors.InvalidEmailFormat from None
-    rows = queries.with_tokens_of_email(
-        email=address, aud=caller.audience, token_types=[str(each) for each in _SECRETS.get(type, ())]
-    )
-    candidates = [_outstanding(row) for row in rows]
-    fitting = [token for token in candidates if token.answers(identifier=address, code=code)]
-    if not fitting:
-        if candidates:
-            one_time_tokens.count_wrong_code([token.id for token in candidates])
-        raise errors.CodeExpired
-    user = records.read(rows[0])
+    user, token = _fitting(address, types=_MAILED.get(type, ()), code=code, audience=caller.audience)
     if user.is_banned(at):
         raise errors.UserBanned
-    token = min(fitting, key=lambda each: each.token_type != TokenType.CONFIRMATION)
     if not token.is_fresh(at):
         raise errors.CodeExpired
-    proof = _Proof(user=user, token=token, asked=type, refusal=errors.CodeExpired)
-    return _redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
+    proof = Proof(user=user, token=token, asked=type, refusal=errors.CodeExpired)
+    return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-def _by_link(*, type: str, token: str, at: datetime) -> _Proof:
-    if type not in _SECRETS:
+def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Verified:
+    """The same for a code that was texted. A number's fixed code is good at any time; a gateway may check its own."""
+    number = identifiers.phone(phone)
+    if type not in _TEXTED:
+        raise errors.CodeExpired
+    sent = _sent_to(number, types=(_TEXTED[type],), audience=caller.audience)
+    fixed = settings.AUTH.sms.test_code(number, at=at)
+    if fixed is not None and crypto.equal(fixed, code):
+        found = sent[0] if sent else _without_secret(number, type=type, audience=caller.audience)
+    elif settings.AUTH.sms.provider == "twilio_verify":
+        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+        if not sent or not verifier.approves(phone=number, code=code):
+            raise errors.CodeExpired
+        found = sent[0]
+    else:
+        user, token = _fitting(number, types=(_TEXTED[type],), code=code, audience=caller.audience)
+        if not token.is_fresh(at):
+            raise errors.CodeExpired
+        found = user, token
+    if found[0].is_banned(at):
+        raise errors.UserBanned
+    proof = Proof(user=found[0], token=found[1], asked=type, refusal=errors.CodeExpired)
+    return redemption.redeem(proof, password=None, by_browser=False, pkce=False, caller=caller, at=at)
+
+
+def _by_link(*, type: str, token: str, at: datetime) -> Proof:
+    if type not in _MAILED:
         raise errors.InvalidEmailVerificationType
     row = queries.with_token_of_link(
-        link_hash=crypto.link_hash(token), token_types=[str(each) for each in _SECRETS[type]]
+        link_hash=crypto.link_hash(token), token_types=[str(each) for each in _MAILED[type]]
     )
     if row is None:
         raise errors.LinkExpired
-    user, found = records.read(row), _outstanding(row)
+    user, found = _read(row)
     if user.is_banned(at):
         raise errors.UserBanned
     if not found.is_fresh(at):
         raise errors.LinkExpired
-    return _Proof(user=user, token=found, asked=type, refusal=errors.LinkExpired)
+    return Proof(user=user, token=found, asked=type, refusal=errors.LinkExpired)
 
 
-def _outstanding(row: queries.Row) -> Outstanding:
-    id_, token_type, token_hash, created_at, attempts = row[queries.USER_WIDTH :]
-    return Outstanding(id=id_, token_type=token_type, token_hash=token_hash, created_at=created_at, attempts=attempts)
+def _fitting(
+    identifier: str, *, types: tuple[TokenType, ...], code: str, audience: str
+) -> tuple[UserRecord, Outstanding]:
+    """The secret that this code is, of all that were sent there. Raises CodeExpired, having counted a wrong code."""
+    sent = _sent_to(identifier, types=types, audience=audience)
+    fitting = [(user, token) for user, token in sent if token.answers(code)]
+    if not fitting:
+        if sent:
+            one_time_tokens.count_wrong_code([token.id for _, token in sent])
+        raise errors.CodeExpired
+    return min(fitting, key=lambda found: found[1].token_type != TokenType.CONFIRMATION)
 
 
-def _redeem(
-    proof: _Proof, *, password: str | None, by_browser: bool, pkce: bool, caller: Caller, at: datetime
-) -> Verified:
-    user = proof.user
-    new_hash = _first_password(proof, password=password, by_browser=by_browser)
-    with transaction.atomic(durable=True):
-        confirming = proof.type in _CONFIRMING or user.email_confirmed_at is None
-        if confirming:
-            traits = {"provider": "email"}
-            audit.record(audit.Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=traits)
-        else:
-            audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at)
-        # The user before the secrets, as everywhere: two requests that lock in different orders block each other.
-        changes = _changes(proof, confirming=confirming, new_hash=new_hash, signing_in=not pkce, at=at)
-        User.objects.filter(id=user.id).update(**changes)
-        if not one_time_tokens.spend(proof.token, user_id=user.id):
-            raise proof.refusal
-        if proof.type in _CONFIRMING:
-            Identity.objects.filter(user_id=user.id, email=user.email).update(
-                identity_data=json_columns.merged("identity_data", {"email_verified": True})
-            )
-        if new_hash is not None:
-            sessions.revoke_all(user.id)
-        row = queries.by_id(user.id)
-        if row is None:
-            raise proof.refusal  # deleted by somebody else just now
-        user = records.read(row)
-        if pkce:
-            method = _FLOW_METHODS.get(proof.type, proof.type)
-            code = flows.hand_out_code(user_id=user.id, method=method, at=at)
-            return Verified(user=user, type=proof.type, auth_code=code)
-        tokens = sessions.start(subject=user, method="otp", caller=caller, at=at)
-    return Verified(user=user, type=proof.type, tokens=tokens)
+def _sent_to(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[tuple[UserRecord, Outstanding]]:
+    rows = queries.with_tokens_sent_to(identifier=identifier, aud=audience, token_types=[str(each) for each in types])
+    return [_read(row) for row in rows]
 
 
-def _first_password(proof: _Proof, *, password: str | None, by_browser: bool) -> str | None:
-    """The hash of the password that an account without one gets on confirmation; None to leave it as it is."""
-    user = proof.user
-    if proof.type not in _CONFIRMING or user.password_hash:
-        return None
-    if password is not None:
-        passwords.check_policy(password)
-        return passwords.hash(password)
-    if proof.asked == "signup" and not by_browser and not any(p not in ("email", "phone") for p in user.providers):
-        raise errors.PasswordRequiredToConfirm
-    if user.invited_at is not None:
-        return passwords.undisclosed()
-    return None
+def _without_secret(number: str, *, type: str, audience: str) -> tuple[UserRecord, None]:
+    """Whose number it is when nothing is outstanding: a fixed code needs none."""
+    row = queries.by_phone(number, aud=audience) if type == "sms" else queries.by_phone_change(number, aud=audience)
+    if row is None:
+        raise errors.CodeExpired
+    return records.read(row), None
 
 
-def _changes(
-    proof: _Proof, *, confirming: bool, new_hash: str | None, signing_in: bool, at: datetime
-) -> dict[str, Any]:
-    """What the redemption writes on the user, as one update."""
-    providers = proof.user.providers
-    changes: dict[str, Any] = {"updated_at": at}
-    if providers:
-        changes["raw_app_meta_data"] = json_columns.merged(
-            "raw_app_meta_data", {"provider": providers[0], "providers": providers}
-        )
-    if signing_in:
-        changes["last_sign_in_at"] = at
-    if confirming:
-        changes["email_confirmed_at"] = at
-        changes["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
-        if proof.type not in _CONFIRMING:
-            # A password that came with the sign-up of an address nobody had proved may be a stranger's: only that
-            # sign-up's own mail makes it hold.
-            changes["password"] = ""
-    if new_hash is not None:
-        changes["password"] = new_hash
-        for name in ("confirmation", "recovery", "email_change", "phone_change", "reauthentication"):
-            changes[f"{name}_sent_at"] = None
-    return changes
+def _read(row: queries.Row) -> tuple[UserRecord, Outstanding]:
+    id_, token_type, token_hash, relates_to, created_at, attempts = row[queries.USER_WIDTH :]
+    token = Outstanding(
+        id=id_,
+        token_type=token_type,
+        token_hash=token_hash,
+        relates_to=relates_to,
+        created_at=created_at,
+        attempts=attempts,
+    )
+    return records.read(row), token

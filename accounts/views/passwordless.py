@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.http import HttpResponse
 
-from accounts import errors, identifiers
+from accounts import errors
 from accounts.inputs import MagicLinkInput, OtpInput, ResendInput
-from accounts.services import passwordless
+from accounts.services import passwordless, resending
 from authsvc.core import clock
 from authsvc.core.web import inputs
 from authsvc.core.web.renderers import Answer
@@ -18,6 +17,7 @@ from tokens import pkce
 
 class OtpView(Endpoint):
     bucket = Bucket.OTP
+    captcha = True
 
     def post(self, request: ServiceRequest) -> HttpResponse:
         body = inputs.parse(request.http, OtpInput)
@@ -27,11 +27,15 @@ class OtpView(Endpoint):
             raise errors.ChannelWithoutPhone
         challenge = pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method)
         if body.phone:
-            if not settings.AUTH.signup.phone_enabled:
-                raise errors.PhoneOtpDisabled
-            identifiers.phone(body.phone)
-            identifiers.channel(body.channel or "")
-            raise errors.SmsProviderMissing
+            message_id = passwordless.send_code_by_phone(
+                phone=body.phone,
+                data=body.data or {},
+                channel=body.channel or "",
+                create_user=body.create_user is not False,
+                caller=request.caller,
+                at=clock.now(),
+            )
+            return Answer({"message_id": message_id})
         if not body.email:
             raise errors.IdentifierMissingOnOtp
         passwordless.send_magic_link(
@@ -48,6 +52,7 @@ class OtpView(Endpoint):
 
 class MagicLinkView(Endpoint):
     bucket = Bucket.MAGIC_LINK
+    captcha = True
 
     def post(self, request: ServiceRequest) -> HttpResponse:
         body = inputs.parse(request.http, MagicLinkInput)
@@ -65,10 +70,11 @@ class MagicLinkView(Endpoint):
 
 class ResendView(Endpoint):
     bucket = Bucket.RESEND
+    captcha = True
 
     def post(self, request: ServiceRequest) -> HttpResponse:
         body = inputs.parse(request.http, ResendInput)
-        message_id = passwordless.resend(
+        message_id = resending.resend(
             type=body.type or "",
             email=body.email or "",
             phone=body.phone or "",
@@ -78,4 +84,4 @@ class ResendView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({"message_id": str(message_id)})
+        return Answer({"message_id": message_id})

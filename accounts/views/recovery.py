@@ -16,6 +16,7 @@ from tokens import pkce
 
 class RecoverView(Endpoint):
     bucket = Bucket.RECOVER
+    captcha = True
 
     def post(self, request: ServiceRequest) -> HttpResponse:
         body = inputs.parse(request.http, RecoverInput)

@@ -20,6 +20,8 @@ from tokens.payloads import token_response
 
 
 class SignUpView(Endpoint):
+    captcha = True
+
     def post(self, request: ServiceRequest) -> HttpResponse:
         body = inputs.parse(request.http, SignUpInput)
         if not body.email and not body.phone:

@@ -1,13 +1,22 @@
-"""GET /user."""
+"""GET and PUT /user, GET /reauthenticate."""
 
 from __future__ import annotations
 
+import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 
+from accounts import payloads
+from accounts.inputs import UserInput
+from accounts.services import profile, reauthentication
+from accounts.services.profile import Wish
+from accounts.subjects import own
+from authsvc.core import clock
+from authsvc.core.web import inputs
 from authsvc.core.web.renderers import Answer
+from authsvc.core.web.throttling import Bucket
 from authsvc.core.web.views import Endpoint, ServiceRequest
-from tokens import authentication, errors, subjects
+from tokens import authentication, errors
 from tokens.access_tokens import Claims
 from tokens.authentication import BearerAuthentication
 from tokens.permissions import IsSignedIn
@@ -19,7 +28,31 @@ class UserView(Endpoint):
 
     def get(self, request: ServiceRequest) -> HttpResponse:
         _check_audience(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", ""))
-        return Answer(subjects.current().present(authentication.user_of(request).subject))
+        return Answer(payloads.user(own(authentication.user_of(request))))
+
+    def put(self, request: ServiceRequest) -> HttpResponse:
+        signed_in = authentication.user_of(request)
+        self.throttle(Bucket.USER, request.http)
+        body = inputs.parse(request.http, UserInput)
+        user = profile.update(
+            signed_in,
+            own(signed_in),
+            Wish(**msgspec.structs.asdict(body)),
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer(payloads.user(user))
+
+
+class ReauthenticateView(Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        user = own(authentication.user_of(request))
+        message_id = reauthentication.send(user, caller=request.caller, at=clock.now())
+        return Answer({"message_id": message_id} if message_id else {})
 
 
 def _check_audience(claims: Claims, *, asked: str) -> None:

@@ -1,15 +1,17 @@
-"""GET and POST /verify."""
+"""GET and POST /verify, and POST /verify/confirm."""
 
 from __future__ import annotations
 
 import re
 
-from django.http import HttpResponse
+from django.conf import settings
+from django.http import HttpResponse, QueryDict
 
-from accounts import errors, identifiers
+from accounts import errors
 from accounts.inputs import VerifyInput
 from accounts.services import verification
-from accounts.services.verification import Verified
+from accounts.services.redemption import Verified
+from accounts.views import confirm
 from authsvc.core import clock, redirects
 from authsvc.core.web import inputs
 from authsvc.core.web.renderers import Answer, SeeOther
@@ -20,26 +22,44 @@ from tokens.services.one_time_tokens import PKCE_MARK
 
 _LINK_TOKEN = re.compile(rf"(?:{PKCE_MARK})?[0-9a-f]{{56}}")
 _TOLD_TYPES = frozenset({"signup", "recovery", "invite"})
+_OTHER_SIDE = "Confirmation link accepted. Please proceed to confirm link sent to the other email"
 
 
-class VerifyView(RedirectEndpoint):
+class LinkEndpoint(RedirectEndpoint):
+    """Redeems the token of a mailed link for a browser."""
+
     bucket = Bucket.VERIFY
 
-    def get(self, request: ServiceRequest) -> HttpResponse:
-        asked, token = inputs.query(request.http, "type"), inputs.query(request.http, "token")
-        if not asked:
-            raise errors.VerificationTypeMissing
-        if not token:
-            raise errors.TokenMissing
-        target = self.redirect_target(request)
+    def open_link(self, asked: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
         self.begin_redirecting(target, error_in_query=token.startswith(PKCE_MARK))
         done = verification.open_link(type=asked, token=token, caller=request.caller, at=clock.now())
+        if done.awaits_other_side:
+            return SeeOther(_told_in_redirect(target, in_query=token.startswith(PKCE_MARK)))
         if done.tokens is None:
             return SeeOther(redirects.with_query(target, {"code": done.auth_code or ""}))
         return SeeOther(redirects.with_fragment(target, token_fragment(done.tokens, type=done.type)))
 
+    @staticmethod
+    def check(asked: str, token: str) -> None:
+        if not asked:
+            raise errors.VerificationTypeMissing
+        if not token:
+            raise errors.TokenMissing
+
+
+class VerifyView(LinkEndpoint):
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        asked, token = inputs.query(request.http, "type"), inputs.query(request.http, "token")
+        self.check(asked, token)
+        target = self.redirect_target(request)
+        if settings.AUTH.mailer.link_confirm_page_enabled:
+            return confirm.page(asked=asked, token=token, target=target, path=request.http.path)
+        return self.open_link(asked, token, target=target, request=request)
+
     def post(self, request: ServiceRequest) -> HttpResponse:
         done = self._redeem(inputs.parse(request.http, VerifyInput), request)
+        if done.awaits_other_side:
+            return Answer({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
         told = {"type": done.type} if done.type in _TOLD_TYPES else {}
         assert done.tokens is not None  # noqa: S101  (only a browser is given a code instead)
         return Answer(token_response(done.tokens, subject=done.user, **told))
@@ -63,9 +83,10 @@ class VerifyView(RedirectEndpoint):
         if bool(body.email) == bool(body.phone):
             raise errors.OnlyOneIdentifierOnVerify
         if body.phone:
-            identifiers.phone(body.phone)
-            raise errors.CodeExpired
-        return verification.redeem_code(
+            return verification.redeem_texted_code(
+                type=body.type, phone=body.phone, code=body.token or "", caller=request.caller, at=clock.now()
+            )
+        return verification.redeem_mailed_code(
             type=body.type,
             email=body.email or "",
             code=body.token or "",
@@ -73,3 +94,28 @@ class VerifyView(RedirectEndpoint):
             caller=request.caller,
             at=clock.now(),
         )
+
+
+class ConfirmView(LinkEndpoint):
+    """What the button of the confirm page posts to.
+
+    There is no CSRF token: nothing here acts for whoever the browser is signed in as, the service sets no cookie, and
+    the token of the link is all the authority there is. A page that has one to send could as well send the link itself.
+    """
+
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        form = QueryDict(inputs.body(request.http))
+        asked, token, target = (_first(form, name) for name in ("type", "token", "redirect_to"))
+        self.check(asked, token)
+        target = redirects.resolve(header=None, query=target, referer=None)
+        return self.open_link(asked, token, target=target, request=request)
+
+
+def _first(form: QueryDict, name: str) -> str:
+    return next(iter(form.getlist(name)), "")
+
+
+def _told_in_redirect(target: str, *, in_query: bool) -> str:
+    if in_query:
+        target = redirects.with_query(target, {"message": _OTHER_SIDE})
+    return redirects.with_fragment(target, {"message": _OTHER_SIDE, "sb": ""})

@@ -40,6 +40,9 @@ class Action(StrEnum):
     RECOVERY_REQUESTED = "user_recovery_requested"
     CONFIRMATION_REQUESTED = "user_confirmation_requested"
     REPEATED_SIGNUP = "user_repeated_signup"
+    MODIFIED = "user_modified"
+    UPDATED_PASSWORD = "user_updated_password"
+    REAUTHENTICATION_REQUESTED = "user_reauthenticate_requested"
     TOKEN_REVOKED = "token_revoked"
     TOKEN_REFRESHED = "token_refreshed"
 
@@ -51,6 +54,9 @@ _LOG_TYPES = {
     Action.RECOVERY_REQUESTED: "user",
     Action.CONFIRMATION_REQUESTED: "user",
     Action.REPEATED_SIGNUP: "user",
+    Action.MODIFIED: "user",
+    Action.UPDATED_PASSWORD: "user",
+    Action.REAUTHENTICATION_REQUESTED: "user",
     Action.TOKEN_REVOKED: "token",
     Action.TOKEN_REFRESHED: "token",
 }

@@ -9,7 +9,12 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.utils.module_loading import import_string
 
-_PLUGINS = {"SUBJECTS": "tokens.subjects.Subjects", "TOKEN_GRANTS": "tokens.grants.Grant"}
+_PLUGINS = {
+    "SUBJECTS": "tokens.subjects.Subjects",
+    "TOKEN_GRANTS": "tokens.grants.Grant",
+    "PHONE_VERIFIER": "authsvc.core.messaging.PhoneVerifier",
+    "CAPTCHA_EXEMPTION": "authsvc.core.web.captcha.Exemption",
+}
 """Setting → the Protocol that each of its entries satisfies."""
 
 

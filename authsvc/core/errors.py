@@ -106,3 +106,24 @@ class EmailRateExceeded(ApiError):
     status = 429
     error_code = "over_email_send_rate_limit"
     message = "email rate limit exceeded"
+
+
+class SmsSentTooRecently(ApiError):
+    status = 429
+    error_code = "over_sms_send_rate_limit"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"For security purposes, you can only request this after {seconds} seconds.")
+        self.retry_after = max(seconds, 1)
+
+
+class SmsRateExceeded(ApiError):
+    status = 429
+    error_code = "over_sms_send_rate_limit"
+    message = "SMS rate limit exceeded"
+
+
+class SmsGatewayMissing(UnexpectedFailure):
+    """A text message is asked for and no gateway could take it."""
+
+    message = "Unable to get SMS provider"

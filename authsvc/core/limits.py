@@ -68,12 +68,31 @@ def take_event(*, bucket: str, rate: schema.Rate) -> bool:
 
     A window opens with the first event after the previous one has ended.
     """
-    if rate.over is None:
-        wait = take(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=0, life=_WINDOW)
-    else:
-        per_second = 1 / rate.over.total_seconds()
-        wait = take(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=_UNENDING)
-    return wait is None
+    per_second, life = _refill(rate)
+    return take(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=life) is None
+
+
+def has_event(*, bucket: str, rate: schema.Rate) -> bool:
+    """Whether `take_event` would count one now. Nothing is taken."""
+    if rate.events < 1:
+        return False
+    per_second, life = _refill(rate)
+    values: dict[str, Any] = {
+        "bucket": bucket,
+        "key": _EVERYBODY,
+        "burst": float(rate.events),
+        "rate": per_second,
+        "life": life,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_statements(namespaced("rate_limits")).is_left, values)
+        row = cursor.fetchone()
+    return row is None or bool(row[0])
+
+
+def _refill(rate: schema.Rate) -> tuple[float, timedelta]:
+    """Events that come back per second, and how long a counter of this rate lives."""
+    return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _UNENDING)
 
 
 def sweep() -> int:
@@ -94,7 +113,7 @@ def sweep() -> int:
 class _Statements:
     """The SQL for one table; its name is quoted, and every value is a parameter."""
 
-    __slots__ = ("sweep", "take", "wait")
+    __slots__ = ("is_left", "sweep", "take", "wait")
 
     def __init__(self, table: str) -> None:
         self.take = f"""
@@ -109,6 +128,8 @@ class _Statements:
             SELECT GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
                 EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp())))
             FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608
+        self.is_left = f"""
+            SELECT {_LEVEL} >= 1 FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608
         # Rows in use are left to the next run, so that sweeping never waits.
         self.sweep = f"""
             DELETE FROM {table} WHERE (bucket, key) IN (

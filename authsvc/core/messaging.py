@@ -6,11 +6,12 @@ transaction, so a commit is the promise of delivery and a rollback sends nothing
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -18,7 +19,16 @@ from django.db import transaction
 from django.dispatch import Signal
 
 from authsvc.core import limits
-from authsvc.core.errors import EmailRateExceeded, EmailSentTooRecently, UnexpectedFailure
+from authsvc.core.errors import (
+    EmailRateExceeded,
+    EmailSentTooRecently,
+    SmsGatewayMissing,
+    SmsRateExceeded,
+    SmsSentTooRecently,
+    UnexpectedFailure,
+)
+
+logger = logging.getLogger(__name__)
 
 email_requested = Signal()
 """Arguments: message: Email."""
@@ -38,6 +48,7 @@ class EmailKind(StrEnum):
     PASSWORD_CHANGED = "password_changed_notification"
     EMAIL_CHANGED = "email_changed_notification"
     PHONE_CHANGED = "phone_changed_notification"
+    EMAIL_TAKEN = "email_taken_notification"
     IDENTITY_LINKED = "identity_linked_notification"
     IDENTITY_UNLINKED = "identity_unlinked_notification"
     FACTOR_ENROLLED = "mfa_factor_enrolled_notification"
@@ -77,15 +88,25 @@ class Sms:
 
 
 class MessageNotAccepted(UnexpectedFailure):
-    """Nobody took a message: its job could not be stored."""
+    """Nobody took a message: its job could not be stored, or its recipient's host is one that nothing is sent to."""
 
-    def __init__(self, message: Email | Sms) -> None:
-        kind = message.kind.replace("_", " ").replace("reauthenticate", "reauthentication")
-        super().__init__(f"Error sending {kind} {'email' if isinstance(message, Email) else 'OTP'}")
+    def __init__(self, kind: EmailKind | SmsKind) -> None:
+        name = kind.replace("_", " ").replace("reauthenticate", "reauthentication")
+        super().__init__(f"Error sending {name} {'email' if isinstance(kind, EmailKind) else 'OTP'}")
+
+
+class PhoneVerifier(Protocol):
+    """Says whether a code is the one that a gateway made and delivered by itself (PHONE_VERIFIER)."""
+
+    def approves(self, *, phone: str, code: str) -> bool:
+        """Whether `code` was sent to the digits `phone` and still counts; False also when nobody can tell.
+
+        Asks over the network, so not inside a transaction.
+        """
 
 
 class Group(StrEnum):
-    """Requests for mail that share one interval per address, whether the address has an account or not."""
+    """Requests for messages that share one interval per address, whether the address has an account or not."""
 
     CONFIRMATION = "confirmation"
     PASSWORDLESS = "passwordless"
@@ -110,6 +131,13 @@ def space_out(group: Group, *, address: str) -> None:
         raise EmailSentTooRecently(int(remaining))
 
 
+def space_out_sms(group: Group, *, address: str) -> None:
+    """As `space_out`, for text messages; `address` is the number in digits. Raises SmsSentTooRecently."""
+    remaining = limits.admit_once(group=group, key=address, interval=settings.AUTH.sms.max_frequency)
+    if remaining is not None:
+        raise SmsSentTooRecently(int(remaining))
+
+
 def take_email_quota() -> None:
     """Take one mail from the hourly quota of the installation. Raises EmailRateExceeded.
 
@@ -120,6 +148,36 @@ def take_email_quota() -> None:
         raise EmailRateExceeded
     if not settings.AUTH.mailer.autoconfirm and not limits.take_event(bucket="email_sent", rate=rate):
         raise EmailRateExceeded
+
+
+def require_email_quota() -> None:
+    """Raise EmailRateExceeded where `take_email_quota` would, and take nothing.
+
+    For requests that turn out to send nothing: what they are answered must not tell them from those that do.
+    """
+    rate = settings.AUTH.limits.email_sent
+    if rate.events == 0:
+        raise EmailRateExceeded
+    if not settings.AUTH.mailer.autoconfirm and not limits.has_event(bucket="email_sent", rate=rate):
+        raise EmailRateExceeded
+
+
+def take_sms_quota() -> None:
+    """Take one text message from the hourly quota of the installation. Raises SmsRateExceeded.
+
+    Under auto-confirm nothing is taken, and a quota of zero does not refuse either.
+    """
+    config = settings.AUTH
+    if not config.sms.autoconfirm and not limits.take_event(bucket="sms_sent", rate=config.limits.sms_sent):
+        raise SmsRateExceeded
+
+
+def require_sms_gateway() -> None:
+    """Raise SmsGatewayMissing, and log why, when the settings show that nobody could deliver a text message."""
+    config = settings.AUTH
+    if not config.sms.is_usable and not config.mailer.dev_inbox_enabled:
+        logger.error("no text message can be sent", extra={"event": "sms.gateway", "error": config.sms.fault})
+        raise SmsGatewayMissing
 
 
 def post(*messages: Email | Sms) -> None:
@@ -135,4 +193,27 @@ def post(*messages: Email | Sms) -> None:
         try:
             signal.send(sender=type(message), message=message)
         except Exception as error:
-            raise MessageNotAccepted(message) from error
+            raise MessageNotAccepted(message.kind) from error
+
+
+def refuse_soon_after_mail(sent_at: datetime | None, *, at: datetime) -> None:
+    """The interval of a signed-in user's requests, counted from the last mail of that kind to them.
+
+    Raises EmailSentTooRecently.
+    """
+    interval = settings.AUTH.smtp.max_frequency or _DEFAULT_INTERVALS[Group.CHANGE]
+    if sent_at is not None and sent_at + interval > at:
+        raise EmailSentTooRecently(int((sent_at + interval - at).total_seconds()))
+
+
+def refuse_soon_after_sms(sent_at: datetime | None, *, at: datetime) -> None:
+    """As `refuse_soon_after_mail`, for text messages. Raises SmsSentTooRecently."""
+    interval = settings.AUTH.sms.max_frequency
+    if sent_at is not None and sent_at + interval >= at:
+        raise SmsSentTooRecently(int((sent_at + interval - at).total_seconds()))
+
+
+def note_change(*, address: str) -> None:
+    """Let a signed-in user's change count for the interval in which it can be asked for again without a session."""
+    interval = settings.AUTH.smtp.max_frequency or _DEFAULT_INTERVALS[Group.CHANGE]
+    limits.admit_once(group=Group.CHANGE, key=address, interval=interval)

@@ -194,7 +194,6 @@ def test_requests_of_one_client_are_limited_before_anything_else(api: Api, auth_
     assert int(answer.headers["Retry-After"]) in range(1, 11)
 
 
-@pytest.mark.xfail(reason="an address without an account is answered before the quota is asked")
 def test_a_quota_that_is_used_up_tells_nothing_about_the_address(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL)
     make_user(email="unconfirmed@example.com", confirmed=False)

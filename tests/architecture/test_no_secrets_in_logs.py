@@ -21,7 +21,7 @@ from django.db import connection
 from accounts import inputs as account_inputs
 from accounts import queries, records
 from accounts.models import User
-from accounts.services import sign_up, verification
+from accounts.services import redemption, sign_up, verification
 from accounts.services.sign_in import SignedInByPassword
 from authsvc.core import clock, crypto, logs
 from authsvc.core.caller import Caller
@@ -334,7 +334,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     hashes = {one_time.token_hash, one_time.link_hash or ""}
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
-    verified = verification.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
+    verified = redemption.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
     exchanged = flows.Exchanged(
         subject=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
     )
@@ -382,7 +382,7 @@ def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with an outstanding secret, as verification reads them."""
     row = queries.with_token_of_link(link_hash=crypto.link_hash(link_token), token_types=["recovery_token"])
     assert row is not None
-    return records.read(row), verification._outstanding(row)
+    return verification._read(row)
 
 
 def _database_password(config: AuthConfig) -> set[str]:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from operator import attrgetter
 from pathlib import Path
@@ -98,6 +98,28 @@ def _mail_settings() -> list[tuple[str, str, str, object]]:
     ]
 
 
+def _sms_credentials() -> list[tuple[str, str, str, object]]:
+    return [
+        *(
+            row
+            for name in ("twilio", "twilio_verify")
+            for row in [
+                (f"AUTH_SMS_{name.upper()}_ACCOUNT_SID", "a", f"sms.{name}.account_sid", "a"),
+                (f"AUTH_SMS_{name.upper()}_AUTH_TOKEN", "s", f"sms.{name}.auth_token", schema.Secret("s")),
+                (f"AUTH_SMS_{name.upper()}_MESSAGE_SERVICE_SID", "m", f"sms.{name}.message_service_sid", "m"),
+            ]
+        ),
+        ("AUTH_SMS_TWILIO_CONTENT_SID", "HX1", "sms.twilio.content_sid", "HX1"),
+        ("AUTH_SMS_MESSAGEBIRD_ACCESS_KEY", "s", "sms.messagebird.access_key", schema.Secret("s")),
+        ("AUTH_SMS_MESSAGEBIRD_ORIGINATOR", "me", "sms.messagebird.originator", "me"),
+        ("AUTH_SMS_TEXTLOCAL_API_KEY", "s", "sms.textlocal.api_key", schema.Secret("s")),
+        ("AUTH_SMS_TEXTLOCAL_SENDER", "me", "sms.textlocal.sender", "me"),
+        ("AUTH_SMS_VONAGE_API_KEY", "k", "sms.vonage.api_key", schema.Secret("k")),
+        ("AUTH_SMS_VONAGE_API_SECRET", "s", "sms.vonage.api_secret", schema.Secret("s")),
+        ("AUTH_SMS_VONAGE_FROM", "me", "sms.vonage.sender", "me"),
+    ]
+
+
 SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_SITE_URL", "https://x", "site.url", "https://x"),
     ("AUTH_URI_ALLOW_LIST", "https://*.x/**,myapp://login", "site.allow_list", ("https://*.x/**", "myapp://login")),
@@ -105,6 +127,11 @@ SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_EXTERNAL_EMAIL_ENABLED", "false", "signup.email_enabled", False),
     ("AUTH_EXTERNAL_PHONE_ENABLED", "true", "signup.phone_enabled", True),
     ("AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED", "true", "signup.anonymous_enabled", True),
+    ("AUTH_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED", "false", "signup.magic_link_enabled", False),
+    ("AUTH_SECURITY_MANUAL_LINKING_ENABLED", "true", "signup.manual_linking_enabled", True),
+    ("AUTH_SECURITY_STRICT_PRIVACY_ENABLED", "true", "signup.strict_privacy_enabled", True),
+    ("AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD", "true", "passwords.update_requires_current", True),
+    ("AUTH_MAILER_SECURE_EMAIL_CHANGE_ENABLED", "false", "mailer.secure_email_change_enabled", False),
     ("AUTH_API_HOST", "127.0.0.1", "api.host", "127.0.0.1"),
     ("AUTH_PORT", "7000", "api.port", 7000),
     ("AUTH_API_PORT", "7000", "api.port", 7000),
@@ -180,11 +207,58 @@ SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_MAILER_DEV_INBOX_ENABLED", "true", "mailer.dev_inbox_enabled", True),
     ("AUTH_MAILER_DEV_INBOX_FOLDER", "/tmp/x", "mailer.dev_inbox_folder", "/tmp/x"),
     ("AUTH_MAILER_WORKER_ENABLED", "false", "mailer.worker_enabled", False),
+    ("AUTH_MAILER_TEMPLATE_MAX_SIZE", "5000", "mailer.template_max_size", 5000),
+    ("AUTH_MAILER_TEMPLATE_MAX_AGE", "1m", "mailer.template_max_age", seconds(60)),
+    ("AUTH_MAILER_TEMPLATE_RETRY_INTERVAL", "2s", "mailer.template_retry_interval", seconds(2)),
+    ("AUTH_MAILER_TEMPLATE_RELOADING_ENABLED", "true", "mailer.template_reloading_enabled", True),
+    ("AUTH_MAILER_TEMPLATE_RELOADING_MAX_IDLE", "1h", "mailer.template_reloading_max_idle", seconds(3600)),
+    ("AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED", "true", "mailer.link_confirm_page_enabled", True),
+    ("AUTH_PASSWORD_HIBP_ENABLED", "true", "breaches.enabled", True),
+    ("AUTH_PASSWORD_HIBP_FAIL_CLOSED", "true", "breaches.fail_closed", True),
+    ("AUTH_PASSWORD_HIBP_USER_AGENT", "me/1", "breaches.user_agent", "me/1"),
+    ("AUTH_PASSWORD_HIBP_BLOOM_ENABLED", "true", "breaches.bloom_enabled", True),
+    ("AUTH_PASSWORD_HIBP_BLOOM_ITEMS", "5000", "breaches.bloom_items", 5000),
+    ("AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES", "0.001", "breaches.bloom_false_positives", 0.001),
+    (
+        "AUTH_EXTERNAL_EMAIL_AUTHORIZED_ADDRESSES",
+        "a@x.com,b@x.com",
+        "recipients.authorized_addresses",
+        ("a@x.com", "b@x.com"),
+    ),
+    ("AUTH_MAILER_EMAIL_VALIDATION_EXTENDED", "true", "recipients.extended_validation", True),
+    ("AUTH_MAILER_EMAIL_VALIDATION_SERVICE_URL", "https://x/v", "recipients.service_url", "https://x/v"),
+    (
+        "AUTH_MAILER_EMAIL_VALIDATION_SERVICE_HEADERS",
+        '{"X-Key": ["s"]}',
+        "recipients.service_headers",
+        {"X-Key": ("s",)},
+    ),
+    (
+        "AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX",
+        '["MX.example.com.", "192.0.2.1"]',
+        "recipients.blocked_exchangers",
+        frozenset({"mx.example.com", "192.0.2.1"}),
+    ),
     ("AUTH_SMS_AUTOCONFIRM", "true", "sms.autoconfirm", True),
     ("AUTH_SMS_MAX_FREQUENCY", "5s", "sms.max_frequency", seconds(5)),
     ("AUTH_SMS_OTP_EXP", "600", "sms.otp_exp", seconds(600)),
     ("AUTH_SMS_OTP_LENGTH", "7", "sms.otp_length", 7),
     ("AUTH_SMS_PROVIDER", "twilio_verify", "sms.provider", "twilio_verify"),
+    ("AUTH_SMS_TEMPLATE", "{{ .Code }}", "sms.template", "{{ .Code }}"),
+    (
+        "AUTH_SMS_TEST_OTP",
+        "+1 555 1234567:123456,4915100000:000000",
+        "sms.test_codes",
+        {"15551234567": "123456", "4915100000": "000000"},
+    ),
+    (
+        "AUTH_SMS_TEST_OTP_VALID_UNTIL",
+        " 2026-01-02T03:04:05.123456789+01:00 ",
+        "sms.test_codes_end_at",
+        datetime(2026, 1, 2, 2, 4, 5, 123456, tzinfo=UTC),
+    ),
+    *_sms_credentials(),
+    ("AUTH_INTERNAL_HTTP_TIMEOUT", "3s", "api.internal_http_timeout", seconds(3)),
     ("AUTH_SECURITY_CAPTCHA_PROVIDER", "Turnstile", "captcha.provider", "turnstile"),
     ("AUTH_SECURITY_CAPTCHA_SECRET", "  s ", "captcha.secret", schema.Secret("s")),
     ("AUTH_SECURITY_CAPTCHA_TIMEOUT", "3s", "captcha.timeout", seconds(3)),
@@ -211,7 +285,7 @@ SETTINGS: list[tuple[str, str, str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "path", "expected"), SETTINGS, ids=lambda item: str(item)[:60])
+@pytest.mark.parametrize(("name", "value", "path", "expected"), SETTINGS, ids=[row[0] for row in SETTINGS])
 def test_each_setting_reaches_its_field(name: str, value: str, path: str, expected: object) -> None:
     others = {
         other: text for other, text in REQUIRED.items() if not (other == "DATABASE_URL" and "DATABASE_URL" in name)
@@ -348,6 +422,10 @@ def test_whole_numbers_have_four_bases(value: str, expected: int) -> None:
         ("AUTH_SERVER", "uwsgi", "server"),
         ("AUTH_LOG_LEVEL", "loud", "level"),
         ("AUTH_MAILER_BACKEND", "not a name", "dotted name"),
+        ("AUTH_INTERNAL_HTTP_TIMEOUT", "10", "duration"),
+        ("AUTH_SMS_TEST_OTP_VALID_UNTIL", "2026-01-02", "time"),
+        ("AUTH_SMS_TEST_OTP_VALID_UNTIL", "2026-01-02T03:04:05", "time"),
+        ("AUTH_SMS_TEST_OTP_VALID_UNTIL", "2026-13-02T03:04:05Z", "time"),
     ],
 )
 def test_a_malformed_value_is_refused_by_name_type_and_value(name: str, value: str, kind: str) -> None:
@@ -362,6 +440,7 @@ def test_a_malformed_value_is_refused_by_name_type_and_value(name: str, value: s
         ("AUTH_JWT_KEYS", '[{"kty": "hunter2", "key_ops": ["sign"]}]'),
         ("AUTH_MAILER_BACKEND_OPTIONS", "hunter2"),
         ("AUTH_MAILER_BACKEND_OPTIONS", '["hunter2"]'),
+        ("AUTH_SMS_TEST_OTP", "hunter2"),
         ("AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", "hunter2"),
         ("AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", "k:hunter2"),
         ("DATABASE_URL", "mysql://hunter2"),
@@ -388,8 +467,13 @@ def test_a_value_that_spans_lines_stays_on_one_line_of_the_report() -> None:
         ("AUTH_MAILER_OTP_LENGTH", "5", "mailer.otp_length", 6),
         ("AUTH_SMS_OTP_LENGTH", "11", "sms.otp_length", 6),
         ("AUTH_MAILER_OTP_EXP", "0", "mailer.otp_exp", seconds(86400)),
+        ("AUTH_MAILER_TEMPLATE_MAX_SIZE", "0", "mailer.template_max_size", 1_000_000),
         ("AUTH_SMS_OTP_EXP", "0", "sms.otp_exp", seconds(60)),
         ("AUTH_SMS_MAX_FREQUENCY", "0", "sms.max_frequency", seconds(60)),
+        ("AUTH_SMS_TEMPLATE", "", "sms.template", "Your code is {{ .Code }}"),
+        ("AUTH_SMS_TEST_OTP", " ", "sms.test_codes", {}),
+        ("AUTH_SMS_TEST_OTP_VALID_UNTIL", " ", "sms.test_codes_end_at", None),
+        ("AUTH_INTERNAL_HTTP_TIMEOUT", "0", "api.internal_http_timeout", seconds(10)),
         ("AUTH_SMTP_MAX_FREQUENCY", "0", "smtp.max_frequency", None),
         ("AUTH_JWT_EXP", "0", "jwt.exp", seconds(3600)),
         ("AUTH_JWT_ADMIN_ROLES", " ", "jwt.admin_roles", ("service_role", "svc_admin")),
@@ -512,6 +596,22 @@ def test_a_malformed_rate_is_refused(value: str, reason: str) -> None:
             {"AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS": f"k:{KEY[:-2]}"},
             'conf: decryption key with ID "k" must be 256 bits',
         ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_ITEMS": "0"},
+            "AUTH_PASSWORD_HIBP_BLOOM_ITEMS: must be between 1 and 10000000",
+        ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_ITEMS": "10000001"},
+            "AUTH_PASSWORD_HIBP_BLOOM_ITEMS: must be between 1 and 10000000",
+        ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES": "1"},
+            "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES: must be at least 1e-12 and less than 1",
+        ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES": "0"},
+            "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES: must be at least 1e-12 and less than 1",
+        ),
     ],
 )
 def test_a_broken_rule_is_refused(variables: dict[str, str], expected: str) -> None:
@@ -578,7 +678,20 @@ def test_a_key_set_that_cannot_be_used_is_refused(keys: list[dict[str, Any]], ex
         ({"AUTH_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION": "0"}, "warning", "version 2"),
         ({"AUTH_SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE": "50"}, "warning", "every legacy session"),
         ({"AUTH_SMS_PROVIDER": "pigeon"}, "warning", 'unknown SMS provider "pigeon"'),
+        ({"AUTH_SMS_PROVIDER": "twilio"}, "warning", "missing Twilio account SID"),
         ({"AUTH_SMTP_HEADERS": "hunter2"}, "warning", 'AUTH_SMTP_HEADERS: invalid JSON "***": not JSON'),
+        (
+            {"AUTH_MAILER_EMAIL_VALIDATION_SERVICE_HEADERS": "hunter2"},
+            "warning",
+            'AUTH_MAILER_EMAIL_VALIDATION_SERVICE_HEADERS: invalid JSON "***": not JSON',
+        ),
+        (
+            {"AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX": '{"a": 1}'},
+            "warning",
+            "AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX: invalid JSON",
+        ),
+        ({"AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX": '["mx"]'}, "warning", "without effect unless"),
+        ({"AUTH_MAILER_EMAIL_VALIDATION_SERVICE_URL": "checker:25"}, "warning", "nobody will be asked"),
         ({"OTEL_RESOURCE_ATTRIBUTES": "a"}, "warning", 'invalid map "a"'),
         ({"AUTH_MAILER_BACKEND_OPTIONS": '{"a": 1}'}, "warning", "no AUTH_MAILER_BACKEND"),
         ({"AUTH_EXTERNAL_APPLE_URL": "https://x"}, "warning", "the setting is ignored"),
@@ -608,6 +721,7 @@ def test_secrets_do_not_show_in_the_settings() -> None:
     secrets = {
         "AUTH_SMTP_PASS": "hunter2",
         "AUTH_SMTP_HEADERS": '{"X-Key": ["hunter2"]}',
+        "AUTH_MAILER_EMAIL_VALIDATION_SERVICE_HEADERS": '{"X-Key": ["hunter2"]}',
         "AUTH_MAILER_BACKEND_OPTIONS": '{"key": "hunter2"}',
         "AUTH_SECURITY_CAPTCHA_SECRET": "hunter2",
         "AUTH_EXTERNAL_GITHUB_SECRET": "hunter2",
@@ -713,7 +827,11 @@ def test_the_example_file_lacks_nothing_but_the_secret(tmp_path: Path) -> None:
     config.load(dotenv.parse(example) | {"AUTH_JWT_SECRET": "s"})
     shown = [line[2:].partition("=")[0] for line in example.splitlines() if line.startswith(("# AUTH_", "# PORT"))]
     assert len(shown) > 30
-    assert set(shown) <= {name for name, *_ in SETTINGS} | {"AUTH_SMTP_HOST", "AUTH_MAILER_BACKEND"}
+    assert set(shown) <= {name for name, *_ in SETTINGS} | {
+        "AUTH_SMTP_HOST",
+        "AUTH_MAILER_BACKEND",
+        "AUTH_SECURITY_CAPTCHA_ENABLED",
+    }
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,22 @@ def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
 @pytest.mark.parametrize("over", [None, timedelta(hours=1)])
 def test_a_rate_of_nothing_refuses_every_event(bucket: str, over: timedelta | None) -> None:
     assert not limits.take_event(bucket=bucket, rate=schema.Rate(events=0, over=over))
+    assert not limits.has_event(bucket=bucket, rate=schema.Rate(events=0, over=over))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("rate", [schema.Rate(events=2), schema.Rate(events=2, over=timedelta(minutes=30))])
+def test_asking_whether_an_event_is_left_takes_none(bucket: str, rate: schema.Rate) -> None:
+    assert limits.has_event(bucket=bucket, rate=rate)
+    assert not RateLimit.objects.filter(bucket=bucket).exists()
+    assert limits.take_event(bucket=bucket, rate=rate)
+    assert [limits.has_event(bucket=bucket, rate=rate) for _ in range(3)] == [True] * 3
+    assert limits.take_event(bucket=bucket, rate=rate)
+    assert not limits.has_event(bucket=bucket, rate=rate)
+    assert not limits.take_event(bucket=bucket, rate=rate)
+    pass_time(3601)
+    assert limits.has_event(bucket=bucket, rate=rate)
+    assert limits.take_event(bucket=bucket, rate=rate)
 
 
 @pytest.mark.django_db(transaction=True)

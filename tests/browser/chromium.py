@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,11 +26,22 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Presses on frames that have just scrolled into place are taken for accidents.
+    "--disable-features=DiscardInputEventsToRecentlyMovedFrames",
     "--no-first-run",
     "--window-size=900,700",
     "--remote-debugging-pipe",
 )
 STOP_SECONDS = 10
+# The middle of an element, once that is there and can be seen.
+_MIDDLE = """(() => {
+    const element = document.querySelector(%s)
+    if (document.readyState !== 'complete' || !element) return null
+    element.scrollIntoView({block: 'center'})
+    const {x, y, width, height} = element.getBoundingClientRect()
+    const point = {x: x + width / 2, y: y + height / 2}
+    return element.contains(document.elementFromPoint(point.x, point.y)) ? point : null
+})()"""
 
 
 class CommandFailed(Exception):
@@ -49,24 +61,77 @@ class Chromium:
         self._log = folder / "output.log"
         self._numbers = itertools.count(1)
         self._received = b""
-        self._session: dict[str, str] = {}
+        self._session = ""
+        self._sessions: dict[str, str] = {}
 
     def open(self, url: str) -> None:
         self._command("Page.navigate", url=url)
 
     def evaluate(self, expression: str) -> Any:
         """The JSON value of a JavaScript expression. Raises CommandFailed."""
-        answer = self._command("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        return self._evaluate(expression, self._session)
+
+    def evaluate_in_frame(self, expression: str) -> Any:
+        """The same in the page's only frame of another origin, such as a sandboxed one. Raises CommandFailed."""
+        frames = self._targets("iframe")
+        if len(frames) != 1:
+            raise CommandFailed(f"{len(frames)} frames of another origin")
+        return self._evaluate(expression, self._attach(frames[0]))
+
+    def wait_for(self, expression: str, *, seconds: float = 20) -> Any:
+        """The first value of an expression that is true. Raises TimeoutError with the page's text."""
+        return self._wait(lambda: self.evaluate(expression), expression, seconds)
+
+    def wait_for_in_frame(self, expression: str, *, seconds: float = 20) -> Any:
+        return self._wait(lambda: self.evaluate_in_frame(expression), expression, seconds)
+
+    def click(self, selector: str) -> None:
+        """Press the mouse in the middle of an element, which has to be there and visible within some time."""
+        self._press(**self.wait_for(_MIDDLE % json.dumps(selector)))
+
+    def click_in_frame(self, selector: str) -> None:
+        """The same for an element in the frame, of which there is one."""
+        self.wait_for(_MIDDLE % "'iframe'")
+        inside = self.wait_for_in_frame(_MIDDLE % json.dumps(selector))
+        frame = self.evaluate(
+            """(() => {
+                const frame = document.querySelector('iframe'), {x, y} = frame.getBoundingClientRect()
+                return {x: x + frame.clientLeft, y: y + frame.clientTop}
+            })()"""
+        )
+        point = {"x": frame["x"] + inside["x"], "y": frame["y"] + inside["y"]}
+
+        def hovers() -> Any:
+            self._command("Input.dispatchMouseEvent", type="mouseMoved", **point)
+            return self.evaluate_in_frame(f"document.querySelector({json.dumps(selector)}).matches(':hover')")
+
+        # A press goes to the page around a frame that the browser has not drawn there yet.
+        self._wait(hovers, f"{selector} under the mouse", 20)
+        self._press(**point)
+
+    def resize(self, *, width: int, height: int) -> None:
+        """Show pages as a phone of this size would."""
+        self._command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2, mobile=True
+        )
+
+    def screenshot(self, file: Path) -> None:
+        """Write the page as it is seen to a PNG file."""
+        file.write_bytes(base64.b64decode(self._command("Page.captureScreenshot")["data"]))
+
+    def _evaluate(self, expression: str, session: str) -> Any:
+        answer = self._command(
+            "Runtime.evaluate", session=session, expression=expression, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise CommandFailed(answer["exceptionDetails"])
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str, *, seconds: float = 20) -> Any:
-        """The first value of an expression that is true. Raises TimeoutError with the page's text."""
+    def _wait(self, evaluate: Callable[[], Any], expression: str, seconds: float) -> Any:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             try:
-                if value := self.evaluate(expression):
+                if value := evaluate():
                     return value
             except CommandFailed:
                 pass  # between two pages
@@ -74,28 +139,28 @@ class Chromium:
         text = self.evaluate("location.href + '\\n' + document.documentElement.outerHTML")
         raise TimeoutError(f"{expression} did not become true on {text}")
 
-    def click(self, selector: str) -> None:
-        """Press the mouse in the middle of an element, which has to be there and visible within some time."""
-        point = self.wait_for(
-            f"""(() => {{
-                const element = document.querySelector({json.dumps(selector)})
-                if (document.readyState !== 'complete' || !element) return null
-                element.scrollIntoView({{block: 'center'}})
-                const {{x, y, width, height}} = element.getBoundingClientRect()
-                const point = {{x: x + width / 2, y: y + height / 2}}
-                return element.contains(document.elementFromPoint(point.x, point.y)) ? point : null
-            }})()"""
-        )
+    def _press(self, *, x: float, y: float) -> None:
         for kind in ("mousePressed", "mouseReleased"):
-            self._command("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **point)
+            self._command("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, x=x, y=y)
 
-    def screenshot(self, file: Path) -> None:
-        """Write the page as it is seen to a PNG file."""
-        file.write_bytes(base64.b64decode(self._command("Page.captureScreenshot")["data"]))
+    def _targets(self, kind: str) -> list[str]:
+        found = self._command("Target.getTargets", session="")["targetInfos"]
+        return [target["targetId"] for target in found if target["type"] == kind]
 
-    def _command(self, method: str, *, timeout: float = 30, **parameters: Any) -> dict[str, Any]:
+    def _attach(self, target: str) -> str:
+        if target not in self._sessions:
+            attached = self._command("Target.attachToTarget", session="", targetId=target, flatten=True)
+            self._sessions[target] = attached["sessionId"]
+        return self._sessions[target]
+
+    def _command(
+        self, method: str, *, session: str | None = None, timeout: float = 30, **parameters: Any
+    ) -> dict[str, Any]:
+        """`session`: that of the page unless given; empty for the browser itself."""
         number = next(self._numbers)
-        message = {"id": number, "method": method, "params": parameters, **self._session}
+        message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
+        if receiver := self._session if session is None else session:
+            message["sessionId"] = receiver
         os.write(self._to_browser, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + timeout
         while (answer := self._receive(deadline - time.monotonic())).get("id") != number:
@@ -131,9 +196,8 @@ class Chromium:
             )
         os.close(its_input)
         os.close(its_output)
-        [page] = [target for target in self._command("Target.getTargets")["targetInfos"] if target["type"] == "page"]
-        attached = self._command("Target.attachToTarget", targetId=page["targetId"], flatten=True)
-        self._session = {"sessionId": attached["sessionId"]}
+        [page] = self._targets("page")
+        self._session = self._attach(page)
         return self
 
     def __exit__(

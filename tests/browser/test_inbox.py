@@ -2,94 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from collections.abc import Callable
 
-import pytest
 import requests
 
-from tests import live
-from tests.browser import chromium
 from tests.browser.chromium import Chromium
+from tests.browser.conftest import Site
 
 EMAIL = "ada@example.com"
 
-# What an application does after the redirect, with the headers that client libraries send.
-PAGE = """<!doctype html><title>The site</title><script type="module">
-const given = new URLSearchParams(location.hash.slice(1))
-const answer = await fetch('AUTH_URL/user', {headers: {
-  'Authorization': `Bearer ${given.get('access_token')}`,
-  'X-Client-Info': 'test',
-  'X-Supabase-Api-Version': '2024-01-01',
-}})
-window.seen = {
-  given: Object.fromEntries(given),
-  status: answer.status,
-  version: answer.headers.get('X-Supabase-Api-Version'),
-  body: await answer.json(),
-}
-</script>"""
 
-
-class Site(ThreadingHTTPServer):
-    """Serves the one page that links lead to."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _SitePage)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.page = b""
-
-
-class _SitePage(BaseHTTPRequestHandler):
-    server: Site
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(self.server.page)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet: the browser shows what went wrong."""
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chromium]:
-    program = chromium.find()
-    if program is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium is installed")
-    folder = tmp_path / "profile"
-    folder.mkdir()
-    with Chromium(program=program, folder=folder) as running:
-        yield running
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-@pytest.fixture
-def service(tmp_path: Path, fresh_database_url: str, site: Site) -> Iterator[str]:
-    """URL of a server whose mail stays in the inbox and whose links lead to the site."""
-    env = {
-        "AUTH_SITE_URL": site.url,
-        "AUTH_MAILER_DEV_INBOX_ENABLED": "true",
-        "DJANGO_SETTINGS_MODULE": "tests.browser.settings",
-        "INBOX_FOLDER": str(tmp_path / "inbox"),
-    }
-    with live.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
-        site.page = PAGE.replace("AUTH_URL", server.url).encode()
-        yield server.url
-
-
-def test_the_link_in_the_inbox_leads_to_the_site_with_a_session(browser: Chromium, service: str, site: Site) -> None:
+def test_the_link_in_the_inbox_leads_to_the_site_with_a_session(
+    browser: Chromium, start_service: Callable[..., str], site: Site
+) -> None:
+    service = start_service()
     browser.open(f"{service}/inbox/")
     browser.wait_for("document.body.innerText.includes('Nothing yet')")
     requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=10)
@@ -116,3 +42,30 @@ def test_the_link_in_the_inbox_leads_to_the_site_with_a_session(browser: Chromiu
     assert again["given"]["error_code"] == "otp_expired"
     assert again["version"] == "2024-01-01"
     assert again["body"]["code"] == "bad_jwt"
+
+
+def test_the_button_in_the_mail_itself_leads_out_of_its_frame_to_the_site(
+    browser: Chromium, start_service: Callable[..., str], site: Site
+) -> None:
+    service = start_service()
+    requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=10)
+    browser.open(f"{service}/inbox/")
+    browser.click("article h2 a")
+    browser.wait_for("location.pathname.length > '/inbox/'.length && !!document.querySelector('iframe')")
+
+    browser.click_in_frame("a[href*='/verify?']")
+
+    seen = browser.wait_for("window.seen")
+    assert browser.evaluate("location.origin") == site.url
+    assert browser.evaluate("window.top === window.self")
+    assert seen["body"]["email"] == EMAIL
+
+
+def test_the_previews_show_every_mail_in_a_frame(browser: Chromium, start_service: Callable[..., str]) -> None:
+    service = start_service()
+    browser.open(f"{service}/inbox/")
+    browser.click("a[href='/inbox/previews/']")
+    browser.click("a[href='/inbox/previews/magic_link']")
+    browser.wait_for("location.pathname === '/inbox/previews/magic_link' && !!document.querySelector('iframe')")
+    assert "Sign in" in browser.wait_for_in_frame("document.body?.innerText")
+    assert "/verify?token=0000" in browser.evaluate("document.querySelector('pre').innerText")

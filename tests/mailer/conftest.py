@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 
 from authsvc.core import jobs
+from mailer import source_cache
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
@@ -24,6 +25,12 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "this did not happen in time"
         time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_fetched() -> None:
+    """As if no test before had fetched a template."""
+    source_cache.shared.forget()
 
 
 class Queue:

@@ -9,8 +9,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from authsvc.core import jobs
+from authsvc.core.config.schema import Rate
 from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
 from mailer import delivery, inbox, sealing
 from mailer.models import Attempt
@@ -26,6 +28,10 @@ PAUSE = timedelta(seconds=30)
 def an_email(**given: Any) -> Email:
     variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
     return Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, user_id=uuid4(), **given)
+
+
+def an_sms(**given: Any) -> Sms:
+    return Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}, **given)
 
 
 def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None = PAUSE, at: datetime = NOW) -> None:
@@ -58,6 +64,37 @@ def test_a_delivered_letter_is_noted_with_the_servers_answer(smtp: FakeSmtp) -> 
         "2.0.0 Ok: queued as 1",
         "",
     )
+
+
+def a_notice() -> Email:
+    return Email(kind=EmailKind.PASSWORD_CHANGED, to="ada@example.com", variables={"Email": "ada@example.com"})
+
+
+def test_notices_count_against_the_quota_and_are_dropped_beyond_it(smtp: FakeSmtp, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"email_sent": Rate(events=1)})
+    deliver(a_notice())
+    deliver(a_notice())
+    assert len(smtp.received) == 1
+    outcomes = Attempt.objects.values_list("outcome", "error").order_by("created_at")
+    assert [outcome for outcome, _ in outcomes] == ["delivered", "failed"]
+    assert outcomes[1][1] == "email rate limit exceeded"
+
+
+def test_a_mail_that_was_asked_for_has_been_counted_before(smtp: FakeSmtp, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"email_sent": Rate(events=0)})
+    deliver(an_email())
+    assert len(smtp.received) == 1
+
+
+def test_an_inbox_that_cannot_be_written_sends_nothing_twice(
+    smtp: FakeSmtp, auth_config: ChangeConfig, settings: Settings, tmp_path: Path
+) -> None:
+    auth_config(mailer={"dev_inbox_enabled": True})
+    (tmp_path / "file").touch()
+    settings.DEV_INBOX_FOLDER = tmp_path / "file" / "inbox"
+    deliver(an_email())
+    assert len(smtp.received) == 1
+    assert Attempt.objects.get().outcome == "delivered"
 
 
 def test_a_refused_letter_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
@@ -137,7 +174,7 @@ def test_the_development_inbox_keeps_letters_and_texts(
     settings.DEV_INBOX_FOLDER = tmp_path
     auth_config(mailer={"dev_inbox_enabled": True}, smtp={"host": ""})
     email = an_email()
-    sms = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"})
+    sms = an_sms()
     deliver(email)
     deliver(sms)
     text, letter = inbox.letters()
@@ -148,6 +185,6 @@ def test_the_development_inbox_keeps_letters_and_texts(
 
 def test_a_text_without_a_provider_is_not_delivered(auth_config: ChangeConfig) -> None:
     with pytest.raises(jobs.TryAgain):
-        deliver(Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}))
+        deliver(an_sms())
     noted = Attempt.objects.get()
     assert (noted.channel, noted.error) == ("sms", "no SMS provider")

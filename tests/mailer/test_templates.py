@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.core.messaging import EmailKind, SmsKind
+from authsvc.core.messaging import EmailKind
 from mailer import catalogue, templates
 from tests.conftest import ChangeConfig
 
@@ -42,6 +42,7 @@ REQUIRED = {
     EmailKind.PASSWORD_CHANGED: ["ada@example.com", "changed", SUPPORT],
     EmailKind.EMAIL_CHANGED: ["old@example.com", "ada@example.com", SUPPORT],
     EmailKind.PHONE_CHANGED: ["4915199999", "4915100000", SUPPORT],
+    EmailKind.EMAIL_TAKEN: ["another account", "ada@example.com", "Nothing was changed"],
     EmailKind.IDENTITY_LINKED: ["google", "ada@example.com", SUPPORT],
     EmailKind.IDENTITY_UNLINKED: ["google", "ada@example.com", SUPPORT],
     EmailKind.FACTOR_ENROLLED: ["totp", SUPPORT],
@@ -132,7 +133,7 @@ def test_a_subject_that_does_not_parse_gives_way_to_the_default(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     auth_config(mailer={"subjects": {"invite": "{{ if }"}})
-    with caplog.at_level(logging.ERROR, logger="mailer.templates"):
+    with caplog.at_level(logging.ERROR, logger="mailer.sources"):
         assert templates.render(EmailKind.INVITE, VARIABLES).subject == "You have been invited"
     [record] = caplog.records
     assert record.__dict__["event"] == "templatemailer_template_subject_parse_error"
@@ -143,6 +144,11 @@ def test_a_rendered_mail_shows_nothing_in_its_repr() -> None:
     assert "123456" not in repr(templates.render(EmailKind.REAUTHENTICATION, VARIABLES))
 
 
-@pytest.mark.parametrize("kind", SmsKind)
-def test_an_sms_carries_the_code(kind: SmsKind) -> None:
-    assert templates.render_sms(kind, {"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
+def test_an_sms_carries_the_code() -> None:
+    assert templates.render_sms({"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
+
+
+def test_the_text_of_an_sms_is_configured_and_no_html(auth_config: ChangeConfig) -> None:
+    auth_config(sms={"template": "<{{ .Code }}> & {{ .Data.x }}{{ if .SiteURL }}!{{ end }}"})
+    given = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
+    assert templates.render_sms(given) == "<1'2> & "

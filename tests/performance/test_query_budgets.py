@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from authsvc.core import clock
 from authsvc.core.db import namespaced
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig
@@ -19,6 +21,8 @@ from tokens.models import TokenType
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Call = Callable[[Api], Answer]
+
+PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 
 _TRANSACTION_CONTROL = re.compile(r"(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b")
 
@@ -36,6 +40,68 @@ class Path:
 def signed_in_user() -> Call:
     token = factories.make_session().access_token
     return lambda api: api.get("/user", bearer=token)
+
+
+NUMBER = "15551234567"
+FIXED_CODE = "123456"
+
+
+def change(**wish: Any) -> Callable[[], Call]:
+    """PUT /user by a user with an address and a password."""
+
+    def prepare() -> Call:
+        token = factories.make_session().access_token
+        return lambda api: api.put("/user", wish, bearer=token)
+
+    return prepare
+
+
+def convert(**wish: Any) -> Callable[[], Call]:
+    """PUT /user by a visitor."""
+
+    def prepare() -> Call:
+        user = factories.make_user(email="", password="", is_anonymous=True)
+        user.identities.all().delete()
+        token = factories.make_session(user).access_token
+        return lambda api: api.put("/user", wish, bearer=token)
+
+    return prepare
+
+
+def reauthenticate() -> Call:
+    token = factories.make_session().access_token
+    return lambda api: api.get("/reauthenticate", bearer=token)
+
+
+def prove_change(token_type: TokenType, *, confirmed: int = 0) -> Callable[[], Call]:
+    """Redeem one of the two mails of a change of address; `confirmed` = 1 when the other has been."""
+
+    def prepare() -> Call:
+        user = factories.make_user(email_change="new@example.com", email_change_confirm_status=confirmed)
+        secret = factories.make_one_time_token(user, token_type)
+        return lambda api: api.post("/verify", {"type": "email_change", "token_hash": secret.link_token})
+
+    return prepare
+
+
+def prove_number(type: str) -> Callable[[], Call]:
+    def prepare() -> Call:
+        columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": NUMBER}
+        user = factories.make_user(**columns)
+        token_type = TokenType.CONFIRMATION if type == "sms" else TokenType.PHONE_CHANGE
+        secret = factories.make_one_time_token(user, token_type, identifier=NUMBER)
+        return lambda api: api.post("/verify", {"type": type, "phone": NUMBER, "token": secret.code})
+
+    return prepare
+
+
+def ask_for_code(known: bool) -> Callable[[], Call]:
+    def prepare() -> Call:
+        if known:
+            factories.make_user(email="", phone=NUMBER, phone_confirmed_at=clock.now())
+        return lambda api: api.post("/otp", {"phone": NUMBER})
+
+    return prepare
 
 
 def logout(scope: str) -> Callable[[], Call]:
@@ -101,6 +167,21 @@ PATHS = [
     Path("GET /.well-known/jwks.json", 0, 200, lambda: lambda api: api.get("/.well-known/jwks.json")),
     Path("a bearer token that is none", 0, 403, lambda: lambda api: api.get("/user", bearer="a.b.c")),
     Path("GET /user", 1, 200, signed_in_user),
+    Path("PUT /user, nothing", 4, 200, change()),
+    Path("PUT /user, metadata", 4, 200, change(data={"a": 1, "b": None})),
+    Path("PUT /user, password", 8, 200, change(password="another horse battery")),
+    Path("PUT /user, password refused", 1, 422, change(password=PASSWORD)),
+    Path("PUT /user, address", 11, 200, change(email="new@example.com")),
+    Path("PUT /user, address with PKCE", 12, 200, change(email="new@example.com", **PKCE)),
+    Path("PUT /user, number", 7, 200, change(phone=NUMBER)),
+    Path(
+        "PUT /user, everything",
+        18,
+        200,
+        change(email="new@example.com", phone=NUMBER, password="another horse battery", data={"a": 1}),
+    ),
+    Path("PUT /user, a visitor's address", 10, 200, convert(email="new@example.com")),
+    Path("GET /reauthenticate", 5, 200, reauthenticate),
     *(Path(f"POST /logout, {scope}", 3, 204, logout(scope)) for scope in ("global", "local", "others")),
     Path("refresh", 3, 200, refresh(0)),
     Path("refresh, once more", 3, 200, refresh(1)),
@@ -121,6 +202,12 @@ PATHS = [
     Path("POST /verify, confirmation by code", 8, 200, verify(TokenType.CONFIRMATION, code=True)),
     Path("POST /verify, recovery by link", 7, 200, verify(TokenType.RECOVERY)),
     Path("POST /verify, recovery by code", 7, 200, verify(TokenType.RECOVERY, code=True)),
+    Path("POST /verify, first side of a change", 3, 200, prove_change(TokenType.EMAIL_CHANGE_NEW)),
+    Path("POST /verify, second side of a change", 9, 200, prove_change(TokenType.EMAIL_CHANGE_CURRENT, confirmed=1)),
+    Path("POST /verify, number", 8, 200, prove_number("sms")),
+    Path("POST /verify, change of number", 10, 200, prove_number("phone_change")),
+    Path("POST /otp, number", 4, 200, ask_for_code(known=True)),
+    Path("POST /otp, new number", 6, 200, ask_for_code(known=False)),
 ]
 
 
@@ -128,6 +215,11 @@ def counted(captured: CaptureQueriesContext) -> list[str]:
     """What was run, without transaction control and the counting of request and message limits."""
     statements = [" ".join(query["sql"].split()) for query in captured.captured_queries]
     return [sql for sql in statements if not _TRANSACTION_CONTROL.match(sql) and namespaced("rate_limits") not in sql]
+
+
+@pytest.fixture(autouse=True)
+def numbers_enabled(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True}, sms={"test_codes": {NUMBER: FIXED_CODE}})
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)

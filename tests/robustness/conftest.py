@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import psycopg
 import pytest
 import requests

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,10 +17,11 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import User
+from authsvc.core import clock
 from authsvc.core.config.schema import Rate
 from authsvc.core.db import rows
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.tokens import wire
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 
@@ -328,3 +330,237 @@ def test_a_sign_in_that_renews_an_imported_hash_does_not_bring_an_old_password_b
         together(lambda: api.post("/token?grant_type=password", {"email": user.email, "password": "test"}), change)
 
         assert User.objects.get().password == user.password
+
+
+# Changes of address, number and password
+
+
+def test_two_sides_of_a_change_of_address_at_once_complete_it_once(api: Api, mailbox: Mailbox) -> None:
+    for number in range(10):
+        made = factories.make_session()
+        new = f"new{number}@example.com"
+        assert api.put("/user", {"email": new}, bearer=made.access_token).status_code == 200
+        tokens = [mail.variables["TokenHash"] for mail in mailbox.emails[-2:]]
+
+        answers = together(
+            *[
+                lambda token=token: api.post("/verify", {"type": "email_change", "token_hash": token})
+                for token in tokens
+            ]
+        )
+
+        assert sorted(side(answer) for answer in answers) == ["half", "session"]
+        user = User.objects.get(id=made.user.id)
+        assert (user.email, user.email_change, user.email_change_confirm_status) == (new, "", 0)
+        assert Session.objects.filter(user=user).count() == 2
+        assert not OneTimeToken.objects.exists()
+        assert wire.audited(user) == ["user_modified"] * 2
+
+
+def side(answer: Answer) -> str:
+    """As `outcome`; `half` for the first of two confirmations."""
+    return "half" if answer.json().get("code") == "200" else outcome(answer)
+
+
+@pytest.mark.parametrize(("links", "browsers", "codes"), [(20, 0, 0), (0, 20, 0), (0, 0, 20), (7, 7, 6)])
+def test_one_side_of_a_change_of_address_used_by_many_at_once_counts_once(
+    api: Api, mailbox: Mailbox, links: int, browsers: int, codes: int
+) -> None:
+    made = factories.make_session()
+    assert api.put("/user", {"email": "new@example.com"}, bearer=made.access_token).status_code == 200
+    mail = mailbox.emails[0]
+    said = mail.variables
+
+    together(
+        *[lambda: api.post("/verify", {"type": "email_change", "token_hash": said["TokenHash"]})] * links,
+        *[lambda: api.get(f"/verify?type=email_change&token={said['TokenHash']}")] * browsers,
+        *[lambda: api.post("/verify", {"type": "email_change", "email": mail.to, "token": said["Token"]})] * codes,
+    )
+
+    made.user.refresh_from_db()
+    assert (made.user.email_change, made.user.email_change_confirm_status) == ("new@example.com", 1)
+    assert Session.objects.count() == OneTimeToken.objects.count() == 1
+    assert wire.audited(made.user) == ["user_modified"]
+
+
+def test_a_change_asked_for_while_the_former_is_confirmed_is_the_one_that_stays(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(mailer={"secure_email_change_enabled": False}, limits={"email_sent": Rate(events=1000)})
+    for number in range(10):
+        made = factories.make_session()
+        before = made.user.email
+        first, second = f"first{number}@example.com", f"second{number}@example.com"
+        assert api.put("/user", {"email": first}, bearer=made.access_token).status_code == 200
+        token = mailbox.emails[-1].variables["TokenHash"]
+        factories.make_older(made.user, by=timedelta(hours=1))
+
+        asked, used = together(
+            lambda: api.put("/user", {"email": second}, bearer=made.access_token),  # noqa: B023
+            lambda: api.post("/verify", {"type": "email_change", "token_hash": token}),  # noqa: B023
+        )
+
+        assert asked.status_code == 200
+        made.user.refresh_from_db()
+        assert made.user.email == (first if outcome(used) == "session" else before)
+        row = OneTimeToken.objects.filter(user=made.user).first()
+        assert (made.user.email_change, row and row.relates_to) == (second, second)
+
+
+@pytest.mark.parametrize("type", ["sms", "phone_change"])
+def test_a_texted_code_redeemed_by_many_at_once_gives_one_session(api: Api, type: str) -> None:
+    phone = "15551234567"
+    columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": phone}
+    user = factories.make_user(email="", **columns)
+    token_type = TokenType.CONFIRMATION if type == "sms" else TokenType.PHONE_CHANGE
+    secret = factories.make_one_time_token(user, token_type, identifier=phone)
+
+    answers = together(*[lambda: api.post("/verify", {"type": type, "phone": phone, "token": secret.code})] * 20)
+
+    assert Counter(outcome(answer) for answer in answers) == {"session": 1, "otp_expired": 19}
+    assert Session.objects.count() == 1
+    assert not OneTimeToken.objects.exists()
+    assert wire.audited(user) == ["user_signedup" if type == "sms" else "user_modified"]
+
+
+def test_one_number_goes_to_one_of_many_who_prove_it_at_once(api: Api) -> None:
+    phone = "15551234567"
+    users = [factories.make_user(phone_change=phone) for _ in range(5)]
+    codes = [factories.make_one_time_token(user, TokenType.PHONE_CHANGE, identifier=phone).code for user in users]
+    if len(set(codes)) < len(codes):
+        pytest.skip("two of the codes are the same")
+
+    answers = together(
+        *[
+            lambda code=code: api.post("/verify", {"type": "phone_change", "phone": phone, "token": code})
+            for code in codes
+        ]
+    )
+
+    assert Counter(outcome(answer) for answer in answers) == {"session": 1, "phone_exists": 4}
+    assert User.objects.filter(phone=phone).count() == 1
+    assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("stored", [None, "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"])
+def test_no_sign_in_by_a_former_password_outlives_its_change(api: Api, stored: str | None) -> None:
+    former = "test" if stored else factories.PASSWORD
+    for number in range(10):
+        made = factories.make_session(factories.make_user(password_hash=stored))
+        credentials = {"email": made.user.email, "password": former}
+
+        def sign_in(after: float) -> Answer:
+            time.sleep(after)
+            return api.post("/token?grant_type=password", credentials)  # noqa: B023
+
+        changed, *_ = together(
+            lambda: api.put("/user", {"password": f"chosen {number}"}, bearer=made.access_token),  # noqa: B023
+            *[partial(sign_in, step / 100) for step in range(10)],
+        )
+
+        assert changed.status_code == 200
+        assert list(Session.objects.filter(user=made.user)) == [made.session]
+        assert api.post("/token?grant_type=password", credentials).status_code == 400
+
+
+def test_no_refresh_outlives_a_change_of_password(api: Api) -> None:
+    for number in range(5):
+        user = factories.make_user()
+        mine, *others = [factories.make_session(user) for _ in range(4)]
+
+        changed, *answers = together(
+            lambda: api.put("/user", {"password": f"chosen {number}"}, bearer=mine.access_token),  # noqa: B023
+            *[lambda other=other: wire.refresh(api, other.refresh_token) for other in others],
+        )
+
+        assert changed.status_code == 200
+        assert {wire.refusal(answer) for answer in answers if answer.status_code != 200} <= {wire.NOT_FOUND}
+        assert list(Session.objects.filter(user=user)) == [mine.session]
+        assert wire.refresh(api, mine.refresh_token).status_code == 200
+
+
+def test_a_link_opened_while_the_password_changes_leaves_no_session_behind(api: Api) -> None:
+    for number in range(5):
+        made = factories.make_session()
+        secret = factories.make_one_time_token(made.user)
+
+        changed, used = together(
+            lambda: api.put("/user", {"password": f"chosen {number}"}, bearer=made.access_token),  # noqa: B023
+            lambda: api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}),  # noqa: B023
+        )
+
+        assert changed.status_code == 200
+        assert outcome(used) in ("session", "otp_expired")
+        assert list(Session.objects.filter(user=made.user)) == [made.session]
+
+
+def test_many_sign_ins_by_an_imported_hash_all_succeed(api: Api) -> None:
+    imported = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # of "test"
+    user = factories.make_user(password_hash=imported)
+    credentials = {"email": user.email, "password": "test"}
+
+    answers = together(*[lambda: api.post("/token?grant_type=password", credentials)] * 12)
+
+    assert statuses(answers) == {200: 12}
+    user.refresh_from_db()
+    assert (user.password or "").startswith("$argon2id$")
+
+
+def test_metadata_changed_by_many_at_once_is_all_there(api: Api) -> None:
+    made = factories.make_session()
+
+    answers = together(
+        *[
+            lambda number=number: api.put("/user", {"data": {f"k{number}": number}}, bearer=made.access_token)
+            for number in range(16)
+        ]
+    )
+
+    assert statuses(answers) == {200: 16}
+    made.user.refresh_from_db()
+    assert {f"k{number}": number for number in range(16)}.items() <= (made.user.raw_user_meta_data or {}).items()
+
+
+@pytest.mark.parametrize("autoconfirm", [False, True])
+def test_a_visitor_and_a_sign_up_who_want_an_address_at_once(
+    api: Api, auth_config: ChangeConfig, autoconfirm: bool
+) -> None:
+    auth_config(
+        signup={"anonymous_enabled": True},
+        mailer={"autoconfirm": autoconfirm},
+        limits={"email_sent": Rate(events=1000)},
+    )
+    for number in range(5):
+        email = f"wanted{number}@example.com"
+        visitor = api.post("/signup", {}).json()
+
+        changed, made = together(
+            lambda: api.put("/user", {"email": email}, bearer=visitor["access_token"]),  # noqa: B023
+            lambda: api.post("/signup", {"email": email, "password": "correct horse"}),  # noqa: B023
+        )
+
+        assert changed.status_code in (200, 422)
+        assert made.status_code in (200, 422)
+        assert 200 in (changed.status_code, made.status_code)
+        assert User.objects.filter(email=email).count() == 1
+
+
+def test_a_nonce_used_by_many_at_once_changes_one_password(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(passwords={"update_requires_reauthentication": True})
+    made = factories.make_session(created_at=clock.now() - timedelta(days=2))
+    assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
+    nonce = mailbox.emails[0].variables["Token"]
+
+    answers = together(
+        *[
+            lambda number=number: api.put(
+                "/user", {"password": f"chosen {number}", "nonce": nonce}, bearer=made.access_token
+            )
+            for number in range(8)
+        ]
+    )
+
+    assert statuses(answers) == {200: 1, 422: 7}
+    assert wire.audited(made.user) == ["user_modified", "user_reauthenticate_requested", "user_updated_password"]

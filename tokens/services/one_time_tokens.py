@@ -32,36 +32,76 @@ class Outstanding:
     id: UUID
     token_type: str
     token_hash: str = field(repr=False)
+    relates_to: str
+    """The address or number it was sent to."""
     created_at: datetime
     attempts: int
 
     def is_fresh(self, at: datetime) -> bool:
-        """Whether a mailed secret is still inside its life."""
-        return at <= self.created_at + settings.AUTH.mailer.otp_exp
+        """Whether the secret is still inside the life of what a mail, or a text message, carries."""
+        mailed = "@" in self.relates_to
+        return at <= self.created_at + (settings.AUTH.mailer.otp_exp if mailed else settings.AUTH.sms.otp_exp)
 
-    def answers(self, *, identifier: str, code: str) -> bool:
-        """Whether this is the code sent to that address and it has not been guessed at too often."""
+    def answers(self, code: str) -> bool:
+        """Whether this is the code that was sent, and it has not been guessed at too often."""
         limit = settings.AUTH.codes.max_attempts
         expected = self.token_hash.removeprefix(PKCE_MARK)
-        return crypto.equal(expected, crypto.code_hash(identifier, code)) and (not limit or self.attempts < limit)
+        return crypto.equal(expected, crypto.code_hash(self.relates_to, code)) and (not limit or self.attempts < limit)
 
 
 def issue(*, user_id: UUID, token_type: TokenType, identifier: str, pkce: bool, at: datetime) -> Secret:
     """Make a mailed secret and store its digests in place of the former of that type. One statement."""
     code = crypto.random_code(digits=settings.AUTH.mailer.otp_length)
-    mark = PKCE_MARK if pkce else ""
-    link_token = mark + crypto.link_token()
+    link_token = (PKCE_MARK if pkce else "") + crypto.link_token()
+    _store(user_id, token_type, identifier, code=code, pkce=pkce, link_token=link_token, at=at)
+    return Secret(code=code, link_token=link_token)
+
+
+def store_code(*, user_id: UUID, token_type: TokenType, identifier: str, code: str, at: datetime) -> None:
+    """Store the digest of a code that travels without a link, in place of the former of that type. One statement."""
+    _store(user_id, token_type, identifier, code=code, pkce=False, link_token=None, at=at)
+
+
+def _store(
+    user_id: UUID,
+    token_type: TokenType,
+    identifier: str,
+    *,
+    code: str,
+    pkce: bool,
+    link_token: str | None,
+    at: datetime,
+) -> None:
     with transaction.atomic(savepoint=False):
         queries.replace_one_time_token(
             id=uuid4(),
             user_id=user_id,
             token_type=token_type,
-            token_hash=mark + crypto.code_hash(identifier, code),
-            link_hash=crypto.link_hash(link_token),
+            token_hash=(PKCE_MARK if pkce else "") + crypto.code_hash(identifier, code),
+            link_hash=crypto.link_hash(link_token) if link_token else None,
             relates_to=identifier,
             at=at,
         )
-    return Secret(code=code, link_token=link_token)
+
+
+def find(*, user_id: UUID, token_type: TokenType) -> Outstanding | None:
+    """The user's outstanding secret of a type."""
+    row = OneTimeToken.objects.filter(user_id=user_id, token_type=token_type).first()
+    if row is None:
+        return None
+    return Outstanding(
+        id=row.id,
+        token_type=row.token_type,
+        token_hash=row.token_hash,
+        relates_to=row.relates_to,
+        created_at=row.created_at,
+        attempts=row.attempts,
+    )
+
+
+def drop(*, user_id: UUID, token_type: TokenType) -> bool:
+    """Delete the user's secret of a type; whether there was one. Joins the caller's transaction."""
+    return bool(OneTimeToken.objects.filter(user_id=user_id, token_type=token_type).delete()[0])
 
 
 def spend(token: Outstanding, *, user_id: UUID) -> bool:
@@ -71,6 +111,11 @@ def spend(token: Outstanding, *, user_id: UUID) -> bool:
     """
     with transaction.atomic(savepoint=False):
         return token.id in queries.delete_one_time_tokens(user_id)
+
+
+def take(token: Outstanding) -> bool:
+    """Delete this secret alone; False when another request was first. Joins the caller's transaction."""
+    return bool(OneTimeToken.objects.filter(id=token.id).delete()[0])
 
 
 def clear(user_id: UUID) -> None:

@@ -119,9 +119,10 @@ def log_out(signed_in: SignedIn, *, scope: str, caller: Caller, at: datetime) ->
         _delete(ending)
 
 
-def revoke_all(user_id: UUID) -> None:
-    """End every session of a user. Joins the caller's transaction."""
-    _delete(Session.objects.filter(user_id=user_id))
+def revoke_all(user_id: UUID, *, but: UUID | None = None) -> None:
+    """End every session of a user, or all but one. Joins the caller's transaction."""
+    ending = Session.objects.filter(user_id=user_id)
+    _delete(ending.exclude(id=but) if but else ending)
 
 
 def revoke(session_id: UUID) -> None:

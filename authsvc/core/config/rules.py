@@ -18,8 +18,10 @@ _NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?")
 _DATABASE_SCHEMES = ("postgres://", "postgresql://")
 _EMBEDDED = "embedded:"
 _CAPTCHA_PROVIDERS = frozenset({"hcaptcha", "turnstile"})
-_SMS_PROVIDERS = frozenset({"twilio", "twilio_verify", "messagebird", "textlocal", "vonage"})
 _KEY_BYTES = 32
+# Together at most 128 MiB in each process.
+_MOST_REMEMBERED = 10_000_000
+_RAREST_MISTAKE = 1e-12
 
 # Key type → its algorithms and the members of its private form (RFC 7518 §6, RFC 8037 §2).
 _KEY_TYPES: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -40,7 +42,9 @@ def check(config: schema.AuthConfig, variables: Variables) -> None:
     _signing_keys(config.jwt, variables)
     _sessions(config.sessions, variables)
     _refresh_tokens(variables)
+    _breaches(config.breaches, variables)
     _mail(config, variables)
+    _recipients(config.recipients, variables)
     _sms(config.sms, variables)
     _captcha(config.captcha, variables)
     _providers(config.providers, variables)
@@ -209,9 +213,28 @@ def _mail(config: schema.AuthConfig, variables: Variables) -> None:
         variables.warn("MAILER_BACKEND_OPTIONS", "there is no AUTH_MAILER_BACKEND to give the options to")
 
 
+def _breaches(breaches: schema.Breaches, variables: Variables) -> None:
+    if not breaches.bloom_enabled:
+        return
+    if not 0 < breaches.bloom_items <= _MOST_REMEMBERED:
+        variables.refuse("PASSWORD_HIBP_BLOOM_ITEMS", f"must be between 1 and {_MOST_REMEMBERED}")
+    if not _RAREST_MISTAKE <= breaches.bloom_false_positives < 1:
+        variables.refuse("PASSWORD_HIBP_BLOOM_FALSE_POSITIVES", f"must be at least {_RAREST_MISTAKE} and less than 1")
+
+
+def _recipients(recipients: schema.Recipients, variables: Variables) -> None:
+    url = recipients.service_url
+    if url and not (url.lower().startswith(("http://", "https://")) and _is_absolute(url)):
+        variables.warn("MAILER_EMAIL_VALIDATION_SERVICE_URL", "not an http address, nobody will be asked")
+    if recipients.blocked_exchangers and not recipients.extended_validation:
+        variables.warn(
+            "MAILER_EMAIL_VALIDATION_BLOCKED_MX", "without effect unless AUTH_MAILER_EMAIL_VALIDATION_EXTENDED is on"
+        )
+
+
 def _sms(sms: schema.Sms, variables: Variables) -> None:
-    if sms.provider and sms.provider not in _SMS_PROVIDERS:
-        variables.warn("SMS_PROVIDER", f"unknown SMS provider {values.quoted(sms.provider)}")
+    if sms.provider and not sms.is_usable:
+        variables.warn("SMS_PROVIDER", sms.fault)
 
 
 def _captcha(captcha: schema.Captcha, variables: Variables) -> None:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
+from authsvc import __version__
 from authsvc.core.deprecations import Notice
 
 Network = IPv4Network | IPv6Network
 
+SMS_PROVIDERS = frozenset({"twilio", "twilio_verify", "messagebird", "textlocal", "vonage"})
+"""Values of SMS_PROVIDER; each names the field of `Sms` with its credentials."""
 TRUSTED_PROXIES_DEFAULT = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7"
 
 
@@ -63,6 +66,8 @@ class Api:
     port: int = 8081
     request_id_header: str = ""
     max_request_duration: timedelta = timedelta(seconds=10)
+    internal_http_timeout: timedelta = timedelta(seconds=10)
+    """For a whole call to an SMS gateway or a sign-in provider."""
     cors_allowed_headers: tuple[str, ...] = ()
     forwarded_for_enabled: bool = False
     trusted_proxies: tuple[Network, ...] = field(
@@ -79,6 +84,10 @@ class Signup:
     email_enabled: bool = True
     phone_enabled: bool = False
     anonymous_enabled: bool = False
+    magic_link_enabled: bool = True
+    manual_linking_enabled: bool = False
+    strict_privacy_enabled: bool = False
+    """Answers tell nothing of an account even where clients of other servers expect them to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +96,22 @@ class Passwords:
     """Bytes of UTF-8; never below 6."""
     required_characters: tuple[str, ...] = ()
     update_requires_reauthentication: bool = False
+    update_requires_current: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaches:
+    """The look-up of passwords among those known from breaches (PASSWORD_HIBP_*)."""
+
+    enabled: bool = False
+    fail_closed: bool = False
+    """Refuse passwords while the look-up fails, instead of accepting them with a warning."""
+    user_agent: str = f"authsvc/{__version__}"
+    bloom_enabled: bool = False
+    bloom_items: int = 100_000
+    """Hashes that the memory of found ones is made for."""
+    bloom_false_positives: float = 0.0000099
+    """Share of unknown passwords that a full memory would take for known ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +208,8 @@ class Smtp:
 class Mailer:
     autoconfirm: bool = False
     allow_unverified_email_sign_ins: bool = False
+    secure_email_change_enabled: bool = True
+    """A change of address is confirmed by both addresses."""
     otp_exp: timedelta = timedelta(seconds=86400)
     otp_length: int = 6
     url_paths: Mapping[str, str] = field(default_factory=dict)
@@ -202,6 +229,89 @@ class Mailer:
     """Where the development inbox keeps what it is sent; empty = `.data/inbox` of the checkout."""
     worker_enabled: bool = True
     """Run the message worker inside every serving process."""
+    template_max_size: int = 1_000_000
+    """Bytes used of a fetched template."""
+    template_max_age: timedelta = timedelta(minutes=10)
+    template_retry_interval: timedelta = timedelta(seconds=10)
+    template_reloading_enabled: bool = False
+    template_reloading_max_idle: timedelta = timedelta(minutes=20)
+    link_confirm_page_enabled: bool = False
+    """A mailed link opens a page whose button redeems it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipients:
+    """To whom mail may be sent at all."""
+
+    authorized_addresses: tuple[str, ...] = ()
+    """The only ones that are mailed; none = everybody."""
+    extended_validation: bool = False
+    """Check the form of addresses and whether their hosts take mail."""
+    service_url: str = ""
+    """Who is asked whether an address is a good one; empty = nobody."""
+    service_headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    blocked_exchangers: frozenset[str] = frozenset()
+    """Hosts and addresses in lower case, without a dot at the end, that no mail goes to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twilio:
+    """The account of Twilio's messages or of its verification service."""
+
+    account_sid: str = field(default="", repr=False)
+    auth_token: Secret = field(default_factory=lambda: Secret(""))
+    message_service_sid: str = ""
+    """Of messages it may be a sender's number instead."""
+    content_sid: str = ""
+    """The approved WhatsApp template; empty = the text as it is."""
+
+    @property
+    def missing(self) -> str:
+        """The first thing needed and not there; empty when complete."""
+        return _first_missing(
+            ("Twilio account SID", self.account_sid),
+            ("Twilio auth token", self.auth_token),
+            ("Twilio message service SID or Twilio phone number", self.message_service_sid),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messagebird:
+    access_key: Secret = field(default_factory=lambda: Secret(""))
+    originator: str = ""
+
+    @property
+    def missing(self) -> str:
+        return _first_missing(("Messagebird access key", self.access_key), ("Messagebird originator", self.originator))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Textlocal:
+    api_key: Secret = field(default_factory=lambda: Secret(""))
+    sender: str = ""
+
+    @property
+    def missing(self) -> str:
+        return _first_missing(("Textlocal API key", self.api_key), ("Textlocal sender", self.sender))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vonage:
+    api_key: Secret = field(default_factory=lambda: Secret(""))
+    api_secret: Secret = field(default_factory=lambda: Secret(""))
+    sender: str = ""
+
+    @property
+    def missing(self) -> str:
+        return _first_missing(
+            ("Vonage API key", self.api_key),
+            ("Vonage API secret", self.api_secret),
+            ("Vonage 'from' parameter", self.sender),
+        )
+
+
+def _first_missing(*needed: tuple[str, object]) -> str:
+    return next((name for name, value in needed if not value), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +321,38 @@ class Sms:
     otp_exp: timedelta = timedelta(seconds=60)
     otp_length: int = 6
     provider: str = ""
+    template: str = "Your code is {{ .Code }}"
+    """Text of a code message; `Code` is its only variable."""
+    test_codes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Digits of a number → the code it always has; nothing is sent to it."""
+    test_codes_end_at: datetime | None = None
+    """None: they have no end."""
+    twilio: Twilio = field(default_factory=Twilio)
+    twilio_verify: Twilio = field(default_factory=Twilio)
+    messagebird: Messagebird = field(default_factory=Messagebird)
+    textlocal: Textlocal = field(default_factory=Textlocal)
+    vonage: Vonage = field(default_factory=Vonage)
+
+    @property
+    def fault(self) -> str:
+        """Why nothing can be sent; empty when something can."""
+        if not self.provider:
+            return "no SMS provider is set"
+        if self.provider not in SMS_PROVIDERS:
+            return f'unknown SMS provider "{self.provider}"'
+        missing = getattr(self, self.provider).missing
+        return f"missing {missing}" if missing else ""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the provider is known and its credentials are complete."""
+        return not self.fault
+
+    def test_code(self, phone: str, *, at: datetime) -> str | None:
+        """The fixed code of a number, given in digits; None when it has none at this time."""
+        if self.test_codes_end_at is not None and at >= self.test_codes_end_at:
+            return None
+        return self.test_codes.get(phone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +408,7 @@ class AuthConfig:
     jwt: Jwt
     signup: Signup = field(default_factory=Signup)
     passwords: Passwords = field(default_factory=Passwords)
+    breaches: Breaches = field(default_factory=Breaches)
     refresh: Refresh = field(default_factory=Refresh)
     sessions: Sessions = field(default_factory=Sessions)
     codes: OneTimeCodes = field(default_factory=OneTimeCodes)
@@ -276,6 +419,7 @@ class AuthConfig:
     providers: Mapping[str, Provider] = field(default_factory=dict)
     smtp: Smtp = field(default_factory=Smtp)
     mailer: Mailer = field(default_factory=Mailer)
+    recipients: Recipients = field(default_factory=Recipients)
     sms: Sms = field(default_factory=Sms)
     captcha: Captcha = field(default_factory=Captcha)
     limits: Limits = field(default_factory=Limits)

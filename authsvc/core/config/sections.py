@@ -35,6 +35,7 @@ def build(v: Variables) -> schema.AuthConfig:
         jwt=_jwt(v),
         signup=_signup(v),
         passwords=_passwords(v),
+        breaches=_breaches(v),
         refresh=_refresh(v),
         sessions=_sessions(v),
         codes=schema.OneTimeCodes(
@@ -49,6 +50,7 @@ def build(v: Variables) -> schema.AuthConfig:
         providers={name: _provider(v, f"EXTERNAL_{name.upper()}") for name in PROVIDERS},
         smtp=_smtp(v),
         mailer=_mailer(v),
+        recipients=_recipients(v),
         sms=_sms(v),
         captcha=_captcha(v),
         limits=_limits(v),
@@ -63,6 +65,8 @@ def _api(v: Variables) -> schema.Api:
         port=v.port("PORT", default.port),
         request_id_header=v.text("REQUEST_ID_HEADER", default.request_id_header),
         max_request_duration=v.duration("API_MAX_REQUEST_DURATION", default.max_request_duration),
+        internal_http_timeout=v.duration("INTERNAL_HTTP_TIMEOUT", default.internal_http_timeout)
+        or default.internal_http_timeout,
         cors_allowed_headers=v.items("CORS_ALLOWED_HEADERS", default.cors_allowed_headers),
         forwarded_for_enabled=v.flag("SECURITY_FORWARDED_FOR_ENABLED", default.forwarded_for_enabled),
         trusted_proxies=v.read("TRUSTED_PROXIES", "list of networks", values.networks, default.trusted_proxies),
@@ -111,6 +115,9 @@ def _signup(v: Variables) -> schema.Signup:
         email_enabled=v.flag("EXTERNAL_EMAIL_ENABLED", default.email_enabled),
         phone_enabled=v.flag("EXTERNAL_PHONE_ENABLED", default.phone_enabled),
         anonymous_enabled=v.flag("EXTERNAL_ANONYMOUS_USERS_ENABLED", default.anonymous_enabled),
+        magic_link_enabled=v.flag("EXTERNAL_EMAIL_MAGIC_LINK_ENABLED", default.magic_link_enabled),
+        manual_linking_enabled=v.flag("SECURITY_MANUAL_LINKING_ENABLED", default.manual_linking_enabled),
+        strict_privacy_enabled=v.flag("SECURITY_STRICT_PRIVACY_ENABLED", default.strict_privacy_enabled),
     )
 
 
@@ -124,6 +131,21 @@ def _passwords(v: Variables) -> schema.Passwords:
         update_requires_reauthentication=v.flag(
             "SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION", default.update_requires_reauthentication
         ),
+        update_requires_current=v.flag(
+            "SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD", default.update_requires_current
+        ),
+    )
+
+
+def _breaches(v: Variables) -> schema.Breaches:
+    default = schema.Breaches()
+    return schema.Breaches(
+        enabled=v.flag("PASSWORD_HIBP_ENABLED", default.enabled),
+        fail_closed=v.flag("PASSWORD_HIBP_FAIL_CLOSED", default.fail_closed),
+        user_agent=v.text("PASSWORD_HIBP_USER_AGENT") or default.user_agent,
+        bloom_enabled=v.flag("PASSWORD_HIBP_BLOOM_ENABLED", default.bloom_enabled),
+        bloom_items=v.count("PASSWORD_HIBP_BLOOM_ITEMS", default.bloom_items),
+        bloom_false_positives=v.number("PASSWORD_HIBP_BLOOM_FALSE_POSITIVES", default.bloom_false_positives),
     )
 
 
@@ -205,6 +227,7 @@ def _mailer(v: Variables) -> schema.Mailer:
         allow_unverified_email_sign_ins=v.flag(
             "MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS", default.allow_unverified_email_sign_ins
         ),
+        secure_email_change_enabled=v.flag("MAILER_SECURE_EMAIL_CHANGE_ENABLED", default.secure_email_change_enabled),
         otp_exp=v.whole_seconds("MAILER_OTP_EXP", default.otp_exp),
         otp_length=v.code_length("MAILER_OTP_LENGTH", default.otp_length),
         url_paths=_filled(v, "MAILER_URLPATHS", LINK_PATHS),
@@ -221,6 +244,34 @@ def _mailer(v: Variables) -> schema.Mailer:
         dev_inbox_enabled=v.flag("MAILER_DEV_INBOX_ENABLED", default.dev_inbox_enabled),
         dev_inbox_folder=v.text("MAILER_DEV_INBOX_FOLDER", default.dev_inbox_folder),
         worker_enabled=v.flag("MAILER_WORKER_ENABLED", default.worker_enabled),
+        template_max_size=v.count("MAILER_TEMPLATE_MAX_SIZE", default.template_max_size) or default.template_max_size,
+        template_max_age=v.duration("MAILER_TEMPLATE_MAX_AGE", default.template_max_age),
+        template_retry_interval=v.duration("MAILER_TEMPLATE_RETRY_INTERVAL", default.template_retry_interval),
+        template_reloading_enabled=v.flag("MAILER_TEMPLATE_RELOADING_ENABLED", default.template_reloading_enabled),
+        template_reloading_max_idle=v.duration(
+            "MAILER_TEMPLATE_RELOADING_MAX_IDLE", default.template_reloading_max_idle
+        ),
+        link_confirm_page_enabled=v.flag("MAILER_LINK_CONFIRM_PAGE_ENABLED", default.link_confirm_page_enabled),
+    )
+
+
+def _recipients(v: Variables) -> schema.Recipients:
+    default = schema.Recipients()
+    return schema.Recipients(
+        authorized_addresses=v.items("EXTERNAL_EMAIL_AUTHORIZED_ADDRESSES", default.authorized_addresses),
+        extended_validation=v.flag("MAILER_EMAIL_VALIDATION_EXTENDED", default.extended_validation),
+        service_url=v.text("MAILER_EMAIL_VALIDATION_SERVICE_URL", default.service_url),
+        service_headers=v.read(
+            "MAILER_EMAIL_VALIDATION_SERVICE_HEADERS",
+            "JSON",
+            values.header_lists,
+            default.service_headers,
+            is_secret=True,
+            is_optional=True,
+        ),
+        blocked_exchangers=v.read(
+            "MAILER_EMAIL_VALIDATION_BLOCKED_MX", "JSON", values.hosts, default.blocked_exchangers, is_optional=True
+        ),
     )
 
 
@@ -232,6 +283,29 @@ def _sms(v: Variables) -> schema.Sms:
         otp_exp=v.whole_seconds("SMS_OTP_EXP", default.otp_exp),
         otp_length=v.code_length("SMS_OTP_LENGTH", default.otp_length),
         provider=v.text("SMS_PROVIDER", default.provider),
+        template=v.text("SMS_TEMPLATE") or default.template,
+        test_codes=v.read("SMS_TEST_OTP", "map", values.codes_of_phones, default.test_codes, is_secret=True),
+        test_codes_end_at=v.read("SMS_TEST_OTP_VALID_UNTIL", "time", values.moment, default.test_codes_end_at),
+        twilio=_twilio(v, "SMS_TWILIO"),
+        twilio_verify=_twilio(v, "SMS_TWILIO_VERIFY"),
+        messagebird=schema.Messagebird(
+            access_key=v.secret("SMS_MESSAGEBIRD_ACCESS_KEY"), originator=v.text("SMS_MESSAGEBIRD_ORIGINATOR")
+        ),
+        textlocal=schema.Textlocal(api_key=v.secret("SMS_TEXTLOCAL_API_KEY"), sender=v.text("SMS_TEXTLOCAL_SENDER")),
+        vonage=schema.Vonage(
+            api_key=v.secret("SMS_VONAGE_API_KEY"),
+            api_secret=v.secret("SMS_VONAGE_API_SECRET"),
+            sender=v.text("SMS_VONAGE_FROM"),
+        ),
+    )
+
+
+def _twilio(v: Variables, name: str) -> schema.Twilio:
+    return schema.Twilio(
+        account_sid=v.text(f"{name}_ACCOUNT_SID"),
+        auth_token=v.secret(f"{name}_AUTH_TOKEN"),
+        message_service_sid=v.text(f"{name}_MESSAGE_SERVICE_SID"),
+        content_sid=v.text(f"{name}_CONTENT_SID"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_network
 from typing import Any
 from urllib.parse import unquote
@@ -18,6 +18,7 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _INTEGER = re.compile(r"([+-]?)(?:([0-9]+)|0[xX]([0-9a-fA-F]+)|0[oO]([0-7]+)|0[bB]([01]+))")
 _BASES = (10, 16, 8, 2)
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})")
 _LONGEST_NUMBER = 64
 _WHOLE = 2**63
 _MOST_EVENTS = 2**52
@@ -84,6 +85,20 @@ def pairs(text: str) -> dict[str, str]:
     if any(len(item) != 2 for item in found):
         raise ValueError("every item must be key:value")
     return {item[0]: item[1] for item in found}
+
+
+def codes_of_phones(text: str) -> dict[str, str]:
+    """`number:code,…`; the numbers become bare digits."""
+    return {"".join(phone.split()).removeprefix("+"): code.strip() for phone, code in pairs(text).items()}
+
+
+def moment(text: str) -> datetime | None:
+    """RFC 3339, with white space around it; None when blank."""
+    if not text.strip():
+        return None
+    if _MOMENT.fullmatch(text.strip()) is None:
+        raise ValueError("not a time of RFC 3339")
+    return datetime.fromisoformat(text.strip())
 
 
 def resource_attributes(text: str) -> dict[str, str]:
@@ -158,6 +173,14 @@ def header_lists(text: str) -> dict[str, tuple[str, ...]]:
     if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in found.values()):
         raise ValueError("not a JSON object of lists of strings")
     return {name: tuple(values) for name, values in found.items()}
+
+
+def hosts(text: str) -> frozenset[str]:
+    """A JSON array of names or addresses, in lower case and without the dot of the root; a blank text holds none."""
+    value = _json(text) if text.strip() else []
+    if not isinstance(value, list) or not all(isinstance(host, str) for host in value):
+        raise ValueError("not a JSON array of strings")
+    return frozenset(host.strip().lower().removesuffix(".") for host in value if host.strip())
 
 
 def web_keys(text: str) -> tuple[dict[str, Any], ...]:

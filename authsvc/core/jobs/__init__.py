@@ -7,7 +7,7 @@ start reading at `registry.py`.
 from __future__ import annotations
 
 from authsvc.core.jobs.in_process import start_in_process, stop_in_process
-from authsvc.core.jobs.registry import GiveUp, Run, Task, TryAgain, periodic, retry, task
+from authsvc.core.jobs.registry import GiveUp, Run, Task, TryAgain, in_every_worker, periodic, retry, task
 from authsvc.core.jobs.worker import Worker
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Task",
     "TryAgain",
     "Worker",
+    "in_every_worker",
     "periodic",
     "retry",
     "start_in_process",

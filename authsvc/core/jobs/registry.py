@@ -1,4 +1,4 @@
-"""What apps declare, tasks to be deferred and functions to be run by the clock, and how a job gets into the queue."""
+"""What apps declare, tasks to be deferred and functions to be run regularly, and how a job gets into the queue."""
 
 from __future__ import annotations
 
@@ -68,8 +68,21 @@ class Periodic:
     function: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A function that every worker runs at its start and again after each `pause`, in a thread of its own.
+
+    For what a process keeps in memory: it must not use the database.
+    """
+
+    name: str
+    pause: Callable[[], timedelta]
+    function: Callable[[], None]
+
+
 tasks: dict[str, Task[...]] = {}
 periodics: dict[str, Periodic] = {}
+rounds: dict[str, Round] = {}
 
 
 def task(*, name: str, pauses: Sequence[timedelta] = ()) -> Callable[[Callable[Concatenate[Run, P], None]], Task[P]]:
@@ -101,6 +114,20 @@ def periodic(*, name: str, cron: str) -> Callable[[Callable[[], None]], Callable
     return declare
 
 
+def in_every_worker(*, name: str, pause: Callable[[], timedelta]) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Declare a function as a round of every worker; `pause` is asked anew each time.
+
+    A run that raises is logged, and the round goes on.
+    """
+
+    def declare(function: Callable[[], None]) -> Callable[[], None]:
+        _refuse_second(name)
+        rounds[name] = Round(name=name, pause=pause, function=function)
+        return function
+
+    return declare
+
+
 def retry(*, job_id: int) -> None:
     """Put a failed job back into the queue, to be run at once.
 
@@ -115,5 +142,5 @@ def queue() -> str:
 
 
 def _refuse_second(name: str) -> None:
-    if name in tasks or name in periodics:
+    if name in tasks or name in periodics or name in rounds:
         raise ValueError(f"two pieces of work are named {name}")

@@ -45,6 +45,8 @@ class Worker:
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
         logging.getLogger("procrastinate.worker").addFilter(_not_about_a_job)
         self._thread.start()
+        for work in registry.rounds.values():
+            threading.Thread(target=_go_round, args=(work, self._stopping), name=work.name, daemon=True).start()
 
     def stop(self, *, seconds: float) -> bool:
         """Take no further job and wait for the one in hand; False when it has not ended within `seconds`.
@@ -117,3 +119,12 @@ class Worker:
 
 def _not_about_a_job(record: logging.LogRecord) -> bool:
     return not str(getattr(record, "action", "")).startswith("job_")
+
+
+def _go_round(work: registry.Round, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        try:
+            work.function()
+        except Exception:
+            logger.exception("round of a worker failed", extra={"task": work.name})
+        stopping.wait(work.pause().total_seconds())

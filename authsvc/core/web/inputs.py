@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from authsvc.core.errors import BadJson, BodyTooLarge
 
 MAX_BODY = 1_048_576
+_READ = "authsvc.body"
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 
@@ -24,7 +25,13 @@ class Body(msgspec.Struct, frozen=True):
 
 
 def body(request: HttpRequest) -> bytes:
-    """The raw body, at most 1 MiB. Raises BodyTooLarge without reading what is declared to be longer."""
+    """The raw body, at most 1 MiB, as often as it is asked for.
+
+    Raises BodyTooLarge without reading what is declared to be longer.
+    """
+    known: bytes | None = request.META.get(_READ)
+    if known is not None:
+        return known
     stream: Any = request
     if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
         stream = request.META["wsgi.input"]  # Django reads a body without Content-Length as empty
@@ -35,6 +42,7 @@ def body(request: HttpRequest) -> bytes:
     read: bytes = stream.read(MAX_BODY + 1)
     if len(read) > MAX_BODY:
         raise BodyTooLarge
+    request.META[_READ] = read
     return read
 
 

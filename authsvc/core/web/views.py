@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from authsvc.core import redirects
 from authsvc.core.caller import Caller
 from authsvc.core.errors import ApiError, MethodNotAllowed
-from authsvc.core.web import callers, client_ip, handler, throttling
+from authsvc.core.web import callers, captcha, client_ip, handler, throttling
 from authsvc.core.web.renderers import SeeOther
 from authsvc.core.web.throttling import Bucket
 
@@ -37,7 +37,7 @@ class Endpoint(APIView):
     """A JSON endpoint.
 
     One parser and one renderer are fixed, so nothing is negotiated: views call `inputs.parse` and return an `Answer`.
-    Order: method, request limit, authentication, permissions, method body.
+    Order: method, request limit, captcha, authentication, permissions, method body.
     """
 
     http_method_names = ["get", "post", "put", "patch", "delete"]
@@ -45,6 +45,8 @@ class Endpoint(APIView):
     permission_classes: Sequence[type[BasePermission]] = ()
     bucket: ClassVar[Bucket | None] = None
     """The bucket taken from before anything else; endpoints that check later call `self.throttle`."""
+    captcha: ClassVar[bool] = False
+    """Whether a captcha must be solved, where the service asks for any."""
 
     request: ServiceRequest
 
@@ -56,6 +58,8 @@ class Endpoint(APIView):
                 raise MethodNotAllowed
             if self.bucket is not None:
                 self.throttle(self.bucket, request)
+            if self.captcha:
+                captcha.check(request)
             self.request = ServiceRequest(request, authenticators=[each() for each in self.authentication_classes])
             self.request.caller = callers.of(request)
             for permission in self.permission_classes:

@@ -1,0 +1,220 @@
+"""Changing one's own account: address, number, password, metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import errors, identifiers, json_columns, notices, passwords, queries, recipients, records
+from accounts.models import User
+from accounts.records import UserRecord
+from accounts.services import changes, reauthentication, texts
+from accounts.services.sign_in import stored_hash
+from authsvc.core import audit, envelope, messaging
+from authsvc.core.caller import Caller
+from authsvc.core.messaging import EmailKind
+from tokens import assurance, pkce
+from tokens.pkce import Challenge
+from tokens.services import one_time_tokens, sessions
+from tokens.subjects import SignedIn
+
+_TRUSTED_FOR = timedelta(hours=24)
+"""A session younger than this may change the password without a further proof."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a user asks to change; None leaves a thing as it is."""
+
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = field(default=None, repr=False)
+    current_password: str | None = field(default=None, repr=False)
+    nonce: str | None = field(default=None, repr=False)
+    data: Mapping[str, Any] | None = None
+    app_metadata: Mapping[str, Any] | None = None
+    channel: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """A wish that was checked: what really differs, in normalised form."""
+
+    email: str = ""
+    phone: str = ""
+    channel: str = "sms"
+    challenge: Challenge | None = None
+    password: str | None = field(default=None, repr=False)
+    data: Mapping[str, Any]
+    app_metadata: Mapping[str, Any]
+
+
+def update(
+    signed_in: SignedIn, user: UserRecord, wish: Wish, *, redirect_to: str, caller: Caller, at: datetime
+) -> UserRecord:
+    """Make the changes, or announce those that have to be confirmed first; the user as it stands afterwards.
+
+    Raises the errors of the user endpoint in their documented order; a refusal of a mail or text undoes everything.
+    """
+    change = _checked(signed_in, user, wish)
+    owner = _owner_of(change)
+    if change.password is not None:
+        _prove_again(signed_in, user, wish, at=at)
+    password_hash = _new_hash(user, change.password)
+    _admit_messages(user, change, owner=owner, at=at)
+    with transaction.atomic(durable=True):
+        if password_hash is not None:
+            _set_password(signed_in, user, password_hash, caller=caller, at=at)
+        _merge_metadata(user, change, at=at)
+        if change.phone:
+            _change_phone(user, change, at=at)
+        if change.email:
+            _change_email(_read(user), change, owner=owner, redirect_to=redirect_to, caller=caller, at=at)
+        audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at)
+        return _read(user)
+
+
+def _checked(signed_in: SignedIn, user: UserRecord, wish: Wish) -> _Change:
+    email = identifiers.email(wish.email) if wish.email else ""
+    phone = identifiers.phone(wish.phone) if wish.phone else ""
+    channel = identifiers.channel(wish.channel or "") if phone else "sms"
+    if wish.password is not None:
+        passwords.check_policy(wish.password)
+    email = email if email != user.email else ""
+    phone = phone if phone != user.phone else ""
+    challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
+    group = settings.AUTH.jwt.admin_group_name
+    if wish.app_metadata is not None and not (group and user.aud == settings.AUTH.jwt.aud and user.role == group):
+        raise errors.AppMetadataNotAllowed
+    weakens = bool(email or phone or wish.password is not None)
+    is_aal2 = assurance.aal(entry.method for entry in signed_in.amr) == assurance.AAL2
+    if user.has_verified_factor and not is_aal2 and weakens:
+        raise errors.InsufficientAal
+    if user.is_anonymous and wish.password is not None and not email and not phone:
+        raise errors.PasswordOfAnonymousUser
+    if user.is_sso_user and (weakens or wish.nonce):
+        raise errors.UserManagedBySso
+    return _Change(
+        email=email,
+        phone=phone,
+        channel=channel,
+        challenge=challenge,
+        password=wish.password,
+        data=wish.data or {},
+        app_metadata=wish.app_metadata or {},
+    )
+
+
+def _owner_of(change: _Change) -> UserRecord | None:
+    """Refuse what somebody else has; where nothing is to be told of that, who has the address."""
+    row = queries.by_email(change.email, aud=None) if change.email else None
+    if row and not settings.AUTH.signup.strict_privacy_enabled:
+        raise errors.EmailExists
+    if change.phone and queries.by_phone(change.phone, aud=None):
+        raise errors.PhoneExists
+    return records.read(row) if row else None
+
+
+def _prove_again(signed_in: SignedIn, user: UserRecord, wish: Wish, *, at: datetime) -> None:
+    """What the configuration asks for before a password changes: a nonce, the current password."""
+    config, session = settings.AUTH.passwords, signed_in.session
+    if config.update_requires_reauthentication and (session is None or at > session.created_at + _TRUSTED_FOR):
+        if not wish.nonce:
+            raise errors.ReauthenticationNeeded
+        reauthentication.redeem(user, nonce=wish.nonce, at=at)
+    stored = stored_hash(user)
+    recovering = assurance.is_recovery(entry.method for entry in signed_in.amr)
+    if config.update_requires_current and stored and not recovering:
+        if not wish.current_password:
+            raise errors.CurrentPasswordRequired
+        if not passwords.matches(wish.current_password, stored):
+            raise errors.CurrentPasswordInvalid
+
+
+def _new_hash(user: UserRecord, password: str | None) -> str | None:
+    if password is None:
+        return None
+    stored = stored_hash(user)
+    if stored and passwords.matches(password, stored):
+        raise errors.SamePassword
+    return passwords.hash(password)
+
+
+def _admit_messages(user: UserRecord, change: _Change, *, owner: UserRecord | None, at: datetime) -> None:
+    """Frequency, recipient and quota of what the change will send, before anything is open."""
+    if change.email and not _takes_effect_at_once(user, owner):
+        messaging.refuse_soon_after_mail(user.email_change_sent_at, at=at)
+        messaging.note_change(address=user.email or change.email)
+        both = bool(user.email) and settings.AUTH.mailer.secure_email_change_enabled
+        recipients.admit(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
+    if change.phone and not settings.AUTH.sms.autoconfirm:
+        messaging.refuse_soon_after_sms(user.phone_change_sent_at, at=at)
+        messaging.note_change(address=user.phone or change.phone)
+        texts.admit(change.phone, at=at)
+
+
+def _takes_effect_at_once(user: UserRecord, owner: UserRecord | None) -> bool:
+    """A visitor's first address under auto-confirm; everybody else's change is confirmed by mail even then."""
+    return user.is_anonymous and settings.AUTH.mailer.autoconfirm and owner is None
+
+
+def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
+    """The new password ends every outstanding secret and every other sign-in."""
+    sent = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
+    User.objects.filter(id=user.id).update(
+        password=envelope.seal(password_hash, bound_to=user.id),
+        updated_at=at,
+        **{f"{name}_sent_at": None for name in sent},
+    )
+    one_time_tokens.clear(user.id)
+    sessions.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
+    audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
+    if user.email:
+        messaging.post(notices.password_changed(user))
+
+
+def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
+    columns: dict[str, Any] = {}
+    if change.data:
+        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", change.data)
+    if change.app_metadata:
+        columns["raw_app_meta_data"] = json_columns.merged("raw_app_meta_data", change.app_metadata)
+    User.objects.filter(id=user.id).update(**columns, updated_at=at)
+
+
+def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
+    if settings.AUTH.sms.autoconfirm:
+        changes.complete_phone(user, phone=change.phone, at=at)
+        one_time_tokens.clear(user.id)
+    else:
+        changes.announce_phone(user, phone=change.phone, channel=change.channel, at=at)
+
+
+def _change_email(
+    user: UserRecord, change: _Change, *, owner: UserRecord | None, redirect_to: str, caller: Caller, at: datetime
+) -> None:
+    if _takes_effect_at_once(user, owner):
+        changes.complete_email(user, email=change.email, at=at)
+        one_time_tokens.clear(user.id)
+        return
+    changes.announce_email(
+        user,
+        email=change.email,
+        owner=owner,
+        challenge=change.challenge,
+        redirect_to=redirect_to,
+        caller=caller,
+        at=at,
+    )
+
+
+def _read(user: UserRecord) -> UserRecord:
+    row = queries.by_id(user.id)
+    return records.read(row) if row else user

@@ -1,0 +1,184 @@
+"""Connections for outgoing HTTP in which every wait is cut to what is left of the call that uses them.
+
+The time-outs of the libraries count from one byte to the next, so a peer that drips would hold a thread for as long as
+it likes. Here the look-up of the name, each address tried, and every read and write share one deadline.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import ipaddress
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+# Longer, and a firewall on the way may have forgotten the connection: the next call would wait for nothing.
+_IDLE_SECONDS = 30.0
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class TooLong(Exception):
+    """More came than the call may take in."""
+
+
+class NotPublic(Exception):
+    """The host has no address that the call may go to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What the connections of a thread must know of the call in hand."""
+
+    deadline: float
+    """By the monotonic clock."""
+    most_bytes: int
+    """What may come in, head and framing included."""
+    public_only: bool
+
+    def seconds_left(self) -> float:
+        """More than none. Raises TimeoutError."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+class _Thread(threading.local):
+    call: Call
+
+
+_thread = _Thread()
+
+
+def begin(call: Call) -> None:
+    """From now on the connections of this thread serve `call`."""
+    _thread.call = call
+
+
+class _Incoming(io.RawIOBase):
+    """The bytes of one answer."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase) -> None:
+        self._sock = sock
+        self._raw = raw
+        self._left = _thread.call.most_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_thread.call.seconds_left())
+        count = self._raw.readinto(buffer)
+        self._left -= count or 0
+        if self._left < 0:
+            raise TooLong
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    fp: io.BufferedReader
+
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_Incoming(sock, self.fp.detach()))
+
+
+class _Connection(HTTPConnection):
+    response_class = _Response
+    _used_at = 0.0
+
+    def _new_conn(self) -> socket.socket:
+        call = _thread.call
+        addresses = _addresses(self._dns_host, self.port, call)
+        for number, (family, address) in enumerate(addresses):
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                for option in self.socket_options or ():
+                    sock.setsockopt(*option)
+                # An address that answers nothing must leave time for the others.
+                sock.settimeout(call.seconds_left() / (len(addresses) - number))
+                sock.connect(address)
+                sock.settimeout(call.seconds_left())
+            except OSError:
+                sock.close()
+                if number == len(addresses) - 1:
+                    raise
+            else:
+                return sock
+        raise NotPublic
+
+    def send(self, data: Any) -> None:
+        self._used_at = time.monotonic()
+        if self.sock is not None:
+            # What the call before this one left behind.
+            self.sock.settimeout(_thread.call.seconds_left())
+        super().send(data)
+
+    @property
+    def is_connected(self) -> bool:
+        return super().is_connected and time.monotonic() - self._used_at < _IDLE_SECONDS
+
+
+class _TlsConnection(_Connection, HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+POOLS = {"http": _Pool, "https": _TlsPool}
+"""Scheme → the pool that makes and keeps its connections."""
+
+
+def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFamily, Any]]:
+    """Where a name leads, as far as the call may go there. Raises OSError, and UnicodeError for what is no name."""
+    answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+
+    # The system's resolver cannot be told how long it may take; after the deadline it is left to itself.
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    try:
+        found = answers.get(timeout=call.seconds_left())
+    except queue.Empty:
+        raise TimeoutError from None
+    if isinstance(found, Exception):
+        raise found
+    return [(family, address) for family, *_, address in found if not call.public_only or is_public(address[0])]
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the internet at large, and not to a machine, a site or a special use."""
+    ip = ipaddress.ip_address(address)
+    return all(each.is_global and not each.is_multicast for each in _with_inner(ip))
+
+
+def _with_inner(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterator[Any]:
+    """The address, and the IPv4 one that it leads to (RFC 3056, RFC 6052)."""
+    yield ip
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.sixtofour is not None:
+            yield ip.sixtofour
+        if ip in _NAT64:
+            yield ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)

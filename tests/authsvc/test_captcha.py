@@ -1,0 +1,401 @@
+"""The captcha: who must solve one, when it is looked at, what the service is asked and what its answers lead to."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import jwt
+import pytest
+from django.conf import settings
+
+from accounts.models import User
+from authsvc.core import clock
+from authsvc.core.config.schema import AuthConfig, Secret
+from authsvc.core.models import RateLimit
+from authsvc.core.web import captcha
+from tests.conftest import Api
+from tests.factories import PASSWORD, make_session, make_user
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.observations import contents, refused
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+EMAIL = "user@example.com"
+SECRET = "0x-captcha-secret"
+SOLVED = {"gotrue_meta_security": {"captcha_token": " P1_solved "}}
+PASSED = in_json({"success": True, "challenge_ts": "2026-01-01T00:00:00Z", "hostname": "x"})
+MISSING = "captcha protection: request disallowed (no captcha_token found)"
+FAILED = "captcha verification process failed"
+
+PROTECTED: list[tuple[str, dict[str, Any]]] = [
+    ("/signup", {"email": EMAIL, "password": PASSWORD}),
+    ("/recover", {"email": EMAIL}),
+    ("/resend", {"type": "signup", "email": EMAIL}),
+    ("/magiclink", {"email": EMAIL}),
+    ("/otp", {"email": EMAIL}),
+]
+PASSWORD_GRANT = "/token?grant_type=password"
+LIMITED_FIRST = {"/recover": "Recover", "/resend": "Resend", "/magiclink": "MagicLink", "/otp": "Otp"}
+
+
+@pytest.fixture
+def service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    """The captcha service, which says yes unless it is told otherwise; captchas are on."""
+    auth_config(captcha={"enabled": True, "secret": Secret(SECRET), "timeout": timedelta(seconds=2)})
+    with HttpPeer() as peer:
+        peer.answer(PASSED)
+        monkeypatch.setitem(captcha._SERVICES, "hcaptcha", f"{peer.url}/siteverify")
+        monkeypatch.setitem(captcha._SERVICES, "turnstile", f"{peer.url}/turnstile/v0/siteverify")
+        yield peer
+
+
+def use_up(bucket: str) -> None:
+    at = clock.now()
+    RateLimit.objects.create(bucket=bucket, key="127.0.0.1", tokens=0, created_at=at, updated_at=at)
+
+
+def service_token(*, role: str = "service_role", secret: str = "", **claims: Any) -> str:
+    return jwt.encode({"role": role, **claims}, secret or settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
+
+
+# Where
+
+
+@pytest.mark.parametrize(("path", "body"), PROTECTED)
+@pytest.mark.parametrize("security", [None, {}, *({"captcha_token": token} for token in (None, "", " \t"))])
+def test_without_a_solved_captcha_nothing_happens(
+    api: Api, service: HttpPeer, path: str, body: dict[str, Any], security: dict[str, Any] | None
+) -> None:
+    before = contents()
+
+    answer = api.post(path, {**body, "gotrue_meta_security": security})
+
+    refused(answer, 400, "captcha_failed", MISSING)
+    assert service.received == []
+    assert contents() == before
+
+
+@pytest.mark.parametrize(("path", "body"), PROTECTED)
+def test_a_solved_captcha_lets_the_request_through_with_its_body(
+    api: Api, service: HttpPeer, path: str, body: dict[str, Any]
+) -> None:
+    answer = api.post(path, {**body, **SOLVED})
+
+    assert answer.status_code == 200, answer.content
+    assert len(service.received) == 1
+
+
+def test_a_password_grant_needs_a_captcha(api: Api, service: HttpPeer) -> None:
+    user = make_user()
+    body = {"email": user.email, "password": PASSWORD}
+
+    refused(api.post(PASSWORD_GRANT, body), 400, "captcha_failed", MISSING)
+    assert not Session.objects.exists()
+    assert api.post(PASSWORD_GRANT, {**body, **SOLVED}).status_code == 200
+    assert len(service.received) == 1
+
+
+def test_a_refresh_needs_no_captcha(api: Api, service: HttpPeer) -> None:
+    token = make_session().refresh_token
+    assert api.post("/token?grant_type=refresh_token", {"refresh_token": token}).status_code == 200
+    assert service.received == []
+
+
+@pytest.mark.parametrize(
+    ("grant_type", "status", "error_code"),
+    [
+        ("refresh_token", 400, "validation_failed"),
+        ("pkce", 400, "validation_failed"),
+        ("id_token", 400, "invalid_credentials"),
+        ("password", 400, "captcha_failed"),
+        ("web3", 400, "captcha_failed"),
+        ("Refresh_Token", 400, "captcha_failed"),
+        ("nonsense", 400, "captcha_failed"),
+        ("", 400, "captcha_failed"),
+    ],
+)
+def test_grants_that_need_no_captcha_are_named(
+    api: Api, service: HttpPeer, grant_type: str, status: int, error_code: str
+) -> None:
+    answer = api.post(f"/token?grant_type={grant_type}", {})
+    assert (answer.status_code, answer.json()["error_code"]) == (status, error_code)
+    assert service.received == []
+
+
+def test_an_unknown_grant_is_told_after_the_captcha(api: Api, service: HttpPeer) -> None:
+    refused(api.post("/token?grant_type=x", SOLVED), 400, "invalid_credentials", "unsupported_grant_type")
+    assert len(service.received) == 1
+    assert not RateLimit.objects.filter(bucket="Token").exists()
+
+
+@pytest.mark.parametrize("path", ["/verify", "/logout", "/user"])
+def test_other_endpoints_ask_for_none(api: Api, service: HttpPeer, path: str) -> None:
+    assert api.post(path, {}).json()["error_code"] != "captcha_failed"
+    assert service.received == []
+
+
+@pytest.mark.parametrize("given", [None, 5, "x", {"captcha_token": 7}])
+def test_while_captchas_are_off_the_member_is_not_looked_at(
+    api: Api, service: HttpPeer, auth_config: ChangeConfig, given: object
+) -> None:
+    auth_config(captcha={"enabled": False})
+    body = {"email": EMAIL, "password": PASSWORD, "gotrue_meta_security": given}
+    assert api.post("/signup", body).status_code == 200
+    assert service.received == []
+
+
+# When
+
+
+@pytest.mark.parametrize(("path", "bucket"), LIMITED_FIRST.items())
+def test_the_request_limit_comes_before_the_captcha(api: Api, service: HttpPeer, path: str, bucket: str) -> None:
+    use_up(bucket)
+    answer = api.post(path, {"email": EMAIL, "type": "signup", **SOLVED})
+    refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert service.received == []
+
+
+@pytest.mark.parametrize(("path", "bucket"), [("/signup", "Signups"), (PASSWORD_GRANT, "Token")])
+def test_elsewhere_the_captcha_comes_before_the_request_limit(
+    api: Api, service: HttpPeer, path: str, bucket: str
+) -> None:
+    use_up(bucket)
+    body = {"email": EMAIL, "password": PASSWORD}
+    refused(api.post(path, body), 400, "captcha_failed", MISSING)
+    refused(api.post(path, {**body, **SOLVED}), 429, "over_request_rate_limit", "Request rate limit reached")
+
+
+def test_a_sign_up_looks_at_the_captcha_then_the_body_then_the_limit(api: Api, service: HttpPeer) -> None:
+    use_up("Signups")
+    refused(api.post("/signup", {"email": 1}), 400, "captcha_failed", MISSING)
+    assert api.post("/signup", {"email": 1, **SOLVED}).json()["error_code"] == "bad_json"
+    answer = api.post("/signup", {"email": EMAIL, **SOLVED})
+    assert answer.json()["error_code"] == "over_request_rate_limit"
+
+
+def test_a_password_grant_looks_at_the_captcha_then_the_limit_then_the_body(api: Api, service: HttpPeer) -> None:
+    refused(api.post(PASSWORD_GRANT, {"email": 1}), 400, "captcha_failed", MISSING)
+    assert api.post(PASSWORD_GRANT, {"email": 1, **SOLVED}).json()["error_code"] == "bad_json"
+    use_up("Verify")
+    RateLimit.objects.filter(bucket="Token").update(tokens=0, updated_at=clock.now() + timedelta(hours=1))
+    assert api.post(PASSWORD_GRANT, {"email": 1, **SOLVED}).json()["error_code"] == "over_request_rate_limit"
+
+
+def test_a_method_that_is_not_allowed_is_told_first(api: Api, service: HttpPeer) -> None:
+    assert api.get("/signup").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error_code"),
+    [
+        (b"", 400, "bad_json"),
+        (b"{", 400, "bad_json"),
+        (b"[]", 400, "bad_json"),
+        (b'"text"', 400, "bad_json"),
+        (b'{"gotrue_meta_security":5}', 400, "bad_json"),
+        (b'{"gotrue_meta_security":{"captcha_token":5}}', 400, "bad_json"),
+        (b'{"gotrue_meta_security":{"captcha_token":"a\\u0000"}}', 400, "bad_json"),
+        (b"null", 400, "captcha_failed"),
+        (b'{"gotrue_meta_security":null}', 400, "captcha_failed"),
+        (b'{"x":"' + b"x" * 1_048_576 + b'"}', 413, "request_entity_too_large"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_body_that_cannot_be_read_is_told_as_ever(
+    api: Api, service: HttpPeer, body: bytes, status: int, error_code: str
+) -> None:
+    answer = api.post("/signup", body)
+    assert (answer.status_code, answer.json()["error_code"]) == (status, error_code)
+    assert service.received == []
+
+
+# What the service is asked
+
+
+@pytest.mark.parametrize(("provider", "path"), [("hcaptcha", "/siteverify"), ("turnstile", "/turnstile/v0/siteverify")])
+def test_the_service_gets_secret_token_and_address(
+    api: Api, service: HttpPeer, auth_config: ChangeConfig, provider: str, path: str
+) -> None:
+    auth_config(captcha={"provider": provider})
+
+    answer = api.post("/recover", {"email": EMAIL, **SOLVED}, headers={"X-Forwarded-For": "203.0.113.9"})
+
+    assert answer.status_code == 200
+    (asked,) = service.received
+    assert (asked.method, asked.target) == ("POST", path)
+    assert asked.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert asked.form == {"secret": SECRET, "response": "P1_solved", "remoteip": "203.0.113.9"}
+
+
+def test_the_services_are_asked_where_they_are() -> None:
+    assert captcha._SERVICES == {
+        "hcaptcha": "https://hcaptcha.com/siteverify",
+        "turnstile": "https://challenges.cloudflare.com/turnstile/v0/siteverify",
+    }
+
+
+def test_nothing_is_remembered_of_a_token(api: Api, service: HttpPeer) -> None:
+    service.answer(PASSED, in_json({"success": False, "error-codes": ["already-seen-response"]}))
+    body = {"email": EMAIL, **SOLVED}
+    assert api.post("/recover", body).status_code == 200
+    answer = api.post("/recover", body)
+    refused(answer, 400, "captcha_failed", "captcha protection: request disallowed (already-seen-response)")
+
+
+# What its answers lead to
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason"),
+    [
+        ({"success": False, "error-codes": ["invalid-input-secret"]}, "invalid-input-secret"),
+        ({"success": False, "error-codes": ["a", "b"], "score": 0.1}, "a, b"),
+        ({"success": False, "error-codes": []}, ""),
+        ({"success": False, "error-codes": None}, ""),
+        ({"error-codes": ["missing-input-response"]}, "missing-input-response"),
+        ({}, ""),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_no_is_told_with_its_reasons(
+    api: Api, service: HttpPeer, verdict: dict[str, Any], reason: str, status: int
+) -> None:
+    before = contents()
+    service.answer(in_json(verdict, status=status))
+    answer = api.post("/signup", {"email": EMAIL, "password": PASSWORD, **SOLVED})
+    refused(answer, 400, "captcha_failed", f"captcha protection: request disallowed ({reason})")
+    assert contents() == before
+
+
+def test_a_yes_counts_whatever_its_status(api: Api, service: HttpPeer) -> None:
+    service.answer(in_json({"success": True}, status=503))
+    assert api.post("/recover", {"email": EMAIL, **SOLVED}).status_code == 200
+
+
+NO_VERDICT: dict[str, Answer] = {
+    "HTML": Answer(headers={"Content-Type": "text/html"}, body=b"<html>success</html>"),
+    "HTML with an error's status": Answer(status=502, body=b"<html></html>"),
+    "nothing": Answer(body=b""),
+    "a list": in_json([True]),
+    "true": in_json(True),
+    "success as text": in_json({"success": "true"}),
+    "success as number": in_json({"success": 1}),
+    "reasons of another type": in_json({"success": True, "error-codes": "none"}),
+    "invalid UTF-8": Answer(body=b'{"success":false,"error-codes":["\xff"]}'),
+    "a closed connection": Answer(raw=b"", close=True),
+    "no HTTP": Answer(raw=b"hello\r\n\r\n", close=True),
+    "silence": Answer(hang=True),
+    "a byte now and then": Answer(body=b'{"success":true}', drip=0.1),
+    "a flood": Answer(body=b'{"success":true}' + b" " * 100_000),
+    "a redirect": Answer(status=302, headers={"Location": "https://example.com/"}),
+}
+
+
+@pytest.mark.parametrize("answer", NO_VERDICT.values(), ids=NO_VERDICT)
+def test_without_a_verdict_the_request_fails(
+    api: Api, service: HttpPeer, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, answer: Answer
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    auth_config(captcha={"timeout": timedelta(seconds=0.5)})
+    service.answer(answer)
+    before, began = contents(), time.monotonic()
+
+    told = api.post("/signup", {"email": EMAIL, "password": PASSWORD, **SOLVED})
+
+    assert time.monotonic() - began < 2
+    assert (told.status_code, told.json()["error_code"], told.json()["msg"]) == (500, "unexpected_failure", FAILED)
+    assert len(service.received) == 1
+    assert contents() == before
+    assert SECRET not in caplog.text
+    assert "P1_solved" not in caplog.text
+
+
+def test_a_service_that_is_not_there_fails_the_request(
+    api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(captcha._SERVICES, "hcaptcha", "http://127.0.0.1:1/siteverify")
+    told = api.post("/recover", {"email": EMAIL, **SOLVED})
+    assert (told.status_code, told.json()["error_code"], told.json()["msg"]) == (500, "unexpected_failure", FAILED)
+
+
+# Administrators
+
+
+@pytest.mark.parametrize("role", ["service_role", "svc_admin"])
+@pytest.mark.parametrize(("path", "body"), PROTECTED)
+def test_an_administrator_needs_no_captcha(
+    api: Api, service: HttpPeer, path: str, body: dict[str, Any], role: str
+) -> None:
+    assert api.post(path, body, bearer=service_token(role=role)).status_code == 200
+    assert service.received == []
+
+
+def test_an_administrator_signs_others_in_without_a_captcha(api: Api, service: HttpPeer) -> None:
+    user = make_user()
+    body = {"email": user.email, "password": PASSWORD}
+    assert api.post(PASSWORD_GRANT, body, bearer=service_token()).status_code == 200
+    assert service.received == []
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        lambda: service_token(role="authenticated"),
+        lambda: service_token(role="Service_Role"),
+        lambda: jwt.encode({"sub": str(uuid4())}, settings.AUTH.jwt.secret.reveal(), algorithm="HS256"),
+        lambda: service_token(secret="another secret of 32 characters or more"),
+        lambda: service_token(exp=1),
+        lambda: service_token(nbf=32_503_680_000),
+        lambda: service_token(session_id=str(uuid4()), sub=str(uuid4())),
+        lambda: service_token(session_id=str(uuid4())),
+        lambda: service_token(session_id="x", sub=str(uuid4())),
+        lambda: jwt.encode({"role": "service_role"}, "", algorithm="none"),
+        lambda: "nonsense",
+        lambda: "a b",
+    ],
+)
+def test_any_other_token_changes_nothing(api: Api, service: HttpPeer, token: Callable[[], str]) -> None:
+    refused(api.post("/recover", {"email": EMAIL}, bearer=token()), 400, "captcha_failed", MISSING)
+    assert api.post("/recover", {"email": EMAIL, **SOLVED}, bearer=token()).status_code == 200
+
+
+def test_a_user_with_an_administrators_role_needs_no_captcha(api: Api, service: HttpPeer) -> None:
+    token = make_session(make_user(role="svc_admin")).access_token
+    assert api.post("/recover", {"email": EMAIL}, bearer=token).status_code == 200
+    assert service.received == []
+
+
+def test_a_user_who_is_no_administrator_does(api: Api, service: HttpPeer) -> None:
+    token = make_session(make_user()).access_token
+    refused(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)
+
+
+@pytest.mark.parametrize(
+    "undo",
+    [
+        lambda user: user.update(role="authenticated"),
+        lambda user: user.update(banned_until=clock.now() + timedelta(hours=1)),
+        lambda user: Session.objects.all().delete(),
+        lambda user: Session.objects.update(not_after=clock.now() - timedelta(seconds=1)),
+        lambda user: user.delete(),
+    ],
+    ids=["demoted", "banned", "signed out", "session over", "deleted"],
+)
+def test_an_administrator_who_is_none_any_more_does(api: Api, service: HttpPeer, undo: Callable[[Any], object]) -> None:
+    user = make_user(role="svc_admin")
+    token = make_session(user).access_token
+    undo(User.objects.filter(id=user.id))
+    refused(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)
+
+
+def test_a_session_of_an_oauth_client_is_not_the_administrators_own(api: Api, service: HttpPeer) -> None:
+    token = make_session(make_user(role="svc_admin"), oauth_client_id=uuid4()).access_token
+    refused(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)

@@ -1,0 +1,424 @@
+"""Outgoing HTTP: what is sent and taken in, what a bad peer can do, and what never leaves the call."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from authsvc.core import connections, http
+from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
+from tests.fakes.smtp import server_tls
+
+PLAIN = Answer(body=b"hello")
+
+
+@pytest.fixture(autouse=True)
+def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def peer() -> Iterator[HttpPeer]:
+    with HttpPeer() as running:
+        running.answer(PLAIN)
+        yield running
+
+
+def send(url: str, method: str = "GET", *, seconds: float = 5, max_bytes: int = 1000, **given: Any) -> http.Reply:
+    return http.send(method, url, timeout=timedelta(seconds=seconds), max_bytes=max_bytes, **given)
+
+
+def refusal(url: str, method: str = "GET", **given: Any) -> str:
+    with pytest.raises(http.Unreachable) as caught:
+        send(url, method, **given)
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+def only(peer: HttpPeer) -> Received:
+    (received,) = peer.received
+    return received
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_comes_with_status_headers_and_body(peer: HttpPeer) -> None:
+    peer.answer(Answer(status=418, headers={"X-Kind": "tea"}, body=b'{"a": [1]}'))
+    reply = send(f"{peer.url}/pot?b=c")
+    assert (reply.status, reply.headers["x-kind"], reply.json()) == (418, "tea", {"a": [1]})
+    received = only(peer)
+    assert (received.method, received.target, received.body) == ("GET", "/pot?b=c", b"")
+    assert received.headers["User-Agent"].startswith("authsvc/")
+
+
+def test_a_form_is_encoded_and_its_sender_named(peer: HttpPeer) -> None:
+    send(peer.url, "POST", form={"To": "+1555", "Body": "é &"}, auth=("AC1", "pässword"))
+    received = only(peer)
+    assert received.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert received.body == b"To=%2B1555&Body=%C3%A9+%26"
+    assert received.headers["Authorization"] == "Basic QUMxOnDDpHNzd29yZA=="
+
+
+def test_a_document_is_sent_as_json_and_bytes_as_they_are(peer: HttpPeer) -> None:
+    send(peer.url, "PUT", json={"a": None}, headers={"User-Agent": "me"})
+    send(peer.url, "POST", content=b'{"a":1}', headers={"Content-Type": "application/json"})
+    document, octets = peer.received
+    assert (document.json(), document.headers["Content-Type"]) == ({"a": None}, "application/json")
+    assert document.headers.get_all("User-Agent") == ["me"]
+    assert octets.body == b'{"a":1}'
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"<html>", b"\xff", b"NaN"])
+def test_a_body_that_is_no_json_says_so(peer: HttpPeer, body: bytes) -> None:
+    peer.answer(Answer(body=body))
+    with pytest.raises(ValueError, match=r"."):
+        send(peer.url).json()
+
+
+def test_cookies_are_not_kept(peer: HttpPeer) -> None:
+    peer.answer(Answer(headers={"Set-Cookie": "a=b; Path=/"}), PLAIN)
+    send(peer.url)
+    send(peer.url)
+    assert peer.received[1].headers["Cookie"] is None
+
+
+def test_a_netrc_file_is_not_read(peer: HttpPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    netrc = tmp_path / ".netrc"
+    netrc.write_text(f"machine {peer.host} login me password hunter2\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    send(peer.url)
+    assert only(peer).headers["Authorization"] is None
+
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
+
+def test_a_thread_keeps_its_connection_and_shares_it_with_none(peer: HttpPeer) -> None:
+    send(peer.url)
+    send(peer.url, seconds=0.5)
+    send(peer.url)
+    other = threading.Thread(target=send, args=(peer.url,))
+    other.start()
+    other.join()
+    numbers = [received.connection for received in peer.received]
+    assert numbers[:3] == [numbers[0]] * 3
+    assert numbers[3] != numbers[0]
+
+
+def test_a_connection_that_was_silent_for_long_is_not_used_again(
+    peer: HttpPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(peer.url)
+    monkeypatch.setattr(connections, "_IDLE_SECONDS", 0.0)
+    send(peer.url)
+    assert len({received.connection for received in peer.received}) == 2
+
+
+def test_a_connection_that_the_peer_has_closed_is_not_used_again(peer: HttpPeer) -> None:
+    peer.answer(Answer(body=b"a", headers={"Content-Length": "1"}, close=True), PLAIN)
+    send(peer.url)
+    time.sleep(0.1)
+    assert send(peer.url).body == b"hello"
+
+
+def test_a_slow_call_leaves_the_next_one_its_full_time(peer: HttpPeer) -> None:
+    peer.answer(Answer(delay=0.7, body=b"a"))
+    assert send(peer.url, seconds=1).body == b"a"
+    assert send(peer.url, seconds=1).body == b"a"
+    assert len({received.connection for received in peer.received}) == 1
+
+
+def test_every_address_of_a_name_is_tried(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(_host: str, port: int, **_: Any) -> list[Any]:
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+            for address in ("240.0.0.1", "127.0.0.2", "127.0.0.1")
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert send(f"http://several.example:{peer.port}").body == b"hello"
+
+
+def test_proxies_of_the_environment_are_used(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", peer.url.replace("://", "://user:pass@"))
+    assert send("http://far.example/a?b=c").body == b"hello"
+    received = only(peer)
+    assert received.target == "http://far.example/a?b=c"
+    assert received.headers["Proxy-Authorization"] == "Basic dXNlcjpwYXNz"
+
+
+# --- bad peers --------------------------------------------------------------------------------------------------------
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+BOMB = gzip.compress(bytes(50_000_000))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(Answer(hang=True), id="says nothing"),
+        pytest.param(Answer(delay=30), id="thinks for long"),
+        pytest.param(Answer(drip=0.2, body=b"a" * 100), id="drips its head"),
+        pytest.param(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, drip=0.05), id="asks to go on for ever"),
+    ],
+)
+def test_a_slow_peer_gets_no_more_than_the_time_of_the_call(peer: HttpPeer, answer: Answer) -> None:
+    peer.answer(answer)
+    began = time.monotonic()
+    assert refusal(peer.url, seconds=0.6) == "timed out"
+    assert 0.5 < time.monotonic() - began < 2
+
+
+def drip_body(server: socket.socket) -> None:
+    """A quick head, then a byte of the body now and then."""
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(HEAD + b"Content-Length: 100\r\n\r\n")
+        try:
+            for _ in range(100):
+                connection.sendall(b"a")
+                time.sleep(0.1)
+        except OSError:
+            return
+
+
+def test_a_peer_that_drips_its_body_gets_no_more_either() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripping = threading.Thread(target=drip_body, args=(server,))
+        dripping.start()
+        began = time.monotonic()
+        assert refusal(f"http://127.0.0.1:{server.getsockname()[1]}", seconds=0.6) == "timed out"
+        assert 0.5 < time.monotonic() - began < 2
+        dripping.join()
+
+
+def test_a_resolver_that_does_not_answer_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
+    began = time.monotonic()
+    assert refusal("http://slow.example", seconds=0.3) == "timed out"
+    assert time.monotonic() - began < 2
+    released.set()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(Answer(raw=b""), id="closes"),
+        pytest.param(Answer(raw=b"\x00\xff garbage \r\n\r\n"), id="garbage"),
+        pytest.param(Answer(raw=HEAD + b"A: " + b"a" * 70_000 + b"\r\n\r\n"), id="a header line without end"),
+        pytest.param(Answer(raw=HEAD + b"A: b\r\n" * 200 + b"\r\n"), id="too many headers"),
+        pytest.param(Answer(raw=HEAD + b"Content-Length: 10\r\n\r\nabc"), id="half a body"),
+        pytest.param(Answer(raw=HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), id="two lengths"),
+        pytest.param(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"), id="a chunk of no size"),
+        pytest.param(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"), id="half a chunk"),
+        pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=b"not gzip"), id="not what it is said to be"),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(peer: HttpPeer, answer: Answer) -> None:
+    peer.answer(answer)
+    assert refusal(f"{peer.url}/a?secret=hunter2", "POST", form={"password": "hunter2"})
+    peer.answer(PLAIN)
+    assert send(peer.url).body == b"hello"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(Answer(body=bytes(1001)), id="one byte more"),
+        pytest.param(Answer(body=bytes(10_000_000)), id="ten megabytes"),
+        pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=BOMB), id="a bomb"),
+        pytest.param(Answer(headers={"Content-Encoding": "gzip, gzip"}, body=gzip.compress(BOMB)), id="a bomb in one"),
+        pytest.param(Answer(headers={"Content-Encoding": "deflate"}, body=zlib.compress(bytes(5_000_000))), id="zlib"),
+        pytest.param(
+            Answer(
+                raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"3e8\r\n" + bytes(1000) + b"\r\n1\r\na\r\n0\r\n\r\n"
+            ),
+            id="in chunks",
+        ),
+        pytest.param(Answer(raw=HEAD + b"\r\n" + bytes(2000)), id="of no stated length"),
+    ],
+)
+def test_a_long_answer_is_refused_or_cut(peer: HttpPeer, answer: Answer) -> None:
+    peer.answer(answer)
+    assert refusal(peer.url) == "the answer is too long"
+    assert send(peer.url, truncate=True).body == bytes(1000)
+
+
+def test_an_answer_of_exactly_the_limit_is_whole(peer: HttpPeer) -> None:
+    peer.answer(Answer(headers={"Content-Encoding": "gzip"}, body=gzip.compress(bytes(1000))))
+    assert send(peer.url).body == bytes(1000)
+
+
+def test_framing_without_end_is_refused(peer: HttpPeer) -> None:
+    peer.answer(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1;" + b"a" * 5_000_000))
+    assert refusal(peer.url)
+    peer.answer(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000))
+    assert refusal(peer.url) == "the answer is too long"
+
+
+def test_nobody_there_is_said_so(peer: HttpPeer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    assert refusal(f"http://127.0.0.1:{port}/?secret=hunter2") == "Connection refused"
+    assert refusal("http://nowhere.invalid/?secret=hunter2")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nowhere", "file:///etc/passwd", "ftp://127.0.0.1/", "http://", "http://[::1", "http://a b/", "//x/y"]
+)
+def test_what_is_no_web_address_is_refused(url: str) -> None:
+    assert refusal(url)
+
+
+def test_a_header_of_two_lines_is_not_sent(peer: HttpPeer) -> None:
+    assert "hunter2" not in refusal(peer.url, headers={"X-Key": "hunter2\r\nX-Other: a"})
+    assert peer.received == []
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_certificate_counts_when_an_authority_of_the_environment_vouches_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, authority = server_tls(tmp_path, host="127.0.0.1")
+    with HttpPeer(tls=context) as peer:
+        peer.answer(PLAIN)
+        assert refusal(peer.url) == "TLS: unable to get local issuer certificate"
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
+        assert [send(peer.url).body for _ in range(2)] == [b"hello", b"hello"]
+        assert len({received.connection for received in peer.received}) == 1
+
+
+def test_a_peer_without_tls_is_refused_as_such(peer: HttpPeer) -> None:
+    assert refusal(peer.url.replace("http:", "https:")).startswith("TLS: ")
+
+
+# --- redirects --------------------------------------------------------------------------------------------------------
+
+
+def test_a_redirect_is_an_answer_like_any_other(peer: HttpPeer) -> None:
+    peer.answer(redirect("/elsewhere"), PLAIN)
+    reply = send(peer.url)
+    assert (reply.status, reply.headers["Location"]) == (302, "/elsewhere")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed_when_asked_for(peer: HttpPeer, status: int) -> None:
+    peer.answer(redirect("b?c=d", status=status), path="/x/a")
+    assert send(f"{peer.url}/x/a", headers={"X-Key": "s"}, auth=("a", "b"), follow_redirects=True).body == b"hello"
+    _, second = peer.received
+    assert (second.method, second.target, second.headers["X-Key"]) == ("GET", "/x/b?c=d", "s")
+    assert second.headers["Authorization"] is not None
+
+
+def test_credentials_do_not_go_to_another_origin(peer: HttpPeer) -> None:
+    with HttpPeer() as other:
+        other.answer(PLAIN)
+        peer.answer(redirect(f"{other.url}/b"))
+        headers = {"X-Api-Key": "s", "Cookie": "a=b"}
+        assert send(peer.url, follow_redirects=True, headers=headers, auth=("a", "b")).body == b"hello"
+        sent = only(other).headers
+    assert [sent[name] for name in ("X-Api-Key", "Cookie", "Authorization")] == [None, None, None]
+
+
+def test_redirects_come_to_an_end(peer: HttpPeer) -> None:
+    peer.answer(redirect("/again"))
+    assert refusal(peer.url, follow_redirects=True) == "more than 5 redirects"
+    assert len(peer.received) == 6
+
+
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "javascript:alert(1)", "http://[::1", "gopher://x/"])
+def test_redirects_lead_to_web_addresses_only(peer: HttpPeer, location: str) -> None:
+    peer.answer(redirect(location))
+    assert refusal(peer.url, follow_redirects=True).startswith("redirected to ")
+
+
+def test_the_time_of_a_call_covers_its_redirects(peer: HttpPeer) -> None:
+    peer.answer(Answer(status=302, headers={"Location": "/again"}, delay=0.25))
+    assert refusal(peer.url, seconds=0.6, follow_redirects=True) == "timed out"
+    assert len(peer.received) == 3
+
+
+def test_a_redirect_with_a_long_body_is_not_read_to_its_end(peer: HttpPeer) -> None:
+    peer.answer(Answer(status=302, headers={"Location": "/b"}, body=bytes(10_000_000)))
+    assert send(peer.url, truncate=True).body == bytes(1000)
+
+
+def test_only_get_follows(peer: HttpPeer) -> None:
+    with pytest.raises(ValueError, match="only GET"):
+        send(peer.url, "POST", form={"a": "b"}, follow_redirects=True)
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("93.184.215.14", True),
+        ("2606:2800:21f:cb07::1", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("::", False),
+        ("fe80::1%lo", False),
+        ("fc00::1", False),
+        ("ff02::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("2002:7f00:1::1", False),
+        ("64:ff9b::7f00:1", False),
+    ],
+)
+def test_addresses_of_machines_and_sites_are_not_public(address: str, expected: bool) -> None:
+    assert connections.is_public(address) is expected
+
+
+def test_a_call_for_the_public_goes_to_no_private_address(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert send(peer.url).body == b"hello"
+    for url in (peer.url, peer.url.replace("127.0.0.1", "localhost")):
+        assert refusal(url, public_only=True) == "the host has no public address"
+    monkeypatch.setenv("http_proxy", peer.url)
+    assert refusal("http://127.0.0.1:1/", public_only=True) == "the host has no public address"
+    assert len(peer.received) == 1
+
+
+# --- discretion -------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_knows_host_and_path_only(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "authsvc")
+    peer.answer(in_json({"token": "hunter2"}), Answer(raw=b""))
+    url = f"{peer.url.replace('://', '://hunter2:hunter2@')}/a?key=hunter2"
+    reply = send(url, "POST", form={"password": "hunter2"}, headers={"X-Key": "hunter2"})
+    with pytest.raises(http.Unreachable) as caught:
+        send(url, "POST", form={"password": "hunter2"}, auth=("me", "hunter2"))
+    fine, failed = (vars(record) for record in caplog.records)
+    assert (fine["method"], fine["host"], fine["path"], fine["outcome"]) == ("POST", "127.0.0.1", "/a", 200)
+    assert failed["outcome"] == str(caught.value)
+    assert "hunter2" not in f"{fine}{failed}{reply}{caught.value!r}"

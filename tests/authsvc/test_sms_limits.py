@@ -1,0 +1,112 @@
+"""What is asked before a text message is accepted: interval, quota, gateway."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from authsvc.core import messaging
+from authsvc.core.config import schema
+from authsvc.core.config.schema import Secret
+from authsvc.core.errors import (
+    EmailSentTooRecently,
+    SmsGatewayMissing,
+    SmsRateExceeded,
+    SmsSentTooRecently,
+)
+from authsvc.core.messaging import Group
+from authsvc.core.models import RateLimit
+from tests.conftest import ChangeConfig
+
+TWILIO = schema.Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+
+
+@pytest.fixture
+def number(transactional_db: None) -> str:
+    RateLimit.objects.filter(bucket="sms_sent").delete()
+    return str(uuid4().int)[:15]
+
+
+def test_the_second_text_within_the_interval_is_refused(number: str, auth_config: ChangeConfig) -> None:
+    messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+    with pytest.raises(SmsSentTooRecently) as refused:
+        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+    error = refused.value
+    assert (error.status, error.error_code) == (429, "over_sms_send_rate_limit")
+    assert error.message == "For security purposes, you can only request this after 59 seconds."
+    assert error.retry_after == 59
+    messaging.space_out_sms(Group.CONFIRMATION, address=number)
+    messaging.space_out_sms(Group.PASSWORDLESS, address=f"{number}0")
+
+
+def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeConfig) -> None:
+    auth_config(sms={"max_frequency": timedelta(seconds=5)}, smtp={"max_frequency": timedelta(hours=1)})
+    messaging.space_out_sms(Group.CHANGE, address=number)
+    with pytest.raises(SmsSentTooRecently, match=r"after 4 seconds\."):
+        messaging.space_out_sms(Group.CHANGE, address=number)
+    with pytest.raises(EmailSentTooRecently, match="after 3599 seconds"):
+        messaging.space_out(Group.CHANGE, address=number)
+
+
+@pytest.mark.parametrize("rate", [schema.Rate(events=1), schema.Rate(events=1, over=timedelta(hours=1))])
+def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig, rate: schema.Rate) -> None:
+    auth_config(limits={"sms_sent": rate})
+    messaging.take_sms_quota()
+    with pytest.raises(SmsRateExceeded) as refused:
+        messaging.take_sms_quota()
+    error = refused.value
+    assert (error.status, error.error_code, error.message) == (
+        429,
+        "over_sms_send_rate_limit",
+        "SMS rate limit exceeded",
+    )
+
+
+def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"sms_sent": schema.Rate(events=0)})
+    with pytest.raises(SmsRateExceeded):
+        messaging.take_sms_quota()
+
+
+@pytest.mark.parametrize("events", [0, 1])
+def test_under_auto_confirm_the_quota_is_not_asked(number: str, auth_config: ChangeConfig, events: int) -> None:
+    auth_config(sms={"autoconfirm": True}, limits={"sms_sent": schema.Rate(events=events)})
+    for _ in range(3):
+        messaging.take_sms_quota()
+    assert not RateLimit.objects.filter(bucket="sms_sent").exists()
+
+
+@pytest.mark.parametrize(
+    ("sms", "dev_inbox", "cause"),
+    [
+        (schema.Sms(), False, "no SMS provider is set"),
+        (schema.Sms(provider="pigeon"), False, 'unknown SMS provider "pigeon"'),
+        (schema.Sms(provider="twilio"), False, "missing Twilio account SID"),
+        (schema.Sms(provider="twilio_verify", twilio=TWILIO), False, "missing Twilio account SID"),
+        (schema.Sms(provider="twilio", twilio=TWILIO), False, ""),
+        (schema.Sms(), True, ""),
+        (schema.Sms(provider="twilio"), True, ""),
+    ],
+)
+def test_without_a_gateway_a_text_is_not_accepted(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, sms: schema.Sms, dev_inbox: bool, cause: str
+) -> None:
+    given = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
+    auth_config(sms=given, mailer={"dev_inbox_enabled": dev_inbox})
+    if not cause:
+        messaging.require_sms_gateway()
+        return
+    with pytest.raises(SmsGatewayMissing) as refused:
+        messaging.require_sms_gateway()
+    error = refused.value
+    assert (error.status, error.error_code, error.message) == (
+        500,
+        "unexpected_failure",
+        "Unable to get SMS provider",
+    )
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert vars(record)["error"] == cause

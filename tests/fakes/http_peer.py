@@ -1,0 +1,185 @@
+"""A web server on loopback that answers as it is told to, badly too, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer. Content-Length is added unless `headers` say how long the body is."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    raw: bytes | None = None
+    """These bytes instead of an HTTP answer."""
+    drip: float = 0.0
+    """Seconds before each single byte of what is sent, head included."""
+    delay: float = 0.0
+    """Seconds of silence before the answer."""
+    hang: bool = False
+    """No answer at all, and the connection stays open."""
+    close: bool = False
+    """The connection ends after the answer; with `raw=b""` without one."""
+
+
+def in_json(document: Any, *, status: int = 200) -> Answer:
+    return Answer(status=status, headers={"Content-Type": "application/json"}, body=json.dumps(document).encode())
+
+
+def redirect(location: str, *, status: int = 302) -> Answer:
+    return Answer(status=status, headers={"Location": location})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One request as it came."""
+
+    method: str
+    target: str
+    """What the request line says: path and query."""
+    headers: Message
+    """Looked up in any case."""
+    body: bytes
+    connection: int
+    """Requests with the same number came over the same connection."""
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.target).path
+
+    @property
+    def query(self) -> dict[str, str]:
+        return _first_values(urlsplit(self.target).query)
+
+    @property
+    def form(self) -> dict[str, str]:
+        return _first_values(self.body.decode())
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def _first_values(text: str) -> dict[str, str]:
+    return {
+        name: values[0] for name, values in parse_qs(text, keep_blank_values=True, strict_parsing=bool(text)).items()
+    }
+
+
+class HttpPeer:
+    """Runs while its `with` block does, on a free port unless one is given; `received` holds the requests.
+
+    `answer(...)` sets what is answered to the next requests, in order, the last answer for ever; with `path` to those
+    of that path alone. A peer that was told nothing answers 404.
+    """
+
+    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        self.host = host
+        self.port = port
+        self.received: list[Received] = []
+        self.stopping = threading.Event()
+        self._answers: dict[str, list[Answer]] = {}
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._server: _Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Scheme, host and port, without a slash at the end."""
+        return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
+
+    def answer(self, *answers: Answer, path: str = "") -> None:
+        with self._lock:
+            self._answers[path] = list(answers)
+
+    def next_answer(self, received: Received) -> Answer:
+        with self._lock:
+            self.received.append(received)
+            waiting = self._answers.get(received.path) or self._answers.get("") or [Answer(status=404)]
+            return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    def __enter__(self) -> HttpPeer:
+        self._server = _Server(self, self._tls)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.stopping.set()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, peer: HttpPeer, tls: ssl.SSLContext | None) -> None:
+        self.peer = peer
+        self.connections = 0
+        super().__init__((peer.host, peer.port), _Handler)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that gave up is no error of the server."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections += 1
+        self.number = self.server.connections
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):
+            super().handle()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("do_"):
+            return self._answer
+        raise AttributeError(name)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answer = self.server.peer.next_answer(
+            Received(method=self.command, target=self.path, headers=self.headers, body=body, connection=self.number)
+        )
+        stopping = self.server.peer.stopping
+        stopping.wait(None if answer.hang else answer.delay)
+        sent = answer.raw if answer.raw is not None else self._message(answer)
+        if answer.drip:
+            for byte in sent:
+                if stopping.wait(answer.drip):
+                    break
+                self.wfile.write(bytes([byte]))
+        else:
+            self.wfile.write(sent)
+        self.close_connection = answer.close or answer.raw is not None
+
+    def _message(self, answer: Answer) -> bytes:
+        headers = dict(answer.headers)
+        if not {"content-length", "transfer-encoding"} & {name.lower() for name in headers} and not answer.close:
+            headers["Content-Length"] = str(len(answer.body))
+        lines = [f"HTTP/1.1 {answer.status} Answer", *(f"{name}: {value}" for name, value in headers.items())]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body

@@ -1,0 +1,63 @@
+"""A peer that plays every gateway, and the settings that lead to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Protocol
+
+import pytest
+
+from authsvc.core.config import schema
+from authsvc.core.config.schema import Secret
+from mailer import sms
+from mailer.sms import messagebird, textlocal, twilio, twilio_verify, vonage
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import HttpPeer
+
+CREDENTIALS: dict[str, Any] = {
+    "twilio": schema.Twilio(account_sid="AC1", auth_token=Secret("hunter2"), message_service_sid="MG1"),
+    "twilio_verify": schema.Twilio(account_sid="AC2", auth_token=Secret("hunter2"), message_service_sid="VA1"),
+    "messagebird": schema.Messagebird(access_key=Secret("hunter2"), originator="Me"),
+    "textlocal": schema.Textlocal(api_key=Secret("hunter2"), sender="ME"),
+    "vonage": schema.Vonage(api_key=Secret("key"), api_secret=Secret("hunter2"), sender="Me"),
+}
+
+
+@pytest.fixture
+def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    with HttpPeer() as running:
+        for gateway in (
+            twilio.Twilio,
+            twilio_verify.TwilioVerify,
+            messagebird.Messagebird,
+            textlocal.Textlocal,
+            vonage.Vonage,
+        ):
+            monkeypatch.setattr(gateway, "origin", running.url)
+        yield running
+
+
+class UseGateway(Protocol):
+    def __call__(self, provider: str, **credentials: str) -> None: ...
+
+
+@pytest.fixture
+def use_gateway(peer: HttpPeer, auth_config: ChangeConfig) -> UseGateway:
+    """`use_gateway("twilio", content_sid="HX1")` configures a gateway, with some of its credentials replaced."""
+
+    def use(provider: str, **credentials: str) -> None:
+        auth_config(
+            sms={"provider": provider, provider: dataclasses.replace(CREDENTIALS[provider], **credentials)},
+            api={"internal_http_timeout": timedelta(seconds=0.5)},
+        )
+
+    return use
+
+
+def send(*, to: str = "15551234567", channel: str = "sms", body: str = "Your code is 123456") -> str:
+    """Hand one message to the configured gateway."""
+    gateway = sms.configured()
+    assert gateway is not None
+    return gateway.send(sms.Text(to=to, channel=channel, body=body, code="123456"))

@@ -1,0 +1,209 @@
+"""A text message on its way: from the settings to the gateway, what is noted, and what is tried again."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.db import transaction
+
+from authsvc.core import clock, jobs, messaging
+from authsvc.core.messaging import Sms, SmsKind
+from mailer import delivery, inbox, sealing
+from mailer.checks import sms_template_can_be_read
+from mailer.models import Attempt
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.mailer.conftest import Queue, wait_until
+from tests.mailer.sms.conftest import UseGateway
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+TAKEN = in_json({"sid": "SM1", "status": "queued"}, status=201)
+BUSY = in_json({"code": 500, "message": "Internal server error", "more_info": "error"}, status=500)
+
+
+def a_text(**given: Any) -> Sms:
+    fields: dict[str, Any] = {"kind": SmsKind.CONFIRMATION, "to": "15551234567", "channel": "sms"}
+    return Sms(**{**fields, "variables": {"Code": "987654"}, **given})
+
+
+def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> None:
+    delivery.deliver(
+        message_id=message.id,
+        channel=message.channel,
+        kind=str(message.kind),
+        sealed=sealing.seal(message),
+        attempt=1,
+        pause=pause,
+        at=NOW,
+    )
+
+
+@pytest.mark.django_db
+def test_the_gateways_name_of_a_message_is_noted(peer: HttpPeer, use_gateway: UseGateway) -> None:
+    use_gateway("twilio")
+    peer.answer(TAKEN)
+    deliver(a_text())
+    noted = Attempt.objects.get()
+    assert (noted.channel, noted.kind, noted.outcome, noted.gateway_id) == ("sms", "confirmation", "delivered", "SM1")
+    assert peer.received[0].form["Body"] == "Your code is 987654"
+
+
+@pytest.mark.django_db
+def test_the_configured_text_goes_out(peer: HttpPeer, use_gateway: UseGateway, auth_config: ChangeConfig) -> None:
+    use_gateway("vonage")
+    auth_config(sms={"template": "<{{ .Code }}> é{{ .Email }}"})
+    peer.answer(in_json({"messages": [{"status": "0"}]}))
+    deliver(a_text(variables={"Code": "987654", "Email": "ada@example.com"}))
+    form = peer.received[0].form
+    assert (form["text"], form["type"]) == ("<987654> é", "unicode")
+
+
+@pytest.mark.django_db
+def test_the_channel_and_the_code_reach_the_gateway(peer: HttpPeer, use_gateway: UseGateway) -> None:
+    use_gateway("twilio", content_sid="HX1")
+    peer.answer(TAKEN)
+    deliver(a_text(channel="whatsapp"))
+    form = peer.received[0].form
+    assert (form["To"], form["ContentVariables"]) == ("whatsapp:+15551234567", '{"1": "987654"}')
+
+
+@pytest.mark.django_db
+def test_the_development_inbox_gets_a_copy(
+    peer: HttpPeer, use_gateway: UseGateway, auth_config: ChangeConfig, settings: Any, tmp_path: Path
+) -> None:
+    settings.DEV_INBOX_FOLDER = tmp_path
+    use_gateway("twilio")
+    auth_config(mailer={"dev_inbox_enabled": True})
+    peer.answer(TAKEN)
+    deliver(a_text())
+    (copy,) = inbox.letters()
+    assert (copy.channel, copy.to, copy.text) == ("sms", "15551234567", "Your code is 987654")
+    assert len(peer.received) == 1
+
+
+@pytest.mark.django_db
+def test_a_refusal_for_good_is_not_tried_again(
+    peer: HttpPeer, use_gateway: UseGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    use_gateway("textlocal")
+    peer.answer(in_json({"status": "failure", "errors": [{"code": 80, "message": "no such template"}]}))
+    with pytest.raises(jobs.GiveUp):
+        deliver(a_text())
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == (
+        "failed",
+        "textlocal error: no such template (code: 80) template message: Your code is …",
+    )
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert "987654" not in str(vars(caplog.records[0]))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("provider", "document", "error"),
+    [
+        (
+            "twilio",
+            {"status": "failed", "error_message": "failed to send sms", "error_code": "401", "sid": "abcdef"},
+            "twilio error: failed to send sms 401 for message abcdef",
+        ),
+        ("messagebird", {"recipients": {"totalSentCount": 0}}, "messagebird error: total sent count is 0"),
+        (
+            "vonage",
+            {"messages": [{"status": "4", "error-text": "15551234567 barred", "message-id": "a1"}]},
+            "vonage error: … barred (status: 4) for message a1",
+        ),
+    ],
+)
+def test_a_failed_attempt_keeps_the_gateways_words(
+    peer: HttpPeer, use_gateway: UseGateway, provider: str, document: Any, error: str
+) -> None:
+    use_gateway(provider)
+    peer.answer(in_json(document))
+    with pytest.raises(jobs.TryAgain):
+        deliver(a_text())
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("retry", error)
+
+
+@pytest.mark.django_db
+def test_an_expired_code_is_not_sent(peer: HttpPeer, use_gateway: UseGateway) -> None:
+    use_gateway("twilio")
+    with pytest.raises(jobs.GiveUp):
+        deliver(a_text(expires_at=NOW))
+    assert peer.received == []
+    assert Attempt.objects.get().error == "expired before it could be delivered"
+
+
+# --- through the queue ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_committed_text_is_tried_until_the_gateway_takes_it(
+    queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+) -> None:
+    use_gateway("twilio")
+    peer.answer(BUSY, TAKEN)
+    with transaction.atomic():
+        messaging.post(a_text())
+    wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
+    assert Attempt.objects.get().error == "Internal server error More information: error"
+    assert "987654" not in str(queue.jobs())
+    assert "15551234567" not in str(queue.jobs())
+    queue.make_due()
+    wait_until(lambda: not queue.jobs())
+    assert queue.outcomes() == [(1, "retry"), (2, "delivered")]
+    assert [received.form["Body"] for received in peer.received] == ["Your code is 987654"] * 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_text_whose_code_dies_before_the_next_attempt_has_failed(
+    queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+) -> None:
+    use_gateway("twilio")
+    peer.answer(BUSY)
+    with transaction.atomic():
+        messaging.post(a_text(expires_at=clock.now() + timedelta(seconds=3)))
+    wait_until(lambda: queue.states() == ["failed"])
+    assert queue.outcomes() == [(1, "failed")]
+    assert len(peer.received) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_text_taken_back_is_never_sent(
+    queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+) -> None:
+    use_gateway("twilio")
+    peer.answer(TAKEN)
+    with transaction.atomic():
+        messaging.post(a_text(to="15550000000"))
+        transaction.set_rollback(True)
+    with transaction.atomic():
+        messaging.post(a_text())
+    wait_until(lambda: peer.received and not queue.jobs())
+    assert [received.form["To"] for received in peer.received] == ["+15551234567"]
+
+
+# --- at start ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("provider", "template", "errors"),
+    [
+        ("twilio", "Your code is {{ .Code }}", []),
+        ("twilio", "Your code is {{ .Code", ["mailer.E001"]),
+        ("twilio", "{{ nosuch .Code }}", ["mailer.E001"]),
+        ("", "Your code is {{ .Code", []),
+    ],
+)
+def test_a_text_that_is_no_template_stops_the_start(
+    auth_config: ChangeConfig, provider: str, template: str, errors: list[str]
+) -> None:
+    auth_config(sms={"provider": provider, "template": template})
+    assert [found.id for found in sms_template_can_be_read()] == errors
+    assert [found.id for found in checks.run_checks(tags=[checks.Tags.templates])] == errors

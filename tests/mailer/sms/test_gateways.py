@@ -1,0 +1,395 @@
+"""Each gateway: what it is sent, and what its answers come to."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Any
+
+import pytest
+
+from authsvc.core.config import schema
+from mailer import sms
+from mailer.errors import NotDelivered
+from mailer.sms import twilio
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.mailer.sms.conftest import CREDENTIALS, UseGateway, send
+
+PROVIDERS = list(CREDENTIALS)
+BASIC_AC1 = "Basic QUMxOmh1bnRlcjI="
+BASIC_AC2 = "Basic QUMyOmh1bnRlcjI="
+
+SENT: dict[str, tuple[str, str | None, dict[str, str]]] = {
+    "twilio": (
+        "/2010-04-01/Accounts/AC1/Messages.json",
+        BASIC_AC1,
+        {"To": "+15551234567", "Channel": "sms", "From": "MG1", "Body": "Your code is 123456"},
+    ),
+    "twilio_verify": ("/v2/Services/VA1/Verifications", BASIC_AC2, {"To": "+15551234567", "Channel": "sms"}),
+    "messagebird": (
+        "/messages",
+        "AccessKey hunter2",
+        {
+            "originator": "Me",
+            "body": "Your code is 123456",
+            "recipients": "15551234567",
+            "type": "sms",
+            "datacoding": "unicode",
+        },
+    ),
+    "textlocal": (
+        "/send",
+        None,
+        {"sender": "ME", "apikey": "hunter2", "message": "Your code is 123456", "numbers": "15551234567"},
+    ),
+    "vonage": (
+        "/sms/json",
+        None,
+        {
+            "from": "Me",
+            "to": "15551234567",
+            "text": "Your code is 123456",
+            "api_key": "key",
+            "api_secret": "hunter2",
+        },
+    ),
+}
+TAKEN: dict[str, Any] = {
+    "twilio": {"sid": "SM1", "status": "queued", "error_code": None},
+    "twilio_verify": {"sid": "VE1", "status": "pending"},
+    "messagebird": {"id": "mb1", "recipients": {"totalSentCount": 1}},
+    "textlocal": {"status": "success", "messages": [{"id": 1151895224}]},
+    "vonage": {"message-count": "1", "messages": [{"status": "0", "message-id": "0A1"}]},
+}
+NAMES = {"twilio": "SM1", "twilio_verify": "VE1", "messagebird": "mb1", "textlocal": "1151895224", "vonage": "0A1"}
+
+
+def refusal(**given: str) -> NotDelivered:
+    with pytest.raises(NotDelivered) as caught:
+        send(**given)
+    return caught.value
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_message_is_one_form_and_gets_the_gateways_name(
+    peer: HttpPeer, use_gateway: UseGateway, provider: str
+) -> None:
+    use_gateway(provider)
+    peer.answer(in_json(TAKEN[provider], status=201))
+    assert send() == NAMES[provider]
+    (received,) = peer.received
+    path, authorization, form = SENT[provider]
+    assert (received.method, received.target) == ("POST", path)
+    assert received.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert received.headers["Authorization"] == authorization
+    assert received.form == form
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "document"),
+    [
+        ("twilio", 200, {"sid": "SM1"}),
+        ("textlocal", 500, {"status": "success", "messages": [{"id": "1"}]}),
+        ("textlocal", 200, {"status": "success"}),
+        ("textlocal", 200, {"status": "success", "messages": []}),
+        ("vonage", 503, {"messages": [{"status": "0"}]}),
+        ("messagebird", 500, {"id": "a", "recipients": {"totalSentCount": 2}}),
+    ],
+)
+def test_other_answers_that_are_successes(
+    peer: HttpPeer, use_gateway: UseGateway, provider: str, status: int, document: Any
+) -> None:
+    use_gateway(provider)
+    peer.answer(in_json(document, status=status))
+    assert isinstance(send(), str)
+
+
+TEMPORARY, PERMANENT = False, True
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "document", "text", "permanent"),
+    [
+        (
+            "twilio",
+            500,
+            {"code": 500, "message": "Internal server error", "more_info": "error"},
+            "Internal server error More information: error",
+            TEMPORARY,
+        ),
+        (
+            "twilio",
+            400,
+            {"code": 21211, "message": "Invalid 'To' Phone Number", "more_info": "https://twilio.example/21211"},
+            "Invalid 'To' Phone Number More information: https://twilio.example/21211",
+            PERMANENT,
+        ),
+        ("twilio", 429, {"message": "Too many", "more_info": "x"}, "Too many More information: x", TEMPORARY),
+        ("twilio", 401, {"message": "Authenticate", "more_info": "x"}, "Authenticate More information: x", TEMPORARY),
+        ("twilio", 202, {}, "twilio error: status 202", TEMPORARY),
+        (
+            "twilio",
+            200,
+            {"status": "failed", "error_message": "failed to send sms", "error_code": "401", "sid": "abcdef"},
+            "twilio error: failed to send sms 401 for message abcdef",
+            TEMPORARY,
+        ),
+        (
+            "twilio",
+            201,
+            {"status": "undelivered", "error_message": "no route", "error_code": 30003, "sid": "abcdef"},
+            "twilio error: no route 30003 for message abcdef",
+            TEMPORARY,
+        ),
+        (
+            "twilio",
+            201,
+            {"status": "failed", "error_message": "no route", "error_code": None, "sid": "abcdef"},
+            "twilio error: no route for message abcdef",
+            TEMPORARY,
+        ),
+        (
+            "twilio_verify",
+            404,
+            {"message": "The service was not found", "more_info": "x"},
+            "The service was not found More information: x",
+            PERMANENT,
+        ),
+        ("twilio_verify", 503, {"message": "Busy", "more_info": "x"}, "Busy More information: x", TEMPORARY),
+        ("twilio_verify", 429, {"message": "Max send attempts"}, "Max send attempts More information:", TEMPORARY),
+        (
+            "messagebird",
+            422,
+            {"errors": [{"code": 9, "description": "no (correct) recipients found"}]},
+            "no (correct) recipients found",
+            PERMANENT,
+        ),
+        ("messagebird", 401, {"errors": [{"description": "Request not allowed"}]}, "Request not allowed", TEMPORARY),
+        ("messagebird", 400, {"errors": []}, "messagebird error: status 400", PERMANENT),
+        (
+            "messagebird",
+            200,
+            {"recipients": {"totalSentCount": 0}},
+            "messagebird error: total sent count is 0",
+            TEMPORARY,
+        ),
+        ("messagebird", 429, {}, "messagebird error: total sent count is 0", TEMPORARY),
+        ("messagebird", 500, {}, "messagebird error: total sent count is 0", TEMPORARY),
+        (
+            "textlocal",
+            200,
+            {"status": "failure", "errors": [{"code": 80, "message": "Invalid template"}]},
+            "textlocal error: Invalid template (code: 80) template message: Your code is 123456",
+            PERMANENT,
+        ),
+        (
+            "textlocal",
+            200,
+            {"status": "failure", "errors": [{"code": 3, "message": "Invalid login"}], "messages": [{"id": "m1"}]},
+            "textlocal error: Invalid login (code: 3) message m1",
+            TEMPORARY,
+        ),
+        (
+            "textlocal",
+            200,
+            {"status": "failure", "errors": [{"code": 51, "message": "No valid numbers specified"}], "messages": []},
+            "textlocal error: No valid numbers specified (code: 51) message",
+            PERMANENT,
+        ),
+        ("textlocal", 429, {"status": "failure", "errors": []}, "textlocal error: status 429", TEMPORARY),
+        ("textlocal", 500, {}, "textlocal error: status 500", TEMPORARY),
+        (
+            "vonage",
+            200,
+            {"messages": [{"status": "4", "error-text": "Bad Credentials", "message-id": "a1"}]},
+            "vonage error: Bad Credentials (status: 4) for message a1",
+            TEMPORARY,
+        ),
+        (
+            "vonage",
+            200,
+            {"messages": [{"status": "1", "error-text": "Throughput Rate Exceeded", "message-id": "a1"}]},
+            "vonage error: Throughput Rate Exceeded (status: 1) for message a1",
+            TEMPORARY,
+        ),
+        (
+            "vonage",
+            200,
+            {"messages": [{"status": "6", "error-text": "Unroutable message", "message-id": "a1"}]},
+            "vonage error: Unroutable message (status: 6) for message a1",
+            PERMANENT,
+        ),
+        ("vonage", 200, {"messages": []}, "vonage error: Internal Error", TEMPORARY),
+        ("vonage", 429, {}, "vonage error: Internal Error", TEMPORARY),
+        ("vonage", 500, {"messages": None}, "vonage error: Internal Error", TEMPORARY),
+    ],
+)
+def test_a_refusal_comes_in_the_gateways_words(
+    peer: HttpPeer, use_gateway: UseGateway, provider: str, status: int, document: Any, text: str, permanent: bool
+) -> None:
+    use_gateway(provider)
+    peer.answer(in_json(document, status=status))
+    refused = refusal()
+    assert (str(refused), refused.permanent) == (text, permanent)
+    assert len(peer.received) == 1
+
+
+ODD: list[Any] = [
+    [],
+    {},
+    None,
+    7,
+    "ok",
+    {"errors": None},
+    {"errors": [None]},
+    {"errors": {}},
+    {"messages": [[]]},
+    {"messages": 1},
+]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("status", [200, 400, 422, 500])
+def test_documents_of_any_shape_are_no_crash(
+    peer: HttpPeer, use_gateway: UseGateway, provider: str, status: int
+) -> None:
+    use_gateway(provider)
+    for document in ODD:
+        peer.answer(in_json(document, status=status))
+        if status == 200 and provider.startswith("twilio"):
+            assert send() == ""
+        else:
+            assert str(refusal())
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("answer", "text", "permanent"),
+    [
+        pytest.param(Answer(hang=True), "timed out", TEMPORARY, id="hang"),
+        pytest.param(Answer(drip=0.2, body=b"{}"), "timed out", TEMPORARY, id="drip"),
+        pytest.param(Answer(raw=b""), "RemoteDisconnected", TEMPORARY, id="close"),
+        pytest.param(Answer(raw=b"SMTP 220 ready\r\n"), "BadStatusLine", TEMPORARY, id="not http"),
+        pytest.param(Answer(body=b"<html>"), "the answer of status 200 is not JSON", TEMPORARY, id="garbage"),
+        pytest.param(Answer(status=502, body=b"<html>"), "the answer of status 502 is not JSON", TEMPORARY, id="proxy"),
+        pytest.param(
+            Answer(status=404, body=b"<html>"), "the answer of status 404 is not JSON", PERMANENT, id="not found"
+        ),
+        pytest.param(Answer(), "the answer of status 200 is not JSON", TEMPORARY, id="nothing"),
+        pytest.param(Answer(body=b"[" * 10_000_000), "the answer is too long", TEMPORARY, id="long"),
+        pytest.param(
+            Answer(status=302, headers={"Location": "/other"}),
+            "the answer of status 302 is not JSON",
+            TEMPORARY,
+            id="redirect",
+        ),
+    ],
+)
+def test_what_is_no_answer_is_told_and_may_be_tried_again(
+    peer: HttpPeer, use_gateway: UseGateway, provider: str, answer: Answer, text: str, permanent: bool
+) -> None:
+    use_gateway(provider)
+    peer.answer(answer)
+    refused = refusal()
+    assert (str(refused), refused.permanent) == (f"{provider} error: {text}", permanent)
+    assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_gateway_that_is_not_there(
+    use_gateway: UseGateway, provider: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    use_gateway(provider)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setattr(sms.GATEWAYS[provider], "origin", f"http://127.0.0.1:{port}")
+    refused = refusal()
+    assert (str(refused), refused.permanent) == (f"{provider} error: Connection refused", TEMPORARY)
+    logged = str([vars(record) for record in caplog.records if record.name.startswith(("authsvc", "mailer"))])
+    assert "hunter2" not in logged
+    assert "123456" not in logged
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"), [("messagebird", "Messagebird"), ("textlocal", "TextLocal"), ("vonage", "Vonage")]
+)
+def test_whatsapp_is_refused_where_there_is_none(
+    peer: HttpPeer, use_gateway: UseGateway, provider: str, name: str
+) -> None:
+    use_gateway(provider)
+    refused = refusal(channel="whatsapp")
+    assert (str(refused), refused.permanent) == (f'channel type "whatsapp" is not supported for {name}', PERMANENT)
+    assert peer.received == []
+
+
+@pytest.mark.parametrize(
+    ("sender", "from_"),
+    [
+        ("MG1", "MG1"),
+        ("+15550001111", "whatsapp:+15550001111"),
+        ("15550001111", "whatsapp:15550001111"),
+        ("05550001111", "05550001111"),
+        ("1" * 16, "1" * 16),
+    ],
+)
+def test_twilio_over_whatsapp(peer: HttpPeer, use_gateway: UseGateway, sender: str, from_: str) -> None:
+    use_gateway("twilio", message_service_sid=sender)
+    peer.answer(in_json(TAKEN["twilio"]))
+    send(channel="whatsapp")
+    assert peer.received[0].form == {
+        "To": "whatsapp:+15551234567",
+        "Channel": "whatsapp",
+        "From": from_,
+        "Body": "Your code is 123456",
+    }
+
+
+def test_twilio_over_whatsapp_with_an_approved_template(peer: HttpPeer, use_gateway: UseGateway) -> None:
+    use_gateway("twilio", content_sid="HX1")
+    peer.answer(in_json(TAKEN["twilio"]))
+    send(channel="whatsapp")
+    send(channel="sms")
+    whatsapp, text = (received.form for received in peer.received)
+    assert whatsapp["ContentSid"] == "HX1"
+    assert whatsapp["ContentVariables"] == '{"1": "123456"}'
+    assert "Body" not in whatsapp
+    assert text == SENT["twilio"][2]
+
+
+def test_twilio_verify_over_whatsapp(peer: HttpPeer, use_gateway: UseGateway) -> None:
+    use_gateway("twilio_verify")
+    peer.answer(in_json(TAKEN["twilio_verify"]))
+    send(channel="whatsapp")
+    assert peer.received[0].form == {"To": "+15551234567", "Channel": "whatsapp"}
+
+
+@pytest.mark.parametrize(("body", "kind"), [("Your code is 1", None), ("Votre clé: 1", "unicode"), ("码 1", "unicode")])
+def test_vonage_is_told_of_letters_beyond_ascii(
+    peer: HttpPeer, use_gateway: UseGateway, body: str, kind: str | None
+) -> None:
+    use_gateway("vonage")
+    peer.answer(in_json(TAKEN["vonage"]))
+    send(body=body)
+    assert (peer.received[0].form["text"], peer.received[0].form.get("type")) == (body, kind)
+
+
+def test_an_account_cannot_lead_to_another_path(peer: HttpPeer, use_gateway: UseGateway) -> None:
+    use_gateway("twilio", account_sid="AC1/../x?y")
+    peer.answer(in_json(TAKEN["twilio"]))
+    send()
+    assert peer.received[0].target == "/2010-04-01/Accounts/AC1%2F..%2Fx%3Fy/Messages.json"
+
+
+def test_every_provider_of_the_settings_has_a_gateway() -> None:
+    assert set(sms.GATEWAYS) == schema.SMS_PROVIDERS
+
+
+def test_without_complete_credentials_there_is_no_gateway(use_gateway: UseGateway, auth_config: ChangeConfig) -> None:
+    use_gateway("twilio")
+    assert isinstance(sms.configured(), twilio.Twilio)
+    use_gateway("twilio", account_sid="")
+    assert sms.configured() is None
+    auth_config(sms={"provider": ""})
+    assert sms.configured() is None

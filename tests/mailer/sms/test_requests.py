@@ -1,0 +1,72 @@
+"""Phones and gateways, from the request to the form that the gateway gets, and back with the code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from authsvc.core import crypto, jobs
+from tests.conftest import Api, ChangeConfig
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.mailer.conftest import Queue, wait_until
+from tests.mailer.sms.conftest import UseGateway
+from tokens.models import OneTimeToken
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NUMBER = "15551234567"
+
+
+@pytest.fixture(autouse=True)
+def _with_phones(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True})
+
+
+def sign_up(api: Api, **given: str) -> Any:
+    return api.post("/signup", {"phone": "+1 555 1234567", "password": "correct horse", **given})
+
+
+def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
+    queue: Queue, api: Api, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+) -> None:
+    use_gateway("twilio")
+    peer.answer(in_json({"sid": "SM1", "status": "queued"}, status=201))
+    assert sign_up(api).status_code == 200
+    wait_until(lambda: peer.received and not queue.jobs())
+    (received,) = peer.received
+    assert received.path == "/2010-04-01/Accounts/AC1/Messages.json"
+    code = received.form.pop("Body").removeprefix("Your code is ")
+    assert received.form["To"] == f"+{NUMBER}"
+    assert OneTimeToken.objects.get().token_hash == crypto.code_hash(NUMBER, code)
+    answer = api.post("/verify", {"type": "sms", "phone": NUMBER, "token": code})
+    assert answer.json()["user"]["phone"] == NUMBER
+
+
+@pytest.mark.parametrize("path", ["/signup", "/otp"])
+def test_without_credentials_nothing_is_accepted(
+    queue: Queue, api: Api, peer: HttpPeer, use_gateway: UseGateway, path: str
+) -> None:
+    use_gateway("twilio", account_sid="")
+    answer = api.post(path, {"phone": NUMBER, "password": "correct horse"})
+    assert (answer.status_code, answer.json()["msg"]) == (500, "Unable to get SMS provider")
+    assert queue.jobs() == []
+
+
+def test_whatsapp_is_refused_where_the_gateway_has_none(queue: Queue, api: Api, use_gateway: UseGateway) -> None:
+    use_gateway("vonage")
+    answer = sign_up(api, channel="whatsapp")
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed")
+    assert queue.jobs() == []
+
+
+def test_a_code_that_the_gateway_does_not_approve_is_refused(
+    queue: Queue, api: Api, peer: HttpPeer, use_gateway: UseGateway
+) -> None:
+    use_gateway("twilio_verify")
+    assert sign_up(api).status_code == 200
+    peer.answer(in_json({"status": "pending", "valid": False}), in_json({"status": "approved", "valid": True}))
+    refused, accepted = (api.post("/verify", {"type": "sms", "phone": NUMBER, "token": "123456"}) for _ in range(2))
+    assert (refused.status_code, refused.json()["error_code"]) == (403, "otp_expired")
+    assert accepted.status_code == 200
+    assert [received.path for received in peer.received] == ["/v2/Services/VA1/VerificationCheck"] * 2

@@ -1,0 +1,78 @@
+"""Codes that the gateway makes and checks by itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from authsvc.core import plugins
+from authsvc.core.messaging import PhoneVerifier
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.mailer.sms.conftest import UseGateway
+
+
+@pytest.fixture
+def verifier(use_gateway: UseGateway) -> PhoneVerifier:
+    use_gateway("twilio_verify")
+    configured: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+    return configured
+
+
+@pytest.mark.parametrize("status", [200, 201])
+def test_an_approved_code_is_right(peer: HttpPeer, verifier: PhoneVerifier, status: int) -> None:
+    peer.answer(in_json({"status": "approved", "valid": True}, status=status))
+    assert verifier.approves(phone="15551234567", code="123456")
+    (received,) = peer.received
+    assert (received.method, received.target) == ("POST", "/v2/Services/VA1/VerificationCheck")
+    assert received.headers["Authorization"] == "Basic QUMyOmh1bnRlcjI="
+    assert received.form == {"To": "+15551234567", "Code": "123456"}
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "warnings"),
+    [
+        ({"status": "pending", "valid": False}, 200, 0),
+        ({"status": "approved", "valid": False}, 200, 0),
+        ({"status": "approved", "valid": "true"}, 200, 0),
+        ({"status": "approved"}, 200, 0),
+        ({"valid": True}, 200, 0),
+        ([], 200, 0),
+        ({"status": "approved", "valid": True}, 404, 0),
+        ({"status": "approved", "valid": True}, 202, 1),
+        ({"message": "+15551234567"}, 429, 1),
+        ({}, 500, 1),
+    ],
+)
+def test_anything_else_is_not(
+    peer: HttpPeer,
+    verifier: PhoneVerifier,
+    caplog: pytest.LogCaptureFixture,
+    document: Any,
+    status: int,
+    warnings: int,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    peer.answer(in_json(document, status=status))
+    assert not verifier.approves(phone="15551234567", code="123456")
+    assert len(caplog.records) == warnings
+    assert "15551234567" not in str([vars(record) for record in caplog.records])
+
+
+@pytest.mark.parametrize("answer", [Answer(hang=True), Answer(body=b"<html>"), Answer(raw=b"")])
+def test_a_code_that_nobody_can_check_is_not_right(
+    peer: HttpPeer, verifier: PhoneVerifier, caplog: pytest.LogCaptureFixture, answer: Answer
+) -> None:
+    caplog.set_level(logging.WARNING)
+    peer.answer(answer)
+    assert not verifier.approves(phone="15551234567", code="123456")
+    (record,) = caplog.records
+    assert vars(record)["event"] == "sms.verification"
+    assert vars(record)["error"].startswith("twilio_verify error: ")
+
+
+def test_without_credentials_nobody_is_asked(peer: HttpPeer, verifier: PhoneVerifier, use_gateway: UseGateway) -> None:
+    use_gateway("twilio_verify", account_sid="")
+    assert not verifier.approves(phone="15551234567", code="123456")
+    assert peer.received == []
