@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
+
 from authsvc.core.messaging import Email, Sms
 from mailer import catalogue, sealing, tasks
+
+_LIKE_A_LETTER = 700
+"""Bytes of a sealed letter, about."""
 
 
 def accept_email(*, message: Email, **_: object) -> None:
@@ -18,3 +23,7 @@ def accept_sms(*, message: Sms, **_: object) -> None:
     tasks.deliver.defer(
         message_id=str(message.id), channel=message.channel, kind=str(message.kind), sealed=sealing.seal(message)
     )
+
+
+def accept_decoy(**_: object) -> None:
+    tasks.discard.defer(filler=secrets.token_urlsafe(_LIKE_A_LETTER))

@@ -85,7 +85,7 @@ def _log_in(server: smtplib.SMTP, *, encrypted: bool) -> None:
     answer: Callable[..., str]
     if "CRAM-MD5" in offered:
         mechanism, answer = "CRAM-MD5", server.auth_cram_md5
-    elif "LOGIN" in offered and "PLAIN" not in offered:
+    elif "LOGIN" in offered and "PLAIN" not in offered and (encrypted or config.host in _LOCAL):
         mechanism, answer = "LOGIN", server.auth_login
     elif encrypted or config.host in _LOCAL:
         mechanism, answer = "PLAIN", server.auth_plain

@@ -85,6 +85,20 @@ def announce_phone(user: UserRecord, *, phone: str, channel: str, at: datetime) 
         )
 
 
+def nothing_pending() -> dict[str, Any]:
+    """The columns of a user whose password has just changed: whatever was asked for before has to be asked for again.
+
+    A change left pending could be sent anew by anybody who knows the address, to whoever had asked for it.
+    """
+    sent = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
+    return {
+        "email_change": "",
+        "phone_change": "",
+        "email_change_confirm_status": 0,
+        **{f"{name}_sent_at": None for name in sent},
+    }
+
+
 def accept_one_side(user: UserRecord, *, at: datetime) -> bool:
     """Note the confirmation of one of two addresses; False when the other has confirmed already, or need not.
 

@@ -52,6 +52,7 @@ def send_magic_link(
     if user is None and not create_user:
         messaging.space_out(Group.PASSWORDLESS, address=address)
         recipients.feign(address, kind=EmailKind.MAGIC_LINK)
+        messaging.post_decoy()
         return
     signs_up = user is None or user.email_confirmed_at is None
     if signs_up and config.signup.disabled:

@@ -20,7 +20,7 @@ from authsvc.core.caller import Caller
 from authsvc.core.messaging import EmailKind
 from tokens import assurance, pkce
 from tokens.pkce import Challenge
-from tokens.services import one_time_tokens, sessions
+from tokens.services import flows, one_time_tokens, sessions
 from tokens.subjects import SignedIn
 
 _TRUSTED_FOR = timedelta(hours=24)
@@ -70,6 +70,7 @@ def update(
     password_hash = _new_hash(user, change.password)
     _admit_messages(user, change, owner=owner, at=at)
     with transaction.atomic(durable=True):
+        sessions.hold(signed_in)
         if password_hash is not None:
             _set_password(signed_in, user, password_hash, caller=caller, at=at)
         _merge_metadata(user, change, at=at)
@@ -156,7 +157,7 @@ def _admit_messages(user: UserRecord, change: _Change, *, owner: UserRecord | No
         recipients.admit(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
     if change.phone and not settings.AUTH.sms.autoconfirm:
         messaging.refuse_soon_after_sms(user.phone_change_sent_at, at=at)
-        messaging.note_change(address=user.phone or change.phone)
+        messaging.note_change_by_sms(phone=user.phone or change.phone)
         texts.admit(change.phone, at=at)
 
 
@@ -166,14 +167,11 @@ def _takes_effect_at_once(user: UserRecord, owner: UserRecord | None) -> bool:
 
 
 def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
-    """The new password ends every outstanding secret and every other sign-in."""
-    sent = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
-    User.objects.filter(id=user.id).update(
-        password=envelope.seal(password_hash, bound_to=user.id),
-        updated_at=at,
-        **{f"{name}_sent_at": None for name in sent},
-    )
+    """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
+    sealed = envelope.seal(password_hash, bound_to=user.id)
+    User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **changes.nothing_pending())
     one_time_tokens.clear(user.id)
+    flows.abandon(user.id)
     sessions.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:

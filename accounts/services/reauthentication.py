@@ -76,6 +76,6 @@ def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
     elif not token.is_fresh(at):
         raise errors.NonceInvalid
     with transaction.atomic(durable=True):
+        User.objects.filter(id=user.id).update(reauthentication_sent_at=None, updated_at=at)
         if not one_time_tokens.spend(token, user_id=user.id):
             raise errors.NonceInvalid
-        User.objects.filter(id=user.id).update(reauthentication_sent_at=None, updated_at=at)

@@ -28,6 +28,7 @@ def send(*, email: str, challenge: Challenge | None, redirect_to: str, caller: C
     row = queries.by_email(address, aud=caller.audience)
     if row is None:
         recipients.feign(address, kind=EmailKind.RECOVERY)
+        messaging.post_decoy()
         return
     user = records.read(row)
     recipients.admit(address, kind=EmailKind.RECOVERY)

@@ -134,8 +134,7 @@ def _confirm_or_sign_in(
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
     if new_hash is not None:
         columns["password"] = envelope.seal(new_hash, bound_to=user.id)
-        for name in ("confirmation", "recovery", "email_change", "phone_change", "reauthentication"):
-            columns[f"{name}_sent_at"] = None
+        columns |= changes.nothing_pending()
     User.objects.filter(id=user.id).update(**columns)
     if proof.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(

@@ -65,6 +65,7 @@ def resend(
             recipients.feign(*([address] if email else []), kind=kind)
         else:
             texts.feign(address, at=at)
+        messaging.post_decoy()
         return str(uuid4())
     if mails:
         both = type == "email_change" and user.email and settings.AUTH.mailer.secure_email_change_enabled

@@ -132,7 +132,9 @@ def admit(wanted: SignUp, *, group: Group, caller: Caller, at: datetime) -> Outc
             if found is None:
                 raise
     confirmed_before = found.email_confirmed_at if wanted.email else found.phone_confirmed_at
-    if confirmed_before is not None or found.aud != caller.audience:
+    # Once somebody owns the account, confirming an address without its mail would hand it to whoever claims that.
+    is_owned = confirmed_at_once and found.confirmed_at is not None
+    if confirmed_before is not None or is_owned or found.aud != caller.audience:
         return _duplicate(wanted, found, caller=caller, at=at)
     repeated = _repeat(wanted, found, password_hash=password_hash, confirmed=confirmed_at_once, caller=caller, at=at)
     return repeated or _duplicate(wanted, found, caller=caller, at=at)
@@ -206,8 +208,8 @@ def _repeat(
             one_time_tokens.clear(user.id)
             return _confirmed(wanted, user, caller=caller, at=at)
         message_id = _ask_for_confirmation(wanted, user, caller=caller, at=at)
-    if user.invited_at is not None:
-        # What an administrator wrote into an invitation is not for whoever signs up with the address.
+    if user.invited_at is not None or user.confirmed_at is not None:
+        # What an administrator wrote into an invitation, or the owner into the account, is not for whoever signs up.
         user = dataclasses.replace(user, user_metadata_json="{}", identities=())
     return Outcome(user=user, message_id=message_id)
 
@@ -261,6 +263,7 @@ def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetim
         texts.feign(wanted.phone, at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)
+        messaging.post_decoy()
     look_alike = creation.look_alike(
         email=wanted.email, phone=wanted.phone, data=wanted.data, audience=caller.audience, at=at
     )

@@ -9,6 +9,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.utils.module_loading import import_string
 
+from authsvc.core.config.schema import Server
+
 _PLUGINS = {
     "SUBJECTS": "tokens.subjects.Subjects",
     "TOKEN_GRANTS": "tokens.grants.Grant",
@@ -83,6 +85,11 @@ def defaults_that_fall_short(**_: Any) -> list[CheckMessage]:
             config.database.url.reveal().startswith("embedded:"),
             "The embedded database is made for development.",
             "Set DATABASE_URL to a PostgreSQL that is backed up.",
+        ),
+        (
+            config.api.server is Server.GRANIAN,
+            "Granian reads a header X_Forwarded_For as X-Forwarded-For, so a client could choose its own address.",
+            "Let the proxy drop header names with underscores (nginx does), or set AUTH_SERVER=gunicorn.",
         ),
     )
     return [

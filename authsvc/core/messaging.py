@@ -34,6 +34,8 @@ email_requested = Signal()
 """Arguments: message: Email."""
 sms_requested = Signal()
 """Arguments: message: Sms."""
+decoy_requested = Signal()
+"""No arguments: store what a message would have stored, and send nothing."""
 
 
 class EmailKind(StrEnum):
@@ -196,6 +198,15 @@ def post(*messages: Email | Sms) -> None:
             raise MessageNotAccepted(message.kind) from error
 
 
+def post_decoy() -> None:
+    """Take the time that announcing a message and committing it takes, and send nothing.
+
+    For requests that answer as if a message had been sent: the time must not tell them apart.
+    """
+    with transaction.atomic(savepoint=False):
+        decoy_requested.send(sender=None)
+
+
 def refuse_soon_after_mail(sent_at: datetime | None, *, at: datetime) -> None:
     """The interval of a signed-in user's requests, counted from the last mail of that kind to them.
 
@@ -217,3 +228,8 @@ def note_change(*, address: str) -> None:
     """Let a signed-in user's change count for the interval in which it can be asked for again without a session."""
     interval = settings.AUTH.smtp.max_frequency or _DEFAULT_INTERVALS[Group.CHANGE]
     limits.admit_once(group=Group.CHANGE, key=address, interval=interval)
+
+
+def note_change_by_sms(*, phone: str) -> None:
+    """As `note_change`, for a change of number."""
+    limits.admit_once(group=Group.CHANGE, key=phone, interval=settings.AUTH.sms.max_frequency)

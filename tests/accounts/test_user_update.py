@@ -197,10 +197,10 @@ def test_a_new_password_ends_every_other_sign_in_and_every_secret(api: Api, mail
     assert api.get("/user", bearer=older.access_token).json()["error_code"] == "session_not_found"
 
 
-def test_a_pending_change_outlives_its_secrets(api: Api) -> None:
+def test_a_pending_change_ends_with_its_secrets(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, email_change="new@example.com", phone_change=PHONE))
     shown = changed(put(api, made, {"password": NEW_PASSWORD}))
-    assert (shown["new_email"], shown["new_phone"]) == ("new@example.com", PHONE)
+    assert {"new_email", "new_phone"}.isdisjoint(shown)
 
 
 def test_a_token_without_a_session_ends_them_all(api: Api) -> None:

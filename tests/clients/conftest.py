@@ -15,6 +15,9 @@ from tests.clients.postbox import Postbox
 LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz:0123456789"
 ISSUER = "https://auth.example.com"
 SUBJECT = "Your code is {{ .Token }}"
+FIXED_CODE = "123456"
+NUMBERS = [f"1555000{number}" for number in range(1000, 1020)]
+"""Numbers whose code is always FIXED_CODE: the first ten for the stories in JavaScript, the rest for Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,10 @@ class Service:
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Passwords need eight characters with a letter and a digit; a second mail of a kind may follow after 2 seconds."""
+    """Passwords need eight characters with a letter and a digit; a second mail of a kind may follow after 2 seconds.
+
+    A second text message may follow after one.
+    """
     made = subprocess.run(
         [sys.executable, str(live.PROJECT / "manage.py"), "generate_keys"], capture_output=True, text=True, check=True
     )
@@ -40,9 +46,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "AUTH_SMTP_PORT": str(post.smtp.port),
             "AUTH_SMTP_ADMIN_EMAIL": "admin@example.org",
             "AUTH_SMTP_MAX_FREQUENCY": "2s",
+            "AUTH_EXTERNAL_PHONE_ENABLED": "true",
+            "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
+            "AUTH_SMS_TEST_OTP": ",".join(f"{number}:{FIXED_CODE}" for number in NUMBERS),
+            "AUTH_SMS_MAX_FREQUENCY": "1s",
             "AUTH_PASSWORD_MIN_LENGTH": "8",
             "AUTH_PASSWORD_REQUIRED_CHARACTERS": LETTERS_AND_DIGITS,
-            **{f"AUTH_MAILER_SUBJECTS_{kind}": SUBJECT for kind in ("CONFIRMATION", "RECOVERY", "MAGIC_LINK")},
+            **{
+                f"AUTH_MAILER_SUBJECTS_{kind}": SUBJECT
+                for kind in ("CONFIRMATION", "RECOVERY", "MAGIC_LINK", "EMAIL_CHANGE", "REAUTHENTICATION")
+            },
             **{
                 f"AUTH_RATE_LIMIT_{bucket}": "10000"
                 for bucket in ("EMAIL_SENT", "VERIFY", "TOKEN_REFRESH", "OTP", "ANONYMOUS_USERS")

@@ -17,7 +17,7 @@ from supabase_auth import SyncGoTrueClient
 from supabase_auth.errors import AuthApiError, AuthInvalidJwtError, AuthWeakPasswordError
 from supabase_auth.types import AuthChangeEvent, Session, SignOutOptions, SignOutScope, User
 
-from tests.clients.conftest import ISSUER, Service
+from tests.clients.conftest import FIXED_CODE, ISSUER, NUMBERS, Service
 
 PASSWORD = "correct horse 1"
 
@@ -335,3 +335,133 @@ def test_resend_the_confirmation(open_client: Open, email: str, service: Service
     assert "error_code=otp_expired" in follow(first.link)
     client.verify_otp({"email": email, "type": "signup", "token": second.code})
     assert user_of(client).email == email
+
+
+# Changing one's own account
+
+
+def new_address() -> str:
+    return f"u-{uuid.uuid4()}@example.com"
+
+
+def test_change_the_metadata(client: SyncGoTrueClient) -> None:
+    client.update_user({"data": {"name": "Ada", "plan": "free"}})
+    user = client.update_user({"data": {"plan": None}}).user
+    assert user.user_metadata["name"] == "Ada"
+    assert "plan" not in user.user_metadata
+    assert session_of(client).user.user_metadata == user.user_metadata
+
+
+def test_change_the_password(client: SyncGoTrueClient, open_client: Open, email: str) -> None:
+    other = open_client()
+    other.sign_in_with_password({"email": email, "password": PASSWORD})
+    with pytest.raises(AuthApiError) as refused:
+        client.update_user({"password": PASSWORD})
+    assert (refused.value.status, refused.value.code) == (422, "same_password")
+
+    client.update_user({"password": "another horse 2"})
+
+    assert user_of(client).email == email
+    assert_signed_out(other)
+    with pytest.raises(AuthApiError):
+        other.sign_in_with_password({"email": email, "password": PASSWORD})
+    other.sign_in_with_password({"email": email, "password": "another horse 2"})
+
+
+def test_prove_oneself_again(client: SyncGoTrueClient, email: str, service: Service) -> None:
+    client.reauthenticate()
+    letter = service.post.wait(email, number=2)
+    assert letter.link == ""
+    client.update_user({"password": "another horse 2", "nonce": letter.code})
+
+
+@pytest.mark.parametrize("flow_type", ["implicit", "pkce"])
+@pytest.mark.usefixtures("client")
+def test_change_the_address(open_client: Open, email: str, service: Service, flow_type: str) -> None:
+    changing = open_client(flow_type=flow_type)
+    changing.sign_in_with_password({"email": email, "password": PASSWORD})
+    wanted = new_address()
+    asked = changing.update_user({"email": wanted}, {"email_redirect_to": "https://app.example.com/me"}).user
+    assert (asked.email, asked.new_email) == (email, wanted)
+
+    first = changing.verify_otp({"email": wanted, "type": "email_change", "token": service.post.wait(wanted).code})
+    assert (first.user, first.session) == (None, None)
+    landed = follow(service.post.wait(email, number=2).link)
+    assert urlsplit(landed).path == "/me"
+    if flow_type == "pkce":
+        parameters = {"auth_code": query(landed)["code"], "code_verifier": "", "redirect_to": ""}
+        changing.exchange_code_for_session(parameters)  # type: ignore[arg-type]
+    else:
+        changing.initialize(url=landed)
+
+    assert user_of(changing).email == wanted
+    open_client().sign_in_with_password({"email": wanted, "password": PASSWORD})
+
+
+@pytest.mark.usefixtures("client")
+def test_change_to_an_address_that_somebody_has(open_client: Open, email: str) -> None:
+    visitor = open_client()
+    visitor.sign_in_anonymously()
+    with pytest.raises(AuthApiError) as refused:
+        visitor.update_user({"email": email})
+    assert (refused.value.status, refused.value.code) == (422, "email_exists")
+
+
+def test_resend_a_change_of_address(client: SyncGoTrueClient, email: str, service: Service) -> None:
+    wanted = new_address()
+    client.update_user({"email": wanted})
+    first = service.post.wait(wanted)
+    time.sleep(2.1)
+    assert client.resend({"type": "email_change", "email": email}).message_id
+    second = service.post.wait(wanted, number=2)
+    assert "error_code=otp_expired" in follow(first.link)
+    assert "message=Confirmation+link+accepted" in follow(second.link)
+
+
+def test_sign_up_by_number(open_client: Open) -> None:
+    client, phone = open_client(), f"+{NUMBERS[10]}"
+    client.sign_up({"phone": phone, "password": PASSWORD})
+    with pytest.raises(AuthApiError) as refused:
+        client.sign_in_with_password({"phone": phone, "password": PASSWORD})
+    assert (refused.value.status, refused.value.code) == (400, "phone_not_confirmed")
+    client.verify_otp({"phone": phone, "type": "sms", "token": FIXED_CODE})
+    assert user_of(client).phone == NUMBERS[10]
+    open_client().sign_in_with_password({"phone": phone, "password": PASSWORD})
+
+
+def test_sign_in_by_a_texted_code(open_client: Open) -> None:
+    client, phone = open_client(), f"+{NUMBERS[11]}"
+    assert client.sign_in_with_otp({"phone": phone, "options": {"data": {"plan": "free"}}}).message_id == "test-otp"
+    with pytest.raises(AuthApiError) as refused:
+        client.verify_otp({"phone": phone, "type": "sms", "token": "000000"})
+    assert (refused.value.status, refused.value.code) == (403, "otp_expired")
+    client.verify_otp({"phone": phone, "type": "sms", "token": FIXED_CODE})
+    assert user_of(client).user_metadata["plan"] == "free"
+
+
+def test_resend_a_texted_code(open_client: Open) -> None:
+    client, phone = open_client(), f"+{NUMBERS[12]}"
+    client.sign_up({"phone": phone, "password": PASSWORD})
+    time.sleep(1.1)
+    assert client.resend({"type": "sms", "phone": phone}).message_id == "test-otp"
+    client.verify_otp({"phone": phone, "type": "sms", "token": FIXED_CODE})
+
+
+def test_change_the_number(client: SyncGoTrueClient, email: str) -> None:
+    phone = f"+{NUMBERS[13]}"
+    assert client.update_user({"phone": phone}).user.new_phone == NUMBERS[13]
+    client.verify_otp({"phone": phone, "type": "phone_change", "token": FIXED_CODE})
+    user = user_of(client)
+    assert (user.email, user.phone, user.app_metadata["providers"]) == (email, NUMBERS[13], ["email", "phone"])
+
+
+def test_come_as_a_visitor_and_stay(open_client: Open, service: Service) -> None:
+    client, email = open_client(), new_address()
+    visitor = client.sign_in_anonymously({"options": {"data": {"theme": "dark"}}}).user
+    assert visitor is not None
+    assert visitor.is_anonymous
+    client.update_user({"email": email, "password": PASSWORD})
+    client.verify_otp({"email": email, "type": "email_change", "token": service.post.wait(email).code})
+    user = user_of(client)
+    assert (user.id, user.is_anonymous, user.user_metadata["theme"]) == (visitor.id, False, "dark")
+    open_client().sign_in_with_password({"email": email, "password": PASSWORD})

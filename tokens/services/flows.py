@@ -51,6 +51,11 @@ def hand_out_code(*, user_id: UUID, method: str, at: datetime) -> str:
     return code
 
 
+def abandon(user_id: UUID) -> None:
+    """End every flow of a user; codes handed out are good for nothing. Joins the caller's transaction."""
+    FlowState.objects.filter(user_id=user_id)._raw_delete("default")
+
+
 def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> Exchanged:
     """Trade a code and its verifier for a session; a code is good for one.
 

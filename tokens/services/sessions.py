@@ -101,6 +101,19 @@ def last_used(session: SessionFacts, token_used_at: datetime | None = None) -> d
     return max(session.created_at, token_used_at) if token_used_at else session.created_at
 
 
+def hold(signed_in: SignedIn) -> None:
+    """Make sure that a sign-in still stands, and that nobody ends it until the caller's transaction is over.
+
+    Between the check of a token and the write that it allows lie hashes and calls to others, in which the owner may
+    have thrown a thief out. Raises SessionNotFound.
+    """
+    users = get_user_model()._default_manager.select_for_update()
+    if not users.filter(pk=signed_in.subject.id).values_list("pk").first():
+        raise errors.UserNotFoundForToken
+    if signed_in.session is not None and not Session.objects.filter(id=signed_in.session.id).exists():
+        raise errors.SessionNotFound
+
+
 def log_out(signed_in: SignedIn, *, scope: str, caller: Caller, at: datetime) -> None:
     """End sessions of a user: all (`global`), this one (`local`) or the other ones (`others`).
 

@@ -16,6 +16,7 @@ from rest_framework.exceptions import MethodNotAllowed as DrfMethodNotAllowed
 
 from authsvc.core.errors import (
     ApiError,
+    BadJson,
     BodyTooLarge,
     MethodNotAllowed,
     NotFound,
@@ -97,6 +98,8 @@ def translate(error: Exception) -> ApiError:
         return error
     if isinstance(error, Http404):
         return NotFound()
+    if isinstance(error, RecursionError):
+        return BadJson("nested too deeply")  # read by one parser, and too deep for another to write
     if isinstance(error, DrfMethodNotAllowed):
         return MethodNotAllowed()
     if isinstance(error, RequestDataTooBig):

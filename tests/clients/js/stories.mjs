@@ -329,6 +329,160 @@ story('resend the confirmation', async () => {
   good(await client.verifyOtp({ email, type: 'signup', token: second.code }))
 })
 
+story('change the metadata', async () => {
+  const { client } = await confirmed()
+  const events = []
+  client.onAuthStateChange((event) => void events.push(event))
+  good(await client.updateUser({ data: { name: 'Ada', plan: 'free' } }))
+  const { user } = good(await client.updateUser({ data: { plan: null } }))
+  assert.equal(user.user_metadata.name, 'Ada')
+  assert.equal('plan' in user.user_metadata, false)
+  assert.ok(events.includes('USER_UPDATED'), events.join())
+  assert.deepEqual((await client.getSession()).data.session.user.user_metadata, user.user_metadata)
+})
+
+story('change the password', async () => {
+  const { client, email } = await confirmed()
+  const other = await signedIn(email)
+  const { error } = await client.updateUser({ password: PASSWORD })
+  assert.deepEqual([error.status, error.code], [422, 'same_password'])
+  const password = 'another horse 2'
+  good(await client.updateUser({ password }))
+  good(await client.getUser())
+  await assertSignedOut(other)
+  assert.equal((await open().signInWithPassword({ email, password: PASSWORD })).error.code, 'invalid_credentials')
+  good(await open().signInWithPassword({ email, password }))
+})
+
+story('prove oneself again', async () => {
+  const { client, email } = await confirmed()
+  good(await client.reauthenticate())
+  const { link, code } = await letter(email, 2)
+  assert.equal(link, '')
+  const refused = await client.reauthenticate()
+  assert.equal(refused.error.code, 'over_email_send_rate_limit')
+  good(await client.updateUser({ password: 'another horse 2', nonce: code }))
+})
+
+story('change the address by codes', async () => {
+  const { client, email } = await confirmed()
+  const wanted = newAddress()
+  const asked = good(await client.updateUser({ email: wanted }))
+  assert.deepEqual([asked.user.email, asked.user.new_email], [email, wanted])
+  const first = good(
+    await client.verifyOtp({ email: wanted, type: 'email_change', token: (await letter(wanted)).code }),
+  )
+  assert.equal(first.session, null)
+  const { user, session } = good(
+    await client.verifyOtp({ email, type: 'email_change', token: (await letter(email, 2)).code }),
+  )
+  assert.deepEqual([user.email, user.new_email], [wanted, undefined])
+  assert.equal((await client.getSession()).data.session.access_token, session.access_token)
+  good(await open().signInWithPassword({ email: wanted, password: PASSWORD }))
+})
+
+story('change the address by links with PKCE', async () => {
+  const { email } = await confirmed()
+  const client = open({ flowType: 'pkce' })
+  good(await client.signInWithPassword({ email, password: PASSWORD }))
+  const wanted = newAddress()
+  good(await client.updateUser({ email: wanted }, { emailRedirectTo: 'https://app.example.com/me' }))
+  const half = await follow((await letter(email, 2)).link)
+  assert.ok(half.searchParams.get('message').startsWith('Confirmation link accepted.'))
+  const landed = await follow((await letter(wanted)).link)
+  assert.equal(landed.pathname, '/me')
+  const { session } = good(await client.exchangeCodeForSession(landed.searchParams.get('code')))
+  assert.equal(session.user.email, wanted)
+})
+
+story('change to an address that somebody has', async () => {
+  const { email } = await confirmed()
+  const { client } = await confirmed()
+  const { error } = await client.updateUser({ email })
+  assert.deepEqual([error.status, error.code], [422, 'email_exists'])
+})
+
+story('resend a change of address', async () => {
+  const { client, email } = await confirmed()
+  const wanted = newAddress()
+  good(await client.updateUser({ email: wanted }))
+  const stale = await letter(wanted)
+  await sleep(2100)
+  good(await client.resend({ type: 'email_change', email }))
+  const fresh = await letter(wanted, 2)
+  const token_hash = (link) => new URL(link).searchParams.get('token')
+  const refused = await client.verifyOtp({ type: 'email_change', token_hash: token_hash(stale.link) })
+  assert.equal(refused.error.code, 'otp_expired')
+  good(await client.verifyOtp({ type: 'email_change', token_hash: token_hash(fresh.link) }))
+})
+
+// Numbers whose code is always the same; each story has its own.
+const CODE = '123456'
+const number = (index) => `+1555000${1000 + index}`
+
+story('sign up by number', async () => {
+  const phone = number(0)
+  const client = open()
+  const made = good(await client.signUp({ phone, password: PASSWORD }))
+  assert.deepEqual([made.session, made.user.phone], [null, phone.slice(1)])
+  const early = await open().signInWithPassword({ phone, password: PASSWORD })
+  assert.equal(early.error.code, 'phone_not_confirmed')
+  const { user, session } = good(await client.verifyOtp({ phone, type: 'sms', token: CODE }))
+  assert.equal(session.user.id, user.id)
+  assert.ok(user.phone_confirmed_at)
+  good(await open().signInWithPassword({ phone, password: PASSWORD }))
+})
+
+story('sign in by a texted code', async () => {
+  const phone = number(1)
+  const client = open()
+  const asked = good(await client.signInWithOtp({ phone, options: { data: { plan: 'free' } } }))
+  assert.equal(asked.messageId, 'test-otp')
+  const wrong = await client.verifyOtp({ phone, type: 'sms', token: '000000' })
+  assert.deepEqual([wrong.error.status, wrong.error.code], [403, 'otp_expired'])
+  const { user } = good(await client.verifyOtp({ phone, type: 'sms', token: CODE }))
+  assert.equal(user.user_metadata.plan, 'free')
+  const soon = await open().signInWithOtp({ phone: number(2) })
+  assert.equal(soon.error, null)
+  const again = await open().signInWithOtp({ phone: number(2) })
+  assert.deepEqual([again.error.status, again.error.code], [429, 'over_sms_send_rate_limit'])
+})
+
+story('resend a texted code', async () => {
+  const phone = number(3)
+  const client = open()
+  good(await client.signUp({ phone, password: PASSWORD }))
+  await sleep(1100)
+  const { messageId } = good(await client.resend({ type: 'sms', phone }))
+  assert.equal(messageId, 'test-otp')
+  good(await client.verifyOtp({ phone, type: 'sms', token: CODE }))
+})
+
+story('change the number', async () => {
+  const phone = number(4)
+  const { client, email } = await confirmed()
+  const asked = good(await client.updateUser({ phone }))
+  assert.equal(asked.user.new_phone, phone.slice(1))
+  const { user } = good(await client.verifyOtp({ phone, type: 'phone_change', token: CODE }))
+  assert.deepEqual([user.email, user.phone], [email, phone.slice(1)])
+  assert.deepEqual(user.app_metadata.providers, ['email', 'phone'])
+})
+
+story('come as a visitor and stay', async () => {
+  const client = open()
+  const visitor = good(await client.signInAnonymously({ options: { data: { theme: 'dark' } } })).user
+  assert.equal(visitor.is_anonymous, true)
+  const email = newAddress()
+  good(await client.updateUser({ email, password: PASSWORD }))
+  const { user } = good(
+    await client.verifyOtp({ email, type: 'email_change', token: (await letter(email)).code }),
+  )
+  assert.deepEqual([user.id, user.is_anonymous, user.user_metadata.theme], [visitor.id, false, 'dark'])
+  const { claims } = good(await client.getClaims())
+  assert.equal(claims.is_anonymous, false)
+  good(await open().signInWithPassword({ email, password: PASSWORD }))
+})
+
 for (const name of process.argv.slice(2)) {
   await stories.get(name)()
 }

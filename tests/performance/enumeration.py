@@ -1,0 +1,143 @@
+"""Whether the time of an answer tells who has an account: `python -m tests.performance.enumeration`.
+
+Asks every endpoint that takes an address for accounts of four kinds, in random order, and prints the medians and how
+far each is from that of an unknown address. Nothing is asserted: what is told within the noise of a network is a
+matter of judgement.
+
+Starts a server of this checkout with one process, limits out of the way and commits that reach the disk, or measures
+the one at `--url`, whose database (`--database-url`) it prepares accounts in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import secrets
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import requests
+
+from authsvc.core import embedded
+from tests.live import LiveServer
+
+PASSWORD = "correct horse 1"
+KINDS = ("unknown", "known", "unconfirmed", "banned")
+ACCOUNTS = 10
+"""Of each kind but the unknown, used in turn."""
+SETTINGS = {
+    "WEB_CONCURRENCY": "1",
+    "AUTH_LOG_LEVEL": "error",
+    "AUTH_RATE_LIMIT_HEADER": "X-Nobody",
+    "AUTH_RATE_LIMIT_EMAIL_SENT": "1000000000",
+    "AUTH_SMTP_MAX_FREQUENCY": "1ms",
+}
+PREPARED = {
+    "known": "email_confirmed_at = now()",
+    "unconfirmed": "email_confirmed_at = NULL",
+    "banned": "email_confirmed_at = now(), banned_until = now() + interval '1 day'",
+}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    path: str
+    body: dict[str, Any]
+    name: str = ""
+
+
+ENDPOINTS = (
+    Endpoint("/otp", {}),
+    Endpoint("/magiclink", {}),
+    Endpoint("/recover", {}),
+    Endpoint("/resend", {"type": "signup"}),
+    Endpoint("/signup", {"password": PASSWORD}),
+    Endpoint("/token?grant_type=password", {"password": "wrong"}, "password grant"),
+)
+
+
+def new_address() -> str:
+    return f"{secrets.token_hex(8)}@example.com"
+
+
+def make_accounts(url: str, database_url: str) -> dict[str, Iterator[str]]:
+    """Kind → addresses without end."""
+    addresses: dict[str, Iterator[str]] = {"unknown": (new_address() for _ in itertools.count())}
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for kind, columns in PREPARED.items():
+            made = [new_address() for _ in range(ACCOUNTS)]
+            for email in made:
+                body = {"email": email, "password": PASSWORD}
+                requests.post(f"{url}/signup", json=body, timeout=10).raise_for_status()
+            connection.execute(f"UPDATE users SET {columns} WHERE email = ANY(%s)", (made,))
+            addresses[kind] = itertools.cycle(made)
+    return addresses
+
+
+def measure(
+    url: str, endpoint: Endpoint, addresses: dict[str, Iterator[str]], *, tries: int
+) -> tuple[dict[str, float], dict[str, set[int]]]:
+    """Median milliseconds and the statuses seen, by kind."""
+    took: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    statuses: dict[str, set[int]] = {kind: set() for kind in KINDS}
+    with requests.Session() as client:
+        for _ in range(tries):
+            for kind in random.sample(KINDS, len(KINDS)):
+                body = {**endpoint.body, "email": next(addresses[kind])}
+                begun = time.perf_counter()
+                answer = client.post(url + endpoint.path, json=body, timeout=10)
+                took[kind].append((time.perf_counter() - begun) * 1000)
+                statuses[kind].add(answer.status_code)
+    return {kind: statistics.median(times) for kind, times in took.items()}, statuses
+
+
+def run(url: str, database_url: str, *, tries: int) -> None:
+    addresses = make_accounts(url, database_url)
+    print(f"{'median ms':18}" + "".join(f"{kind:>20}" for kind in KINDS) + "   statuses")  # noqa: T201
+    for endpoint in ENDPOINTS:
+        medians, statuses = measure(url, endpoint, addresses, tries=tries)
+        line = f"{endpoint.name or endpoint.path:18}{medians['unknown']:20.2f}"
+        for kind in KINDS[1:]:
+            line += f"{medians[kind]:11.2f} ({medians[kind] - medians['unknown']:+6.2f})"
+        seen = {tuple(sorted(each)) for each in statuses.values()}
+        print(line + "   " + ", ".join(str(status) for each in sorted(seen) for status in each), flush=True)  # noqa: T201
+
+
+@contextmanager
+def own_server() -> Iterator[tuple[str, str]]:
+    """URL of a server that is stopped afterwards, and of its database."""
+    with tempfile.TemporaryDirectory(prefix="authsvc-enumeration-") as name:
+        folder = Path(name)
+        database_url = embedded.start(folder / "pg")
+        try:
+            with LiveServer(folder=folder, database_url=database_url, env=SETTINGS) as server:
+                yield server.url, database_url
+        finally:
+            embedded.stop(folder / "pg")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare the time of answers for addresses with and without account.")
+    parser.add_argument("--url", help="a running server; without it one is started")
+    parser.add_argument("--database-url", help="the database of that server")
+    parser.add_argument("--tries", type=int, default=300, help="per endpoint and kind (default: %(default)s)")
+    options = parser.parse_args()
+    if bool(options.url) != bool(options.database_url):
+        parser.error("--url and --database-url go together")
+    if options.url:
+        run(options.url, options.database_url, tries=options.tries)
+        return
+    with own_server() as (url, database_url):
+        run(url, database_url, tries=options.tries)
+
+
+if __name__ == "__main__":
+    main()
