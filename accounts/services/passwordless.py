@@ -96,6 +96,7 @@ def send_code_by_phone(
     if user is None and not create_user:
         messaging.space_out_sms(Group.PASSWORDLESS, address=number)
         texts.feign(number, at=at)
+        messaging.post_decoy()
         return str(uuid4())
     signs_up = user is None or user.phone_confirmed_at is None
     if signs_up and config.signup.disabled:

@@ -8,8 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from authsvc.core import crypto, limits, messaging
-from authsvc.core.errors import SmsRateExceeded
+from authsvc.core import crypto, messaging
 from authsvc.core.messaging import Sms, SmsKind
 from tokens.models import TokenType
 from tokens.services import one_time_tokens
@@ -27,10 +26,8 @@ def admit(phone: str, *, at: datetime) -> None:
 
 def feign(phone: str, *, at: datetime) -> None:
     """The refusals of `admit` for a request that turns out to send nothing; takes nothing."""
-    config = settings.AUTH
-    if config.sms.test_code(phone, at=at) is None:
-        if not config.sms.autoconfirm and not limits.has_event(bucket="sms_sent", rate=config.limits.sms_sent):
-            raise SmsRateExceeded
+    if settings.AUTH.sms.test_code(phone, at=at) is None:
+        messaging.require_sms_quota()
         messaging.require_sms_gateway()
 
 

@@ -174,6 +174,13 @@ def take_sms_quota() -> None:
         raise SmsRateExceeded
 
 
+def require_sms_quota() -> None:
+    """Raise SmsRateExceeded where `take_sms_quota` would, and take nothing; as `require_email_quota`."""
+    config = settings.AUTH
+    if not config.sms.autoconfirm and not limits.has_event(bucket="sms_sent", rate=config.limits.sms_sent):
+        raise SmsRateExceeded
+
+
 def require_sms_gateway() -> None:
     """Raise SmsGatewayMissing, and log why, when the settings show that nobody could deliver a text message."""
     config = settings.AUTH
