@@ -58,7 +58,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=catalogclient/src $(BIN)/lint-imports
 	$(BIN)/deptry .
 
 $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json | $(INSTALLED)

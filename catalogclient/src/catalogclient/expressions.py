@@ -1,0 +1,113 @@
+"""Filters of scans as JSON documents (OpenAPI, `Expression`).
+
+`style="legacy"`, the default, names a column by `term` as the Java servers read it; `style="current"` is that of the
+newer document. Values are bare: text, numbers, booleans; dates as `2026-01-31`, decimals as text, binary as
+hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+from catalogclient.types import Expression
+
+Style: TypeAlias = Literal["legacy", "current"]
+Value: TypeAlias = bool | int | float | str
+
+
+def and_(left: Expression, right: Expression, *more: Expression) -> Expression:
+    """All of them hold."""
+    return _joined("and", (left, right, *more))
+
+
+def or_(left: Expression, right: Expression, *more: Expression) -> Expression:
+    """One of them holds."""
+    return _joined("or", (left, right, *more))
+
+
+def not_(child: Expression) -> Expression:
+    return {"type": "not", "child": child}
+
+
+def is_null(column: str, *, style: Style = "legacy") -> Expression:
+    return _unary("is-null", column, style)
+
+
+def not_null(column: str, *, style: Style = "legacy") -> Expression:
+    return _unary("not-null", column, style)
+
+
+def is_nan(column: str, *, style: Style = "legacy") -> Expression:
+    return _unary("is-nan", column, style)
+
+
+def not_nan(column: str, *, style: Style = "legacy") -> Expression:
+    return _unary("not-nan", column, style)
+
+
+def lt(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    return _compared("lt", column, value, style)
+
+
+def lt_eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    return _compared("lt-eq", column, value, style)
+
+
+def gt(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    return _compared("gt", column, value, style)
+
+
+def gt_eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    return _compared("gt-eq", column, value, style)
+
+
+def eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    return _compared("eq", column, value, style)
+
+
+def not_eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    return _compared("not-eq", column, value, style)
+
+
+def starts_with(column: str, value: str, *, style: Style = "legacy") -> Expression:
+    return _compared("starts-with", column, value, style)
+
+
+def not_starts_with(column: str, value: str, *, style: Style = "legacy") -> Expression:
+    return _compared("not-starts-with", column, value, style)
+
+
+def is_in(column: str, values: Iterable[Value], *, style: Style = "legacy") -> Expression:
+    return _listed("in", column, values, style)
+
+
+def not_in(column: str, values: Iterable[Value], *, style: Style = "legacy") -> Expression:
+    return _listed("not-in", column, values, style)
+
+
+def _reference(column: str) -> dict[str, Any]:
+    return {"type": "reference", "name": column}
+
+
+def _joined(kind: str, parts: tuple[Expression, ...]) -> Expression:
+    found = parts[0]
+    for part in parts[1:]:
+        found = {"type": kind, "left": found, "right": part}
+    return found
+
+
+def _unary(kind: str, column: str, style: Style) -> Expression:
+    return {"type": kind, "term": column} if style == "legacy" else {"type": kind, "child": _reference(column)}
+
+
+def _compared(kind: str, column: str, value: Value, style: Style) -> Expression:
+    if style == "legacy":
+        return {"type": kind, "term": column, "value": value}
+    return {"type": kind, "left": _reference(column), "right": value}
+
+
+def _listed(kind: str, column: str, values: Iterable[Value], style: Style) -> Expression:
+    if style == "legacy":
+        return {"type": kind, "term": column, "values": list(values)}
+    return {"type": kind, "child": _reference(column), "values": list(values)}

@@ -1,0 +1,35 @@
+"""Keys that let a server recognise a request sent again (RFC 9562, UUID version 7)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+
+from catalogclient.errors import InvalidArgumentError
+
+
+def generate_idempotency_key(*, now_ms: int | None = None, rand: bytes | None = None) -> str:
+    """A new key: a UUID of version 7, lower case, 36 characters.
+
+    `now_ms` (milliseconds since 1970) and `rand` (10 bytes) replace the clock and the system's random numbers.
+    """
+    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    noise = int.from_bytes(secrets.token_bytes(10) if rand is None else rand, "big")
+    number = (moment & (1 << 48) - 1) << 80 | noise & (1 << 80) - 1
+    number = number & ~(0xF << 76) | 0x7 << 76
+    number = number & ~(0b11 << 62) | 0b10 << 62
+    return str(uuid.UUID(int=number))
+
+
+def checked(key: str) -> str:
+    """A caller's key, as given. Raises InvalidArgumentError when it is no UUID of 36 characters."""
+    try:
+        uuid.UUID(key)
+    except (ValueError, AttributeError, TypeError):
+        valid = False
+    else:
+        valid = len(key) == 36
+    if not valid:
+        raise InvalidArgumentError("an idempotency key must be a UUID of 36 characters")
+    return key

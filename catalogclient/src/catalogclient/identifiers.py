@@ -1,0 +1,109 @@
+"""Names of namespaces, tables, views and functions, and the forms in which callers may write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from catalogclient.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NamespaceIdentifier:
+    """A namespace by its levels, outermost first."""
+
+    namespace: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """`{"namespace": [...]}`."""
+        return {"namespace": list(self.namespace)}
+
+    def __str__(self) -> str:
+        return ".".join(self.namespace)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableIdentifier:
+    """A table, view or function by the levels of its namespace and its name."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"namespace": [...], "name": "..."}`."""
+        return {"namespace": list(self.namespace), "name": self.name}
+
+    def __str__(self) -> str:
+        return ".".join((*self.namespace, self.name))
+
+
+NamespaceLike: TypeAlias = str | Sequence[str] | NamespaceIdentifier | Mapping[str, Sequence[str]]
+"""`"a.b"`, `["a", "b"]`, `{"namespace": ["a", "b"]}` or the identifier; a level with a dot cannot be in the first."""
+
+TableLike: TypeAlias = str | Sequence[str] | TableIdentifier | Mapping[str, Any]
+"""`"a.b.t"`, `["a", "b", "t"]`, `{"namespace": ["a", "b"], "name": "t"}` or the identifier."""
+
+
+def namespace(given: NamespaceLike) -> NamespaceIdentifier:
+    """The namespace that `given` means. Raises InvalidArgumentError when it is none, or has no level."""
+    if isinstance(given, NamespaceIdentifier):
+        levels: Any = given.namespace
+    elif isinstance(given, str):
+        levels = given.split(".")
+    elif isinstance(given, Mapping):
+        levels = given.get("namespace")
+    else:
+        levels = given
+    return NamespaceIdentifier(_levels(levels, "a namespace"))
+
+
+def parent(given: NamespaceLike | None) -> NamespaceIdentifier | None:
+    """The namespace that `given` means; nothing, or no level, means none."""
+    if given is None or given in ("", [], ()):
+        return None
+    if isinstance(given, Mapping) and given.get("namespace") in ([], ()):
+        return None
+    if isinstance(given, NamespaceIdentifier) and not given.namespace:
+        return None
+    return namespace(given)
+
+
+def table(given: TableLike) -> TableIdentifier:
+    """The table, view or function that `given` means. Raises InvalidArgumentError when it is none."""
+    if isinstance(given, TableIdentifier):
+        levels, name = _levels(given.namespace, "an identifier"), given.name
+    elif isinstance(given, Mapping):
+        levels, name = _levels(given.get("namespace"), "an identifier"), given.get("name", "")
+    else:
+        parts = _levels(given.split(".") if isinstance(given, str) else given, "an identifier")
+        if len(parts) < 2:
+            raise InvalidArgumentError("an identifier needs a namespace and a name")
+        levels, name = parts[:-1], parts[-1]
+    return TableIdentifier(levels, _checked(name))
+
+
+def name(given: object) -> str:
+    """The name of something that is to be made. Raises InvalidArgumentError when no server could be asked for it."""
+    return _checked(given)
+
+
+def _levels(given: Any, what: str) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidArgumentError(f"{what} must be text, a sequence of texts, a mapping or an identifier")
+    if not given:
+        raise InvalidArgumentError(f"{what} needs at least one level")
+    return tuple(_checked(level) for level in given)
+
+
+def _checked(part: object) -> str:
+    if not isinstance(part, str):
+        raise InvalidArgumentError("names and levels must be text")
+    # Intermediaries resolve "." and "..", and so turn one path into another (RFC 3986 §5.2.4).
+    if part in ("", ".", ".."):
+        raise InvalidArgumentError("a name or level must not be empty, '.' or '..'")
+    try:
+        part.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("a name or level holds half of a surrogate pair") from None
+    return part

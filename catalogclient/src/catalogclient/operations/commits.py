@@ -1,0 +1,75 @@
+"""Commits of one table and of several at once (OpenAPI, `updateTable` and `commitTransaction`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalogclient import encoding, identifiers
+from catalogclient.endpoints import OPERATIONS, Endpoint
+from catalogclient.errors import InvalidArgumentError, InvalidResponseError
+from catalogclient.identifiers import TableIdentifier, TableLike
+from catalogclient.messages import Call, Reply
+from catalogclient.operations import reading, tables
+from catalogclient.results import CommitTableResult
+from catalogclient.types import CommitTableRequest, TableRequirement, TableUpdate
+
+
+def one(
+    table: TableLike,
+    request: CommitTableRequest | None,
+    *,
+    requirements: Sequence[TableRequirement],
+    updates: Sequence[TableUpdate],
+) -> Call[CommitTableResult]:
+    if request is not None and (requirements or updates):
+        raise InvalidArgumentError("give the request or requirements and updates, not both")
+    return Call(
+        operation=OPERATIONS[Endpoint.UPDATE_TABLE],
+        values=tables.place(table),
+        body=encoding.body(_change(request or {"requirements": [*requirements], "updates": [*updates]})),
+        read=_committed,
+    )
+
+
+def several(table_changes: Sequence[CommitTableRequest]) -> Call[None]:
+    if not table_changes:
+        raise InvalidArgumentError("a transaction needs at least one change")
+    changes = [_change(each) for each in table_changes]
+    if not all("identifier" in each for each in changes):
+        raise InvalidArgumentError("every change of a transaction needs the identifier of its table")
+    return Call(
+        operation=OPERATIONS[Endpoint.COMMIT_TRANSACTION],
+        body=encoding.body({"table-changes": changes}),
+        read=reading.nothing,
+    )
+
+
+def _change(request: CommitTableRequest) -> dict[str, Any]:
+    if not isinstance(request, Mapping):
+        raise InvalidArgumentError("a commit is a mapping with requirements and updates")
+    if "properties" in request and "updates" not in request and "requirements" not in request:
+        raise InvalidArgumentError(
+            "a commit takes requirements and updates; for properties use updates=[updates.set_properties({...})]"
+        )
+    document: dict[str, Any] = {**request, "requirements": request.get("requirements") or []}
+    document["updates"] = request.get("updates") or []
+    identifier = document.get("identifier")
+    if isinstance(identifier, TableIdentifier | Mapping):
+        document["identifier"] = identifiers.table(identifier).to_dict()
+    elif "identifier" in document:
+        raise InvalidArgumentError("identifier must be a mapping or a TableIdentifier")
+    return document
+
+
+def _committed(reply: Reply) -> CommitTableResult:
+    body = reading.document(reply)
+    location = reading.optional_text(body, "metadata-location")
+    if not location:
+        raise InvalidResponseError(
+            f"Server returned {reply.status} without required `metadata-location` field on CommitTableResponse",
+            status=reply.status,
+        )
+    return CommitTableResult(
+        raw=body, metadata=tables.metadata(body), metadata_location=location, etag=reading.etag(reply)
+    )

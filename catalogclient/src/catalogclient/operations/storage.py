@@ -1,0 +1,60 @@
+"""Access to storage: credentials of a table, and requests signed by the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from catalogclient import encoding, headers
+from catalogclient.endpoints import OPERATIONS, Endpoint
+from catalogclient.errors import InvalidResponseError
+from catalogclient.identifiers import TableLike
+from catalogclient.messages import Call, Reply
+from catalogclient.operations import reading, tables
+from catalogclient.results import RemoteSignResult, StorageCredential
+from catalogclient.types import RemoteSigningConfig, RemoteSignRequest
+from catalogclient.urls import QueryValue
+
+
+def credentials(
+    table: TableLike, *, plan_id: str | None, referenced_by: Sequence[TableLike] | None
+) -> Call[list[StorageCredential]]:
+    query: list[tuple[str, QueryValue]] = []
+    if plan_id is not None:
+        query.append(("planId", plan_id))
+    return Call(
+        operation=OPERATIONS[Endpoint.LOAD_CREDENTIALS],
+        values=tables.place(table),
+        query=(*query, *tables.references(referenced_by)),
+        read=lambda reply: reading.credentials(reading.document(reply)),
+    )
+
+
+def sign(
+    table: TableLike, request: RemoteSignRequest, *, signing_config: RemoteSigningConfig | None
+) -> Call[RemoteSignResult]:
+    document: dict[str, Any] = {**request}
+    wanted = signing_config or {}
+    if wanted.get("properties"):
+        document["properties"] = {**document.get("properties", {}), **wanted["properties"]}
+    sent = {name: ", ".join(values) for name, values in (wanted.get("headers") or {}).items()}
+    headers.check(sent)
+    return Call(
+        operation=OPERATIONS[Endpoint.SIGN_REQUEST],
+        values=tables.place(table),
+        body=encoding.body(document),
+        headers=sent,
+        read=_signed,
+    )
+
+
+def _signed(reply: Reply) -> RemoteSignResult:
+    body = reading.document(reply)
+    found = reading.mapping(body, "headers")
+    if not all(isinstance(values, list) for values in found.values()):
+        raise InvalidResponseError("headers in the answer are no lists", status=reply.status)
+    return RemoteSignResult(
+        uri=reading.text(body, "uri"),
+        headers=found,
+        cacheable="private" in reply.headers.get("Cache-Control", "").lower(),
+    )

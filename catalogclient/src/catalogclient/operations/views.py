@@ -1,0 +1,89 @@
+"""Views: list, create, load, exists, replace, rename, register, drop (OpenAPI, `.../views`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalogclient import encoding, identifiers
+from catalogclient.endpoints import OPERATIONS, Endpoint
+from catalogclient.errors import InvalidArgumentError
+from catalogclient.identifiers import NamespaceLike, TableIdentifier, TableLike
+from catalogclient.messages import Call, Reply
+from catalogclient.operations import paging, reading, tables
+from catalogclient.results import LoadViewResult, ViewPage
+from catalogclient.types import CommitViewRequest, CreateViewRequest, RegisterViewRequest
+from catalogclient.urls import PathValue
+
+
+def list_(namespace: NamespaceLike, *, page_size: int | None, page_token: str | None) -> Call[ViewPage]:
+    return paging.identifiers_in(
+        namespace, endpoint=Endpoint.LIST_VIEWS, kind=ViewPage, page_size=page_size, page_token=page_token
+    )
+
+
+def create(namespace: NamespaceLike, request: CreateViewRequest) -> Call[LoadViewResult]:
+    return _make(Endpoint.CREATE_VIEW, namespace, request)
+
+
+def register(namespace: NamespaceLike, request: RegisterViewRequest) -> Call[LoadViewResult]:
+    return _make(Endpoint.REGISTER_VIEW, namespace, request)
+
+
+def load(view: TableLike, *, referenced_by: Sequence[TableLike] | None) -> Call[LoadViewResult]:
+    return Call(
+        operation=OPERATIONS[Endpoint.LOAD_VIEW],
+        values=_place(view),
+        query=tables.references(referenced_by),
+        read=_loaded,
+    )
+
+
+def replace(view: TableLike, request: CommitViewRequest) -> Call[LoadViewResult]:
+    document: dict[str, Any] = {**request}
+    if isinstance(document.get("identifier"), TableIdentifier):
+        document["identifier"] = document["identifier"].to_dict()
+    return Call(
+        operation=OPERATIONS[Endpoint.REPLACE_VIEW],
+        values=_place(view),
+        body=encoding.body(document),
+        read=_loaded,
+    )
+
+
+def exists(view: TableLike) -> Call[None]:
+    return Call(operation=OPERATIONS[Endpoint.VIEW_EXISTS], values=_place(view), read=reading.nothing)
+
+
+def drop(view: TableLike) -> Call[None]:
+    return Call(operation=OPERATIONS[Endpoint.DROP_VIEW], values=_place(view), read=reading.nothing)
+
+
+def _make(
+    endpoint: Endpoint, namespace: NamespaceLike, request: CreateViewRequest | RegisterViewRequest
+) -> Call[LoadViewResult]:
+    if not isinstance(request, Mapping):
+        raise InvalidArgumentError("the request is a mapping")
+    identifiers.name(request.get("name"))
+    return Call(
+        operation=OPERATIONS[endpoint],
+        values={"namespace": identifiers.namespace(namespace).namespace},
+        body=encoding.body(request),
+        read=_loaded,
+    )
+
+
+def _place(view: TableLike) -> dict[str, PathValue]:
+    found = identifiers.table(view)
+    return {"namespace": found.namespace, "view": found.name}
+
+
+def _loaded(reply: Reply) -> LoadViewResult:
+    body = reading.document(reply)
+    metadata: Any = reading.mapping(body, "metadata")
+    return LoadViewResult(
+        raw=body,
+        metadata=metadata,
+        metadata_location=reading.optional_text(body, "metadata-location"),
+        config=reading.secrets(body, "config"),
+    )

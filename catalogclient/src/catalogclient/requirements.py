@@ -1,0 +1,126 @@
+"""Requirements of commits: one builder for each, and the usual set for given updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from catalogclient.errors import InvalidArgumentError
+from catalogclient.types import (
+    AssertCreate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertRefSnapshotId,
+    AssertTableUuid,
+    AssertViewUuid,
+    TableMetadata,
+    TableRequirement,
+    TableUpdate,
+    ViewMetadata,
+    ViewRequirement,
+)
+
+
+def assert_create() -> AssertCreate:
+    """The table does not exist."""
+    return {"type": "assert-create"}
+
+
+def assert_table_uuid(uuid: str) -> AssertTableUuid:
+    """The table is the one with this id."""
+    return {"type": "assert-table-uuid", "uuid": uuid}
+
+
+def assert_ref_snapshot_id(ref: str, snapshot_id: int | None) -> AssertRefSnapshotId:
+    """A branch or tag is at this snapshot, or with None does not exist."""
+    return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": snapshot_id}
+
+
+def assert_last_assigned_field_id(field_id: int) -> AssertLastAssignedFieldId:
+    """No column was added since this id."""
+    return {"type": "assert-last-assigned-field-id", "last-assigned-field-id": field_id}
+
+
+def assert_current_schema_id(schema_id: int) -> AssertCurrentSchemaId:
+    """This schema is the current one."""
+    return {"type": "assert-current-schema-id", "current-schema-id": schema_id}
+
+
+def assert_last_assigned_partition_id(partition_id: int) -> AssertLastAssignedPartitionId:
+    """No partition field was added since this id."""
+    return {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": partition_id}
+
+
+def assert_default_spec_id(spec_id: int) -> AssertDefaultSpecId:
+    """This partition spec is the default."""
+    return {"type": "assert-default-spec-id", "default-spec-id": spec_id}
+
+
+def assert_default_sort_order_id(sort_order_id: int) -> AssertDefaultSortOrderId:
+    """This sort order is the default."""
+    return {"type": "assert-default-sort-order-id", "default-sort-order-id": sort_order_id}
+
+
+def assert_view_uuid(uuid: str) -> AssertViewUuid:
+    """The view is the one with this id."""
+    return {"type": "assert-view-uuid", "uuid": uuid}
+
+
+def for_create() -> list[TableRequirement]:
+    """For the commit that creates a staged table."""
+    return [assert_create()]
+
+
+def for_replace_view(metadata: ViewMetadata) -> list[ViewRequirement]:
+    """For a commit on a view as it was loaded."""
+    return [assert_view_uuid(metadata["view-uuid"])]
+
+
+def for_update(
+    metadata: TableMetadata, updates: Iterable[TableUpdate], *, replace: bool = False
+) -> list[TableRequirement]:
+    """What must hold for `updates` to be right on top of `metadata`, each requirement once.
+
+    With `replace` the table is being replaced as a whole, and what others made of its schema, specs and references
+    meanwhile does not matter. Raises InvalidArgumentError when the metadata lacks what an update needs.
+    """
+    found: list[TableRequirement] = [assert_table_uuid(metadata["table-uuid"])]
+
+    def add(requirement: TableRequirement) -> None:
+        if requirement not in found:
+            found.append(requirement)
+
+    def add_branches() -> None:
+        # A schema or spec may go only if no branch has started to use it.
+        for name, ref in (metadata.get("refs") or {}).items():
+            if ref["type"] == "branch" and name != "main":
+                add(assert_ref_snapshot_id(name, ref["snapshot-id"]))
+
+    try:
+        for update in updates:
+            match update["action"]:
+                case "set-snapshot-ref" if not replace:
+                    name = update["ref-name"]
+                    ref = (metadata.get("refs") or {}).get(name)
+                    add(assert_ref_snapshot_id(name, ref["snapshot-id"] if ref else None))
+                case "add-schema":
+                    add(assert_last_assigned_field_id(metadata["last-column-id"]))
+                case "set-current-schema" if not replace:
+                    add(assert_current_schema_id(metadata["current-schema-id"]))
+                case "remove-schemas" if not replace:
+                    add(assert_current_schema_id(metadata["current-schema-id"]))
+                    add_branches()
+                case "add-spec":
+                    add(assert_last_assigned_partition_id(metadata["last-partition-id"]))
+                case "set-default-spec" if not replace:
+                    add(assert_default_spec_id(metadata["default-spec-id"]))
+                case "remove-partition-specs" if not replace:
+                    add(assert_default_spec_id(metadata["default-spec-id"]))
+                    add_branches()
+                case "set-default-sort-order" if not replace:
+                    add(assert_default_sort_order_id(metadata["default-sort-order-id"]))
+    except KeyError as missing:
+        raise InvalidArgumentError(f"the metadata has no {missing}") from None
+    return found

@@ -1,0 +1,189 @@
+"""Updates of tables and views: one builder for each, and the whole list for a staged table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from catalogclient.types import (
+    AddEncryptionKey,
+    AddSchema,
+    AddSnapshot,
+    AddSortOrder,
+    AddSpec,
+    AddViewVersion,
+    AssignUuid,
+    EncryptedKey,
+    PartitionSpec,
+    PartitionStatisticsFile,
+    RemoveEncryptionKey,
+    RemovePartitionSpecs,
+    RemovePartitionStatistics,
+    RemoveProperties,
+    RemoveSchemas,
+    RemoveSnapshotRef,
+    RemoveSnapshots,
+    RemoveStatistics,
+    Schema,
+    SetCurrentSchema,
+    SetCurrentViewVersion,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetLocation,
+    SetPartitionStatistics,
+    SetProperties,
+    SetSnapshotRef,
+    SetStatistics,
+    Snapshot,
+    SortOrder,
+    StatisticsFile,
+    TableMetadata,
+    TableUpdate,
+    UpgradeFormatVersion,
+    ViewVersion,
+)
+
+LAST_ADDED = -1
+"""As an id: that of the schema, spec, sort order or view version that the same commit adds."""
+
+
+def assign_uuid(uuid: str) -> AssignUuid:
+    return {"action": "assign-uuid", "uuid": uuid}
+
+
+def upgrade_format_version(format_version: int) -> UpgradeFormatVersion:
+    return {"action": "upgrade-format-version", "format-version": format_version}
+
+
+def add_schema(schema: Schema) -> AddSchema:
+    return {"action": "add-schema", "schema": schema}
+
+
+def set_current_schema(schema_id: int = LAST_ADDED) -> SetCurrentSchema:
+    return {"action": "set-current-schema", "schema-id": schema_id}
+
+
+def add_spec(spec: PartitionSpec) -> AddSpec:
+    return {"action": "add-spec", "spec": spec}
+
+
+def set_default_spec(spec_id: int = LAST_ADDED) -> SetDefaultSpec:
+    return {"action": "set-default-spec", "spec-id": spec_id}
+
+
+def add_sort_order(sort_order: SortOrder) -> AddSortOrder:
+    return {"action": "add-sort-order", "sort-order": sort_order}
+
+
+def set_default_sort_order(sort_order_id: int = LAST_ADDED) -> SetDefaultSortOrder:
+    return {"action": "set-default-sort-order", "sort-order-id": sort_order_id}
+
+
+def add_snapshot(snapshot: Snapshot) -> AddSnapshot:
+    return {"action": "add-snapshot", "snapshot": snapshot}
+
+
+def set_snapshot_ref(
+    name: str,
+    *,
+    snapshot_id: int,
+    type: Literal["branch", "tag"] = "branch",
+    max_ref_age_ms: int | None = None,
+    max_snapshot_age_ms: int | None = None,
+    min_snapshots_to_keep: int | None = None,
+) -> SetSnapshotRef:
+    update: SetSnapshotRef = {
+        "action": "set-snapshot-ref",
+        "ref-name": name,
+        "type": type,
+        "snapshot-id": snapshot_id,
+    }
+    if max_ref_age_ms is not None:
+        update["max-ref-age-ms"] = max_ref_age_ms
+    if max_snapshot_age_ms is not None:
+        update["max-snapshot-age-ms"] = max_snapshot_age_ms
+    if min_snapshots_to_keep is not None:
+        update["min-snapshots-to-keep"] = min_snapshots_to_keep
+    return update
+
+
+def remove_snapshots(snapshot_ids: Iterable[int]) -> RemoveSnapshots:
+    return {"action": "remove-snapshots", "snapshot-ids": list(snapshot_ids)}
+
+
+def remove_snapshot_ref(name: str) -> RemoveSnapshotRef:
+    return {"action": "remove-snapshot-ref", "ref-name": name}
+
+
+def set_location(location: str) -> SetLocation:
+    return {"action": "set-location", "location": location}
+
+
+def set_properties(updates: Mapping[str, str]) -> SetProperties:
+    return {"action": "set-properties", "updates": dict(updates)}
+
+
+def remove_properties(removals: Iterable[str]) -> RemoveProperties:
+    return {"action": "remove-properties", "removals": list(removals)}
+
+
+def set_statistics(statistics: StatisticsFile) -> SetStatistics:
+    return {"action": "set-statistics", "statistics": statistics, "snapshot-id": statistics["snapshot-id"]}
+
+
+def remove_statistics(snapshot_id: int) -> RemoveStatistics:
+    return {"action": "remove-statistics", "snapshot-id": snapshot_id}
+
+
+def set_partition_statistics(partition_statistics: PartitionStatisticsFile) -> SetPartitionStatistics:
+    return {"action": "set-partition-statistics", "partition-statistics": partition_statistics}
+
+
+def remove_partition_statistics(snapshot_id: int) -> RemovePartitionStatistics:
+    return {"action": "remove-partition-statistics", "snapshot-id": snapshot_id}
+
+
+def remove_partition_specs(spec_ids: Iterable[int]) -> RemovePartitionSpecs:
+    return {"action": "remove-partition-specs", "spec-ids": list(spec_ids)}
+
+
+def remove_schemas(schema_ids: Iterable[int]) -> RemoveSchemas:
+    return {"action": "remove-schemas", "schema-ids": list(schema_ids)}
+
+
+def add_encryption_key(encryption_key: EncryptedKey) -> AddEncryptionKey:
+    return {"action": "add-encryption-key", "encryption-key": encryption_key}
+
+
+def remove_encryption_key(key_id: str) -> RemoveEncryptionKey:
+    return {"action": "remove-encryption-key", "key-id": key_id}
+
+
+def add_view_version(view_version: ViewVersion) -> AddViewVersion:
+    return {"action": "add-view-version", "view-version": view_version}
+
+
+def set_current_view_version(view_version_id: int = LAST_ADDED) -> SetCurrentViewVersion:
+    return {"action": "set-current-view-version", "view-version-id": view_version_id}
+
+
+def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
+    """The updates that make a table of what a staged create returned, for a commit with `assert_create`."""
+    found: list[TableUpdate] = [
+        assign_uuid(metadata["table-uuid"]),
+        upgrade_format_version(metadata["format-version"]),
+    ]
+    for schema in metadata.get("schemas") or ():
+        if schema.get("schema-id") == metadata.get("current-schema-id"):
+            found += [add_schema(schema), set_current_schema()]
+    for spec in metadata.get("partition-specs") or ():
+        if spec.get("spec-id") == metadata.get("default-spec-id"):
+            found += [add_spec(spec), set_default_spec()]
+    for order in metadata.get("sort-orders") or ():
+        if order["order-id"] == metadata.get("default-sort-order-id"):
+            found += [add_sort_order(order), set_default_sort_order()]
+    if "location" in metadata:
+        found.append(set_location(metadata["location"]))
+    if metadata.get("properties"):
+        found.append(set_properties(metadata["properties"]))
+    return found

@@ -1,0 +1,99 @@
+"""Real catalog servers for the tests that want them, each started once per test process."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from catalogclient import CatalogError, RestCatalog, RetryPolicy
+from tests.catalogclient.servers import apache
+from tests.catalogclient.servers import seaweedfs as seaweedfs_server
+from tests.catalogclient.servers.running import CatalogServer
+from tests.fakes.http_peer import HttpPeer
+
+AT_ONCE = RetryPolicy(backoff_base=0.001, backoff_max=0.01)
+"""Four attempts without pauses worth the name."""
+
+
+class Connect(Protocol):
+    def __call__(self, path: str = "", **options: Any) -> RestCatalog: ...
+
+
+@pytest.fixture
+def peer() -> Iterator[HttpPeer]:
+    """A web server of this test that answers what it is told to."""
+    with HttpPeer() as running:
+        yield running
+
+
+@pytest.fixture
+def connect(peer: HttpPeer) -> Iterator[Connect]:
+    """Catalogs at the peer, closed after the test."""
+    made: list[RestCatalog] = []
+
+    def connected(path: str = "", **options: Any) -> RestCatalog:
+        made.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, **options}))
+        return made[-1]
+
+    yield connected
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
+    with seaweedfs_server.serve(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def apache_servers(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[dict[str, CatalogServer]]:
+    jars = request.config.cache.mkdir("catalog-jars")
+    with apache.serve(tmp_path_factory.mktemp("apache"), cache=jars) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session", params=["seaweedfs", *apache.ABILITIES])
+def server(request: pytest.FixtureRequest) -> CatalogServer:
+    """Every server in turn."""
+    if request.param == "seaweedfs":
+        only: CatalogServer = request.getfixturevalue("seaweedfs")
+        return only
+    servers: dict[str, CatalogServer] = request.getfixturevalue("apache_servers")
+    return servers[request.param]
+
+
+@pytest.fixture
+def catalog(server: CatalogServer) -> Iterator[RestCatalog]:
+    with server.connect() as connected:
+        yield connected
+
+
+@pytest.fixture
+def namespace(catalog: RestCatalog) -> Iterator[str]:
+    """A namespace of this test alone, emptied and dropped afterwards."""
+    name = f"test_{secrets.token_hex(4)}"
+    catalog.create_namespace(name)
+    yield name
+    empty(catalog, (name,))
+
+
+def empty(catalog: RestCatalog, namespace: tuple[str, ...]) -> None:
+    """Drops the namespace with all it holds; what cannot be dropped stays until the server goes."""
+    for child in list(catalog.iter_namespaces(parent=namespace)):
+        if len(child.namespace) > len(namespace):
+            empty(catalog, child.namespace)
+    for table in list(catalog.iter_tables(namespace)):
+        with contextlib.suppress(CatalogError):
+            catalog.drop_table(table)
+    for view in list(catalog.iter_views(namespace)):
+        with contextlib.suppress(CatalogError):
+            catalog.drop_view(view)
+    with contextlib.suppress(CatalogError):
+        catalog.drop_namespace(namespace)

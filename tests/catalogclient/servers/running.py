@@ -1,0 +1,73 @@
+"""What a test needs to know about a running catalog server, and in what the servers differ."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalogclient import RestCatalog
+
+
+class Ability(enum.Flag):
+    """What only some of the servers can do."""
+
+    ETAGS = enum.auto()
+    """Sends an ETag with a table and answers 304 to it."""
+    REPLAY = enum.auto()
+    """Answers a repeated idempotency key with the first outcome."""
+    PLANNING = enum.auto()
+    ASYNC_PLANNING = enum.auto()
+    """Plans every scan in the background and hands the files out in plan tasks."""
+    REGISTER_VIEW = enum.auto()
+    STAGED_CREATE = enum.auto()
+    """A staged creation shows no metadata location."""
+    ANY_NAME = enum.auto()
+    """Takes any text as a name, not only lower-case identifiers."""
+    FILES = enum.auto()
+    """Keeps table files where another program can read and write them."""
+    AUTHENTICATION = enum.auto()
+    VENDED_CREDENTIALS = enum.auto()
+    CREATES_ONCE = enum.auto()
+    """Refuses to create a table or view that exists."""
+    ENDPOINTS = enum.auto()
+    """Lists its endpoints in the configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogServer:
+    name: str
+    base_url: str
+    abilities: Ability
+    warehouse: str | None = None
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    s3_url: str = ""
+
+    def can(self, ability: Ability) -> bool:
+        return ability in self.abilities
+
+    def auth(self) -> Mapping[str, str] | None:
+        if not self.client_id:
+            return None
+        return {
+            "type": "oauth2",
+            "client_id": self.client_id,
+            "client_secret": self.client_secret,
+            "token_url": f"{self.base_url}/v1/oauth/tokens",
+        }
+
+    def connect(self, **options: Any) -> RestCatalog:
+        """A catalog of this server; the caller closes it."""
+        return RestCatalog(self.base_url, **{"warehouse": self.warehouse, "auth": self.auth(), **options})
+
+    def pyiceberg_properties(self) -> dict[str, str]:
+        """How PyIceberg's `load_catalog` reaches the same server."""
+        properties = {"type": "rest", "uri": self.base_url}
+        if self.warehouse:
+            properties["warehouse"] = self.warehouse
+        if self.client_id:
+            properties["credential"] = f"{self.client_id}:{self.client_secret}"
+            properties["oauth2-server-uri"] = f"{self.base_url}/v1/oauth/tokens"
+        return properties

