@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -109,7 +109,7 @@ class HttpPeer:
             waiting = self._answers.get(received.path) or self._answers.get("") or [Answer(status=404)]
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
-    def __enter__(self) -> HttpPeer:
+    def __enter__(self) -> Self:
         self._server = _Server(self, self._tls)
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -127,6 +127,7 @@ class HttpPeer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
 
     def __init__(self, peer: HttpPeer, tls: ssl.SSLContext | None) -> None:
         self.peer = peer

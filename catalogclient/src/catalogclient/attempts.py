@@ -15,11 +15,12 @@ from catalogclient.errors import (
     RequestTimeoutError,
     TlsError,
     UnauthorizedError,
-    UnexpectedRedirectError,
 )
 from catalogclient.options import RetryPolicy
 
+_WORTH_REPEATING = (408, 500, 502, 503, 504)
 _REFUSED_BEFORE_WORK = (401, 403, 408, 419, 429)
+_CARRIED = ("status", "type", "code", "stack", "details", "method", "url", "operation", "request_id", "retry_after")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Attempts:
         if self.deadline is None:
             return None
         if now >= self.deadline:
-            raise self.final(RequestTimeoutError(f"{NETWORK_FAILED}: out of time", phase="total"))
+            raise self.final(RequestTimeoutError("Network request failed: out of time", phase="total"))
         return self.deadline - now
 
     def wants_refresh(self, error: CatalogError) -> bool:
@@ -61,36 +62,44 @@ class Attempts:
     def pause(self, error: CatalogError, *, now: float) -> float:
         """Seconds until the next attempt. Raises the error that the call ends with when there is none."""
         delay = self._delay(error)
-        resend = self._may_resend(error, at=now + (delay or 0.0))
-        if self.operation.effect is not Effect.NONE and _is_ambiguous(error):
-            self.ambiguous = True
+        starts_at = now + (delay or 0.0)
         most = self.policy.max_attempts if self.policy else 1
-        too_late = self.deadline is not None and now + (delay or 0.0) >= self.deadline
-        if delay is None or not resend or self.number - self._uncounted >= most or too_late:
+        exhausted = delay is None or self.number - self._uncounted >= most
+        too_late = self.deadline is not None and starts_at >= self.deadline
+        if exhausted or too_late or not self._may_resend(error, at=starts_at):
             raise self.final(error)
-        return delay
+        self.ambiguous = self.ambiguous or self._is_ambiguous(error)
+        return delay or 0.0
 
     def final(self, error: CatalogError) -> CatalogError:
         """The error that the call ends with, when `error` was its last."""
+        self.ambiguous = self.ambiguous or self._is_ambiguous(error)
+        # An answer of success that cannot be read is what it is; the caller sees that it may have been applied.
+        succeeded = 200 <= error.status < 300
+        unknown = self.operation.effect is Effect.COMMIT and self.ambiguous and not succeeded
         outcome = error
-        effect = self.operation.effect
-        changing = effect in (Effect.CHANGE, Effect.COMMIT)
-        self.ambiguous = self.ambiguous or (changing and _is_ambiguous(error))
-        unknown = effect is Effect.COMMIT and self.ambiguous and not self._settles(error)
-        if unknown and not isinstance(error, CommitStateUnknownError):
-            outcome = CommitStateUnknownError(
-                error.message,
-                **{name: getattr(error, name) for name in _CARRIED},
-            )
+        if unknown and not self._settles(error) and not isinstance(error, CommitStateUnknownError):
+            outcome = CommitStateUnknownError(error.message, **{name: getattr(error, name) for name in _CARRIED})
             outcome.__cause__ = error
-        outcome.maybe_applied = unknown or (changing and self.ambiguous and self._may_be_echo(error))
+        outcome.maybe_applied = self.ambiguous and not (unknown and outcome is error and self._settles(error))
         outcome.attempts = self.number
         outcome.idempotency_key = self.key
         return outcome
 
-    def _may_be_echo(self, error: CatalogError) -> bool:
-        """Whether something may have been applied before, or by, the attempt that ended like this."""
-        return _is_ambiguous(error) or self.operation.effect is not Effect.COMMIT
+    def _is_ambiguous(self, error: CatalogError) -> bool:
+        """Whether the attempt that failed like this may have been applied all the same."""
+        if self.operation.effect not in (Effect.CHANGE, Effect.COMMIT):
+            return False
+        if isinstance(error, NetworkError):
+            return error.sent
+        if isinstance(error, InvalidResponseError | CommitStateUnknownError):
+            return error.status != 304
+        return error.status in (500, 502, 503, 504) and not self._is_busy(error)
+
+    def _is_busy(self, error: CatalogError) -> bool:
+        """Whether the server says that it has not even begun; of a commit it is not believed."""
+        waits = error.status == 503 and error.retry_after is not None and self.operation.effect is not Effect.COMMIT
+        return waits or error.status == 429
 
     def _settles(self, error: CatalogError) -> bool:
         """Whether the answer speaks for all attempts: the server knows them as one, and has judged it."""
@@ -102,12 +111,10 @@ class Attempts:
         if effect is Effect.REPORT or isinstance(error, TlsError):
             return False
         if isinstance(error, NetworkError):
-            harmless = not error.sent
-        else:
-            waits = error.status == 503 and error.retry_after is not None and effect is not Effect.COMMIT
-            harmless = error.status == 429 or waits
-        repeatable = isinstance(error, NetworkError) or error.status in (408, 500, 502, 503, 504)
-        return harmless or (repeatable and (effect is Effect.NONE or self._is_recognised(at)))
+            return not error.sent or effect is Effect.NONE or self._is_recognised(at)
+        if self._is_busy(error):
+            return True
+        return error.status in _WORTH_REPEATING and (effect is Effect.NONE or self._is_recognised(at))
 
     def _is_recognised(self, at: float) -> bool:
         """Whether the server, asked again at that time, will know the request for the same."""
@@ -124,16 +131,3 @@ class Attempts:
         delay = min(self.policy.backoff_max, self.policy.backoff_base * self.policy.backoff_factor**exponent)
         # Not a secret: it keeps clients from coming back all at once.
         return delay * random.uniform(0.5, 1.0) if self.policy.jitter else delay  # noqa: S311
-
-
-NETWORK_FAILED = "Network request failed"
-_CARRIED = ("status", "type", "code", "stack", "details", "method", "url", "operation", "request_id", "retry_after")
-
-
-def _is_ambiguous(error: CatalogError) -> bool:
-    """Whether the attempt that failed like this may have been applied all the same."""
-    if isinstance(error, NetworkError):
-        return error.sent
-    if isinstance(error, InvalidResponseError | UnexpectedRedirectError):
-        return error.status < 300 and error.status != 0
-    return error.status in (500, 502, 504) or (error.status == 503)

@@ -199,7 +199,7 @@ def _failure(error: Exception, exchange: connections.Exchange) -> CatalogError:
     found: NetworkError
     if exchange.deadline is not None and time.monotonic() >= exchange.deadline:
         found = RequestTimeoutError(text, phase="total", details=error)
-    elif any(isinstance(each, TimeoutError | urllib3.exceptions.TimeoutError) for each in chain):
+    elif any(_timed_out(each) for each in chain):
         found = RequestTimeoutError(text, phase="read" if sent else "connect", details=error)
     elif any(isinstance(each, ssl.SSLError) for each in chain) and not sent:
         found = TlsError(text, details=error)
@@ -218,18 +218,24 @@ def _reason(chain: list[BaseException]) -> str:
             return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
         if isinstance(cause, socket.gaierror):
             return f"name not resolved: {cause.strerror}"
-        if isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError):
+        if _timed_out(cause):
             return "timed out"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
     return type(chain[-1]).__name__
 
 
+def _timed_out(error: BaseException) -> bool:
+    # Of a connection that was refused urllib3 says too that it is a time-out.
+    refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    return isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) and not refused
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it, however the libraries pass it on."""
+    """The error and what led to it, in each of the ways in which the libraries pass it on."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        inner = next((each for each in error.args if isinstance(each, BaseException)), None)
-        error = getattr(error, "reason", None) if isinstance(getattr(error, "reason", None), BaseException) else inner
+        told = (getattr(error, "reason", None), *error.args, error.__cause__)
+        error = next((each for each in told if isinstance(each, BaseException)), None)

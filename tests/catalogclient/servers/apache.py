@@ -68,11 +68,9 @@ def class_path(cache: Path) -> str:
     if not kept.exists() or not all(Path(jar).exists() for jar in kept.read_text().split(os.pathsep)):
         _resolve(kept)
     jars = kept.read_text().strip()
-    expected = set(_locked().values())
-    for jar in jars.split(os.pathsep):
-        digest = hashlib.sha256(Path(jar).read_bytes()).hexdigest()
-        if digest not in expected:
-            pytest.fail(f"{Path(jar).name} is not the file of jars.lock: SHA-256 {digest}")
+    digests = {hashlib.sha256(Path(jar).read_bytes()).hexdigest() for jar in jars.split(os.pathsep)}
+    if digests != set(_locked().values()):
+        pytest.fail(f"Maven's jars are not those of jars.lock: {digests ^ set(_locked().values())}")
     return jars
 
 

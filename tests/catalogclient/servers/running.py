@@ -27,8 +27,6 @@ class Ability(enum.Flag):
     """Takes any text as a name, not only lower-case identifiers."""
     FILES = enum.auto()
     """Keeps table files where another program can read and write them."""
-    AUTHENTICATION = enum.auto()
-    VENDED_CREDENTIALS = enum.auto()
     CREATES_ONCE = enum.auto()
     """Refuses to create a table or view that exists."""
     ENDPOINTS = enum.auto()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-import os
 import platform
 import shutil
 import sys
@@ -20,8 +20,9 @@ from tests.catalogclient.servers.running import Ability, CatalogServer
 CLIENT_ID = "admin"
 CLIENT_SECRET = "catalog-test-secret"
 WAREHOUSE = "warehouse"
-BUCKET = "plain"
+PORTS = ("s3.port.iceberg", "s3.port", "master.port", "volume.port", "filer.port", "admin.port")
 GRPC_OFFSET = 10_000
+"""Each of these ports takes another one, that much higher."""
 
 ROLE = "arn:aws:iam::role/TableFiles"
 # Credentials are given out by assuming this role; the server narrows them to the files of one table.
@@ -75,13 +76,13 @@ def program() -> str:
 @contextlib.contextmanager
 def serve(folder: Path) -> Iterator[CatalogServer]:
     """Runs in `folder` until the block is left."""
-    catalog, master, volume, filer, s3 = process.free_ports(5, beside=GRPC_OFFSET)
+    ports = dict(zip(PORTS, process.free_ports(len(PORTS), beside=GRPC_OFFSET), strict=True))
     identities = folder / "identities.json"
     identities.write_text(json.dumps(IDENTITIES))
     data = folder / "data"
     data.mkdir()
-    s3_url = f"http://127.0.0.1:{s3}"
-    base_url = f"http://127.0.0.1:{catalog}"
+    s3_url = f"http://127.0.0.1:{ports['s3.port']}"
+    base_url = f"http://127.0.0.1:{ports['s3.port.iceberg']}"
     command = [
         program(),
         "mini",
@@ -92,23 +93,15 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
         "-webdav=false",
         "-admin.ui=false",
         f"-tableBucket={WAREHOUSE}",
-        f"-bucket={BUCKET}",
-        f"-master.port={master}",
-        f"-volume.port={volume}",
-        f"-filer.port={filer}",
-        f"-s3.port={s3}",
+        *(f"-{name}={port}" for name, port in ports.items()),
         f"-s3.externalUrl={s3_url}",
         "-s3.port.lance=0",
-        f"-s3.port.iceberg={catalog}",
         f"-s3.iam.config={identities}",
         f"-s3.iceberg.credentialRole={ROLE}",
     ]
-    env = {
-        "AWS_ACCESS_KEY_ID": CLIENT_ID,
-        "AWS_SECRET_ACCESS_KEY": CLIENT_SECRET,
-        "PATH": os.environ["PATH"],
-    }
-    with process.running(command, folder=folder, is_ready=lambda: _is_ready(base_url), env=env):
+    env = {"AWS_ACCESS_KEY_ID": CLIENT_ID, "AWS_SECRET_ACCESS_KEY": CLIENT_SECRET}
+    ready = functools.partial(is_ready, base_url, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
+    with process.running(command, folder=folder, is_ready=ready, env=env):
         yield CatalogServer(
             name="seaweedfs",
             base_url=base_url,
@@ -116,13 +109,13 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
             client_id=CLIENT_ID,
             client_secret=CLIENT_SECRET,
             s3_url=s3_url,
-            abilities=Ability.AUTHENTICATION | Ability.VENDED_CREDENTIALS | Ability.FILES,
+            abilities=Ability.FILES,
         )
 
 
-def _is_ready(base_url: str) -> bool:
+def is_ready(base_url: str, *, client_id: str, client_secret: str) -> bool:
     """The configuration is answered before the warehouse exists, so a request into the warehouse is what counts."""
-    form = {"grant_type": "client_credentials", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
     try:
         answer = requests.post(f"{base_url}/v1/oauth/tokens", data=form, timeout=5)
         if answer.status_code != 200:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from catalogclient.auth.base import AuthManager, Surroundings, TokenAuth
 from catalogclient.auth.choice import AuthConfig
-from catalogclient.auth.cloud import EntraAuth, GoogleAuth
+from catalogclient.auth.entra import EntraAuth
+from catalogclient.auth.google import GoogleAuth
 from catalogclient.auth.oauth2 import OAuth2ClientCredentials, OAuth2TokenExchange
 from catalogclient.auth.sigv4 import SigV4Auth
 from catalogclient.auth.static import BasicAuth, BearerAuth, CustomAuth, HeaderAuth, NoAuth

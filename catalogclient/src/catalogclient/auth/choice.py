@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Required, TypeAlias, TypedDict
 
 from catalogclient.auth.base import AuthManager
-from catalogclient.auth.cloud import EntraAuth, GoogleAuth
+from catalogclient.auth.entra import EntraAuth
+from catalogclient.auth.google import GoogleAuth
 from catalogclient.auth.oauth2 import ClientAuth, OAuth2ClientCredentials, OAuth2TokenExchange
 from catalogclient.auth.sigv4 import Keys, SigV4Auth
 from catalogclient.auth.static import BasicAuth, BearerAuth, CustomAuth, HeaderAuth, NoAuth

@@ -73,7 +73,7 @@ class _OAuth2(TokenAuth):
                 warnings.warn(
                     "the catalog's own token endpoint is deprecated; give the token_url of an identity provider",
                     DeprecationWarning,
-                    stacklevel=5,
+                    stacklevel=4,
                 )
             self._locate(own if self._token_url is None else urljoin(f"{base}/", self._token_url), surroundings)
             self._is_own_endpoint = self._url == own

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import importlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote, urlsplit
 
 from catalogclient import urls
+from catalogclient.auth import optional
 from catalogclient.auth.base import AuthManager, Surroundings
 from catalogclient.errors import CatalogError, InvalidArgumentError
 from catalogclient.messages import PreparedRequest
@@ -25,7 +25,7 @@ class SigV4Auth(AuthManager):
     """Signs every request. `credentials`, asked at every attempt, stands in for fixed keys.
 
     With `delegate` another manager's Authorization is signed too and travels as Original-Authorization. `service` is
-    `s3tables`, `glue` or `execute-api`.
+    `s3tables`, `glue` or `execute-api`; `clock` stands in for that of the machine.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class SigV4Auth(AuthManager):
         session_token: str | None = None,
         credentials: Callable[[], Keys] | None = None,
         delegate: AuthManager | None = None,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         if not region:
             raise InvalidArgumentError("SigV4 needs a region")
         self._region = region
         self._service = service
         self._delegate = delegate
-        self._clock = clock
+        self._clock = clock or _now
         self._can_change = credentials is not None
         if credentials is not None:
             self._keys = credentials
@@ -58,11 +58,7 @@ class SigV4Auth(AuthManager):
     @classmethod
     def from_botocore(cls, region: str, service: str = "execute-api", *, profile: str | None = None) -> Self:
         """Keys from where AWS tools find them. Needs the extra `aws`."""
-        try:
-            session: Any = importlib.import_module("botocore.session").Session(profile=profile)
-        except ImportError:
-            raise InvalidArgumentError("SigV4Auth.from_botocore needs catalogclient[aws]") from None
-        found = session.get_credentials()
+        found = optional.module("botocore.session", extra="aws").Session(profile=profile).get_credentials()
         if found is None:
             raise InvalidArgumentError("no AWS credentials were found")
 
@@ -135,6 +131,10 @@ class SigV4Auth(AuthManager):
 
     def __repr__(self) -> str:
         return f"SigV4Auth(region={self._region!r}, service={self._service!r})"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def canonical_path(url: str, *, service: str) -> str:

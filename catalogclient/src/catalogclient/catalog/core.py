@@ -67,7 +67,7 @@ class Core:
         root = urls.root(options.base_url)
         self._auth.attach(Surroundings(base_url=root, settings=own_door, retry=options.retry))
         if root.startswith("http://") and not urls.is_loopback(root) and not isinstance(self._auth, NoAuth):
-            warnings.warn("credentials travel without TLS", InsecureTransportWarning, stacklevel=4)
+            warnings.warn("credentials travel without TLS", InsecureTransportWarning, stacklevel=3)
         if root.endswith("/v1"):
             CONFIG.warning("base_url ends with /v1, and every path begins with /v1 again")
         if options.verify is False:

@@ -1,0 +1,58 @@
+"""Names in all the forms in which callers may write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalogclient import InvalidArgumentError, NamespaceIdentifier, TableIdentifier, identifiers
+
+
+@pytest.mark.parametrize(
+    ("given", "levels"),
+    [
+        ("a.b", ("a", "b")),
+        (["a.b"], ("a.b",)),
+        (("a", "b"), ("a", "b")),
+        ({"namespace": ["a", "b"]}, ("a", "b")),
+        (NamespaceIdentifier(("a",)), ("a",)),
+    ],
+)
+def test_namespaces(given: Any, levels: tuple[str, ...]) -> None:
+    assert identifiers.namespace(given) == NamespaceIdentifier(levels)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("a.b.t", TableIdentifier(("a", "b"), "t")),
+        (["a.b", "t"], TableIdentifier(("a.b",), "t")),
+        ({"namespace": ["a"], "name": "x.y"}, TableIdentifier(("a",), "x.y")),
+        (TableIdentifier(("a",), "t"), TableIdentifier(("a",), "t")),
+    ],
+)
+def test_tables(given: Any, expected: TableIdentifier) -> None:
+    assert identifiers.table(given) == expected
+
+
+@pytest.mark.parametrize("given", ["", "a..b", [], [""], ["."], [".."], [None], {"namespace": "ab"}, {}, 1, ["\udcff"]])
+def test_what_is_no_namespace_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        identifiers.namespace(given)
+
+
+@pytest.mark.parametrize("given", ["t", ["t"], "a.", {"namespace": ["a"]}, {"name": "t"}, TableIdentifier((), "t"), 1])
+def test_what_is_no_table_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        identifiers.table(given)
+
+
+def test_identifiers_are_values() -> None:
+    table = TableIdentifier(("a", "b"), "t")
+    assert table.to_dict() == {"namespace": ["a", "b"], "name": "t"}
+    assert NamespaceIdentifier(("a", "b")).to_dict() == {"namespace": ["a", "b"]}
+    assert str(table) == "a.b.t"
+    assert str(NamespaceIdentifier(("a", "b"))) == "a.b"
+    assert len({table, TableIdentifier(("a", "b"), "t")}) == 1
+    assert sorted([TableIdentifier(("b",), "a"), TableIdentifier(("a",), "b")])[0].namespace == ("a",)

@@ -1,0 +1,359 @@
+"""Tokens from a token endpoint."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from catalogclient import (
+    CatalogError,
+    InvalidArgumentError,
+    InvalidResponseError,
+    NetworkError,
+    OAuth2ClientCredentials,
+    OAuth2TokenExchange,
+    OAuthError,
+    RestCatalog,
+    RetryPolicy,
+    ServerError,
+    UnauthorizedError,
+)
+from tests.catalogclient.conftest import AT_ONCE, Connect
+from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
+
+OWN = "/v1/oauth/tokens"
+
+
+@pytest.fixture
+def issuer() -> Iterator[HttpPeer]:
+    with HttpPeer() as running:
+        running.answer(granted("t1"))
+        yield running
+
+
+def granted(token: str, **more: Any) -> Answer:
+    return in_json({"access_token": token, "token_type": "bearer", "expires_in": 3600, **more})
+
+
+def credentials(issuer: HttpPeer, **more: Any) -> OAuth2ClientCredentials:
+    return OAuth2ClientCredentials("id", "s3cr3t", token_url=f"{issuer.url}/token", **more)
+
+
+def sent_tokens(peer: HttpPeer) -> list[str]:
+    return [each.headers["Authorization"] for each in peer.received]
+
+
+def test_the_catalogs_own_endpoint_gets_the_credentials_in_the_form(peer: HttpPeer) -> None:
+    peer.answer(granted("t1", token_type="BEARER"), path="/iceberg/v1/oauth/tokens")
+    peer.answer(in_json({}))
+    with pytest.warns(DeprecationWarning, match="token endpoint") as caught:
+        catalog = RestCatalog(f"{peer.url}/iceberg", auth={"type": "oauth2", "client_id": "id", "client_secret": "s"})
+    assert len(caught) == 1
+    with catalog:
+        catalog.list_namespaces()
+        catalog.list_namespaces()
+    asked, first, second = peer.received
+    assert asked.body == b"grant_type=client_credentials&scope=catalog&client_id=id&client_secret=s"
+    assert asked.headers["Authorization"] is None
+    assert asked.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert asked.headers["Idempotency-Key"] is None
+    assert first.headers["Authorization"] == second.headers["Authorization"] == "Bearer t1"
+
+
+def test_another_endpoint_gets_the_credentials_in_the_header(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect
+) -> None:
+    peer.answer(in_json({}))
+    auth = OAuth2ClientCredentials(
+        "a:b", "c d", token_url=f"{issuer.url}/t", scope="", audience="x", resource="y", extra={"k": "v"}
+    )
+    connect(auth=auth, headers={"X-A": "1"}).list_namespaces()
+    (asked,) = issuer.received
+    assert asked.headers["Authorization"] == f"Basic {base64.b64encode(b'a%3Ab:c+d').decode()}"
+    assert asked.form == {"grant_type": "client_credentials", "audience": "x", "resource": "y", "k": "v"}
+    assert asked.headers["X-A"] is None
+
+
+@pytest.mark.parametrize(("how", "in_form"), [("post", True), ("basic", False)])
+def test_the_caller_may_say_where_the_credentials_go(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect, how: Any, in_form: bool
+) -> None:
+    peer.answer(in_json({}))
+    connect(auth=credentials(issuer, client_auth=how)).list_namespaces()
+    (asked,) = issuer.received
+    assert ("client_secret" in asked.form) is in_form
+    assert (asked.headers["Authorization"] is None) is in_form
+
+
+def test_an_address_may_be_relative_and_an_id_missing(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(granted("t1"), path="/auth/token")
+    peer.answer(in_json({}))
+    connect(auth=OAuth2ClientCredentials(None, "s", token_url="/auth/token")).list_namespaces()
+    assert peer.received[0].form == {"grant_type": "client_credentials", "scope": "catalog", "client_secret": "s"}
+
+
+def test_token_exchange(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({}))
+    issuer.answer(granted("t1", token_type="N_A"))
+    kind = "urn:ietf:params:oauth:token-type:jwt"
+    auth = OAuth2TokenExchange(
+        "subject", subject_token_type=kind, actor_token="actor", actor_token_type=kind, token_url=f"{issuer.url}/t"
+    )
+    connect(auth=auth).list_namespaces()
+    assert issuer.received[0].form == {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "subject_token": "subject",
+        "subject_token_type": kind,
+        "actor_token": "actor",
+        "actor_token_type": kind,
+        "scope": "catalog",
+    }
+    assert sent_tokens(peer) == ["Bearer t1"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "more", "lifetime", "renewal"),
+    [
+        ({"expires_in": 60}, {}, 60, 30),
+        ({"expires_in": 3600}, {}, 3600, 3540),
+        ({"expires_in": "3600"}, {"refresh_margin": 10}, 3600, 3590),
+        ({}, {"default_expires_in": 100}, 100, 50),
+        ({}, {}, None, None),
+    ],
+)
+def test_when_a_token_is_renewed(
+    issuer: HttpPeer, connect: Connect, answer: Any, more: Any, lifetime: float | None, renewal: float | None
+) -> None:
+    issuer.answer(in_json({"access_token": "t1", "token_type": "bearer", **answer}))
+    auth = credentials(issuer, **more)
+    connect(auth=auth)
+    before = time.monotonic()
+    auth.token()
+    known = auth._granted
+    assert known is not None
+    if lifetime is None or renewal is None:
+        assert known.expires_at == known.refresh_at == float("inf")
+    else:
+        assert known.expires_at - before == pytest.approx(lifetime, abs=20)
+        assert known.expires_at - known.refresh_at == pytest.approx(lifetime - renewal)
+
+
+def test_the_end_of_a_jwt_is_read_from_it(issuer: HttpPeer, connect: Connect) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() + 500}).encode()).decode().rstrip("=")
+    for token, known_end in ((f"h.{claims}.s", True), ("h.!!!.s", False), ("h.bm8.s", False), ("opaque", False)):
+        issuer.answer(in_json({"access_token": token}))
+        auth = credentials(issuer)
+        connect(auth=auth)
+        auth.token()
+        assert auth._granted is not None
+        left = auth._granted.expires_at - time.monotonic()
+        assert left == pytest.approx(500, abs=60) if known_end else left == float("inf")
+
+
+def test_a_token_is_renewed_before_its_end(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({}))
+    issuer.answer(granted("t1", expires_in=2), granted("t2"))
+    catalog = connect(auth=credentials(issuer))
+    catalog.list_namespaces()
+    time.sleep(1.2)
+    catalog.list_namespaces()
+    assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
+
+
+def test_a_renewal_that_fails_early_is_tried_again_and_the_old_token_used(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer.answer(in_json({}))
+    issuer.answer(granted("t1", expires_in=60), Answer(status=503), granted("t2"))
+    catalog = connect(auth=credentials(issuer, refresh_margin=60), retry=None)
+    catalog.list_namespaces()
+    age(catalog, by=40)
+    with caplog.at_level(logging.WARNING, "catalogclient.auth"):
+        catalog.list_namespaces()
+    assert "before its end" in caplog.text
+    catalog.list_namespaces()
+    assert sent_tokens(peer) == ["Bearer t1", "Bearer t1", "Bearer t2"]
+
+
+def age(catalog: RestCatalog, *, by: float) -> None:
+    """Makes the token of a catalog older, in seconds."""
+    auth: Any = catalog._auth
+    known = auth._granted
+    auth._granted = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
+
+
+def test_a_token_that_has_ended_is_not_used(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({}))
+    issuer.answer(granted("t1", expires_in=60), Answer(status=503))
+    catalog = connect(auth=credentials(issuer), retry=None)
+    catalog.list_namespaces()
+    age(catalog, by=61)
+    with pytest.raises(ServerError):
+        catalog.list_namespaces()
+    assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize("status", [401, 419])
+def test_a_refused_token_is_replaced_once(peer: HttpPeer, issuer: HttpPeer, connect: Connect, status: int) -> None:
+    peer.answer(Answer(status=status), in_json({"namespace": ["a"]}))
+    issuer.answer(granted("t1"), granted("t2"))
+    connect(auth=credentials(issuer)).create_namespace("a")
+    assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
+    assert len({each.headers["Idempotency-Key"] for each in peer.received}) == 1
+    peer.answer(Answer(status=status))
+    with pytest.raises(UnauthorizedError):
+        connect(auth=credentials(issuer)).create_namespace("a")
+
+
+def test_a_refused_token_that_cannot_be_replaced_stays_refused(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect
+) -> None:
+    peer.answer(Answer(status=401))
+    issuer.answer(granted("t1"), in_json({"error": "invalid_client"}, status=401))
+    with pytest.raises(UnauthorizedError) as caught:
+        connect(auth=credentials(issuer)).list_namespaces()
+    assert isinstance(caught.value.__cause__, OAuthError)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_fifty_threads_ask_for_one_token(peer: HttpPeer, issuer: HttpPeer, connect: Connect, ended: bool) -> None:
+    peer.answer(in_json({}))
+    catalog = connect(auth=credentials(issuer), pool_maxsize=50)
+    if ended:
+        catalog.list_namespaces()
+        age(catalog, by=4000)
+    before = len(issuer.received)
+    body = json.dumps({"access_token": "t2", "expires_in": 3600}).encode()
+    issuer.answer(Answer(delay=0.3, headers={"Content-Type": "application/json"}, body=body))
+    in_threads(catalog.list_namespaces, 50)
+    assert len(issuer.received) - before == 1
+    assert sent_tokens(peer)[-50:] == ["Bearer t2"] * 50
+
+
+class Forgetful(HttpPeer):
+    """Takes one token, and none but that."""
+
+    token = "t1"
+
+    def next_answer(self, received: Received) -> Answer:
+        super().next_answer(received)
+        known = received.headers["Authorization"] == f"Bearer {self.token}"
+        return in_json({}) if known else Answer(status=401, delay=0.2)
+
+
+def test_threads_whose_token_is_refused_together_replace_it_once(issuer: HttpPeer) -> None:
+    threads = 32
+    meeting = threading.Barrier(threads)
+    with Forgetful() as peer, RestCatalog(peer.url, auth=credentials(issuer), pool_maxsize=threads) as catalog:
+        catalog.list_namespaces()
+        peer.token = "t2"
+        issuer.answer(granted("t2"))
+
+        def ask() -> None:
+            meeting.wait()
+            catalog.list_namespaces()
+
+        in_threads(ask, threads)
+        assert len(issuer.received) == 2
+        assert sent_tokens(peer)[1:].count("Bearer t2") == threads
+
+
+def in_threads(work: Any, count: int) -> None:
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert failures == []
+
+
+def test_while_one_thread_renews_the_others_go_on(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({}))
+    issuer.answer(granted("t1", expires_in=60))
+    catalog = connect(auth=credentials(issuer))
+    catalog.list_namespaces()
+    age(catalog, by=45)
+    issuer.answer(Answer(hang=True))
+    renewing = threading.Thread(target=catalog.list_namespaces, daemon=True)
+    renewing.start()
+    while len(issuer.received) < 2:
+        time.sleep(0.01)
+    catalog.list_namespaces()
+    assert sent_tokens(peer) == ["Bearer t1", "Bearer t1"]
+    assert renewing.is_alive()
+    issuer.stopping.set()
+    renewing.join(30)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (in_json({"error": "invalid_client", "error_description": "d"}, status=401), OAuthError),
+        (in_json({"error": "unheard_of"}, status=400), OAuthError),
+        (Answer(status=404), OAuthError),
+        (in_json({"token_type": "bearer"}), InvalidResponseError),
+        (in_json({"access_token": ""}), InvalidResponseError),
+        (in_json({"access_token": "t", "token_type": "mac"}), InvalidResponseError),
+        (Answer(body=b"<html>"), InvalidResponseError),
+        (Answer(status=500), ServerError),
+        (Answer(raw=b"", close=True), NetworkError),
+        (redirect("http://elsewhere.example/"), CatalogError),
+    ],
+)
+def test_a_token_endpoint_that_gives_none(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect, answer: Answer, kind: type[CatalogError]
+) -> None:
+    issuer.answer(answer)
+    with pytest.raises(kind) as caught:
+        connect(auth=credentials(issuer), retry=RetryPolicy(max_attempts=2, backoff_base=0.001)).list_namespaces()
+    assert (caught.value.operation, caught.value.url) == ("get_token", f"{issuer.url}/token")
+    assert peer.received == []
+    assert len(issuer.received) == (2 if kind in (ServerError, NetworkError) else 1)
+
+
+def test_the_words_of_a_refusal(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+    issuer.answer(in_json({"error": "invalid_client", "error_description": "d", "error_uri": "u"}, status=401))
+    with pytest.raises(OAuthError) as caught:
+        connect(auth=credentials(issuer)).list_namespaces()
+    error = caught.value
+    assert (error.error, error.error_description, error.error_uri) == ("invalid_client", "d", "u")
+    assert (error.status, error.message) == (401, "d")
+
+
+def test_credentials_without_a_catalog_have_nobody_to_ask() -> None:
+    with pytest.raises(InvalidArgumentError):
+        OAuth2ClientCredentials("id", "s").token()
+
+
+def test_secrets_without_tls_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    auth = OAuth2ClientCredentials("id", "s3cr3t", token_url="http://10.0.0.1/t")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        caplog.set_level(logging.WARNING, "catalogclient")
+        RestCatalog("https://catalog.example", auth=auth).close()
+    assert "without TLS" in caplog.text
+    assert "s3cr3t" not in caplog.text
+
+
+def test_the_token_endpoint_is_reached_as_the_catalog_is(issuer: HttpPeer) -> None:
+    proxied = OAuth2ClientCredentials("id", "s", token_url="http://issuer.example/t")
+    with RestCatalog("http://127.0.0.1:1", auth=proxied, proxies={"http://issuer.example": issuer.url}, retry=AT_ONCE):
+        assert proxied.token() == "t1"
+    assert issuer.received[0].target == "http://issuer.example/t"

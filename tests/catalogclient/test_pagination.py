@@ -1,0 +1,141 @@
+"""Lists of any length."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from catalogclient import (
+    InvalidResponseError,
+    NoSuchNamespaceError,
+    RestCatalog,
+    TableIdentifier,
+    TablePage,
+    pagination,
+)
+from tests.catalogclient.conftest import Connect
+from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json
+
+
+def page(names: list[str], token: str | None = None) -> Answer:
+    return in_json({"identifiers": [{"namespace": ["a"], "name": name} for name in names], "next-page-token": token})
+
+
+def queries(peer: HttpPeer) -> list[str]:
+    return [each.target.partition("?")[2] for each in peer.received]
+
+
+def test_pages_of_a_size_are_followed_through_empty_ones_to_the_end(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(page(["x", "y"], "t1"), page([], "t 2"), page(["z"]))
+    assert [each.name for each in connect().iter_tables("a", page_size=2)] == ["x", "y", "z"]
+    assert queries(peer) == ["pageToken=&pageSize=2", "pageToken=t1&pageSize=2", "pageToken=t%202&pageSize=2"]
+
+
+def test_a_server_may_page_unasked(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(page(["x"], "t1"), page(["y"], ""))
+    assert [each.name for each in connect().iter_views("a")] == ["x", "y"]
+    assert queries(peer) == ["", "pageToken=t1"]
+
+
+def test_the_servers_size_is_used_when_the_caller_has_none(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({"defaults": {"rest-page-size": "7"}}), path="/v1/config")
+    peer.answer(page([]))
+    catalog = connect(config_mode="always")
+    list(catalog.iter_tables("a"))
+    list(catalog.iter_tables("a", page_size=3))
+    assert queries(peer) == ["", "pageToken=&pageSize=7", "pageToken=&pageSize=3"]
+
+
+@pytest.mark.parametrize("size", ["0", "x", "-1", "1.5", ""])
+def test_a_size_of_the_server_that_is_none_is_ignored(peer: HttpPeer, connect: Connect, size: str) -> None:
+    peer.answer(in_json({"defaults": {"rest-page-size": size}}), path="/v1/config")
+    peer.answer(page([]))
+    list(connect(config_mode="always").iter_functions("a"))
+    assert queries(peer) == ["", ""]
+
+
+def test_nothing_is_asked_before_it_is_needed(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(page(["x", "y"], "t1"))
+    tables = connect().iter_tables("a", page_size=2)
+    assert peer.received == []
+    assert [next(tables), next(tables)] == [TableIdentifier(("a",), "x"), TableIdentifier(("a",), "y")]
+    assert len(peer.received) == 1
+    tables.close()  # type: ignore[attr-defined]
+    assert len(peer.received) == 1
+
+
+def test_a_token_that_repeats_is_refused(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(page(["x"], "t1"))
+    with pytest.raises(InvalidResponseError, match="do not end"):
+        list(connect().iter_tables("a"))
+    assert len(peer.received) == 2
+
+
+def test_empty_pages_without_end_are_refused() -> None:
+    tokens = itertools.count()
+    with pytest.raises(InvalidResponseError, match="do not end"):
+        list(
+            pagination.items(
+                lambda _size, _token: TablePage([], str(next(tokens))), page_size=1, default_size=lambda: None
+            )
+        )
+    assert next(tokens) == 1_000
+
+
+class Tree(HttpPeer):
+    """A server of nested namespaces; with `flat` the top lists all levels."""
+
+    names = [("a",), ("a", "x"), ("b",), ("a", "x", "deep"), ("a", "y")]
+    flat = False
+    dropped: tuple[str, ...] = ()
+
+    def next_answer(self, received: Received) -> Answer:
+        super().next_answer(received)
+        above = tuple(received.query.get("parent", "").split("\x1f")) if "parent" in received.query else ()
+        if above and above == self.dropped:
+            return Answer(status=404)
+        found = [each for each in self.names if each[:-1] == above or (self.flat and not above)]
+        return in_json({"namespaces": [list(each) for each in found]})
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_every_namespace_below_is_found_once(flat: bool) -> None:
+    with Tree() as peer:
+        peer.flat = flat
+        with RestCatalog(peer.url) as catalog:
+            found = [each.namespace for each in catalog.iter_namespaces(recursive=True)]
+            assert sorted(found) == sorted(Tree.names)
+            below = [each.namespace for each in catalog.iter_namespaces(parent="a", recursive=True)]
+            assert below == [("a", "x"), ("a", "y"), ("a", "x", "deep")]
+            direct = [each.namespace for each in catalog.iter_namespaces(parent="a")]
+            assert direct == [("a", "x"), ("a", "y")]
+            peer.dropped = ("b",)
+            assert len(list(catalog.iter_namespaces(recursive=True))) == len(Tree.names)
+            with pytest.raises(NoSuchNamespaceError):
+                list(catalog.iter_namespaces(parent="b", recursive=True))
+
+
+def test_a_hundred_thousand_tables_stream_in_constant_memory() -> None:
+    pages, size = 100, 1_000
+
+    def fetch(_size: int | None, token: str | None) -> TablePage:
+        number = int(token or 0)
+        found = [TableIdentifier(("a",), f"table_{number}_{each}") for each in range(size)]
+        return TablePage(found, str(number + 1) if number + 1 < pages else None)
+
+    def peak(items: Callable[[], Iterable[Any]]) -> tuple[int, int]:
+        tracemalloc.start()
+        try:
+            return sum(1 for _ in items()), tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    one, memory_of_one = peak(lambda: fetch(None, "99"))
+    assert one == size
+    count, memory = peak(lambda: pagination.items(fetch, page_size=size, default_size=lambda: None))
+    assert count == pages * size
+    assert memory < 4 * memory_of_one

@@ -1,0 +1,204 @@
+"""Attempts on the wire: how often, with which key, and what comes of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalogclient import (
+    AuthenticationTimeoutError,
+    BearerAuth,
+    CatalogError,
+    ClientClosedError,
+    CommitFailedError,
+    CommitStateUnknownError,
+    CustomAuth,
+    NoSuchTableError,
+    RetryPolicy,
+    ServerError,
+    ServiceUnavailableError,
+    UnauthorizedError,
+)
+from tests.catalogclient.conftest import Connect
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+
+TABLE = {"metadata-location": "s3://b/0.json", "metadata": {"format-version": 2, "table-uuid": "u"}}
+REQUEST: Any = {"name": "t", "schema": {"type": "struct", "fields": []}}
+KNOWN = {"overrides": {"prefix": "p"}, "idempotency-key-lifetime": "PT30M"}
+LOST = Answer(raw=b"", close=True)
+
+
+def keys(peer: HttpPeer) -> list[str | None]:
+    return [each.headers["Idempotency-Key"] for each in peer.received if each.path != "/v1/config"]
+
+
+def test_reading_goes_on_until_the_server_is_back(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=503), LOST, in_json({"namespaces": [["a"]]}))
+    assert len(connect().list_namespaces()) == 1
+    assert len(peer.received) == 3
+
+
+def test_reading_gives_up_after_four_attempts(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=500))
+    with pytest.raises(ServerError) as caught:
+        connect().list_namespaces()
+    assert caught.value.attempts == len(peer.received) == 4
+    assert caught.value.operation == "list_namespaces"
+    assert caught.value.url == f"{peer.url}/v1/namespaces"
+    assert caught.value.idempotency_key is None
+
+
+def test_a_change_is_sent_once_where_the_server_promises_nothing(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=500))
+    with pytest.raises(ServerError) as caught:
+        connect().create_table("a", REQUEST)
+    assert caught.value.attempts == len(peer.received) == 1
+    assert caught.value.maybe_applied
+    assert caught.value.idempotency_key == keys(peer)[0]
+
+
+@pytest.mark.parametrize("first", [Answer(status=500), LOST])
+def test_a_change_keeps_its_key_where_the_server_knows_keys(peer: HttpPeer, connect: Connect, first: Answer) -> None:
+    peer.answer(in_json(KNOWN), path="/v1/config")
+    peer.answer(first, in_json(TABLE))
+    catalog = connect(warehouse="w")
+    catalog.create_table("a", REQUEST)
+    peer.answer(first, in_json(TABLE))
+    catalog.update_table("a.t", updates=[])
+    one, same, other, again = keys(peer)
+    assert one == same != other == again
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(Answer(status=status) for status in (500, 502, 504)),
+        Answer(status=503, headers={"Retry-After": "1"}),
+        LOST,
+        in_json({"error": {"message": "m", "type": "CommitStateUnknownException", "code": 500}}, status=500),
+    ],
+)
+def test_a_commit_is_sent_once_and_then_of_unknown_state(peer: HttpPeer, connect: Connect, answer: Answer) -> None:
+    peer.answer(answer)
+    catalog = connect()
+    commits: list[Callable[[], object]] = [
+        lambda: catalog.update_table("a.t", updates=[]),
+        lambda: catalog.commit_transaction([{"identifier": {"namespace": ["a"], "name": "t"}}]),
+        lambda: catalog.replace_view("a.v", {"updates": []}),
+    ]
+    for number, commit in enumerate(commits, start=1):
+        with pytest.raises(CommitStateUnknownError) as caught:
+            commit()
+        assert len(peer.received) == number
+        assert caught.value.is_commit_state_unknown
+        assert caught.value.maybe_applied
+        assert caught.value.idempotency_key == keys(peer)[-1]
+
+
+def test_a_conflict_is_a_conflict(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({"error": {"message": "m", "type": "CommitFailedException", "code": 409}}, status=409))
+    with pytest.raises(CommitFailedError) as caught:
+        connect().update_table("a.t", updates=[])
+    assert caught.value.is_conflict
+    assert len(peer.received) == 1
+
+
+def test_a_commit_waits_when_it_is_told_that_it_was_too_much(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=429, headers={"Retry-After": "1"}), in_json(TABLE))
+    began_at = time.monotonic()
+    connect().update_table("a.t", updates=[])
+    assert time.monotonic() - began_at >= 1
+    assert len(set(keys(peer))) == 1
+    assert len(peer.received) == 2
+
+
+def test_a_lost_drop_followed_by_a_missing_table_was_perhaps_the_drop(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json(KNOWN), path="/v1/config")
+    peer.answer(LOST, Answer(status=404))
+    with pytest.raises(NoSuchTableError) as caught:
+        connect(warehouse="w").drop_table("a.t")
+    assert caught.value.maybe_applied
+    assert caught.value.attempts == 2
+
+
+def test_reports_are_sent_once(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=503))
+    with pytest.raises(ServiceUnavailableError):
+        connect().report_metrics("a.t", {"report-type": "commit-report"})  # type: ignore[arg-type]
+    assert len(peer.received) == 1
+
+
+def test_a_call_ends_with_its_time(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=503))
+    began_at = time.monotonic()
+    with pytest.raises(ServiceUnavailableError) as caught:
+        connect(total_timeout=1.0, retry=RetryPolicy(max_attempts=1_000, backoff_max=0.2)).list_namespaces()
+    assert time.monotonic() - began_at < 20
+    assert caught.value.attempts > 2
+
+
+def test_without_policy_there_is_one_attempt(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=503))
+    with pytest.raises(ServiceUnavailableError):
+        connect(retry=None).list_namespaces()
+    assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize("status", [401, 419])
+def test_fixed_credentials_are_refused_once(peer: HttpPeer, connect: Connect, status: int) -> None:
+    peer.answer(Answer(status=status))
+    with pytest.raises(UnauthorizedError) as caught:
+        connect(auth=BearerAuth("t0k")).create_namespace("a")
+    assert len(peer.received) == 1
+    assert caught.value.is_authentication_timeout is (status == 419)
+    assert isinstance(caught.value, AuthenticationTimeoutError) is (status == 419)
+
+
+@pytest.mark.parametrize("status", [401, 419])
+def test_other_credentials_are_tried_once_with_the_same_key(peer: HttpPeer, connect: Connect, status: int) -> None:
+    tokens = iter(["old", "new", "new", "newer", "newest", "more"])
+    peer.answer(Answer(status=status), in_json(TABLE))
+    connect(auth=BearerAuth(lambda: next(tokens)), retry=None).update_table("a.t", updates=[])
+    assert [each.headers["Authorization"] for each in peer.received] == ["Bearer old", "Bearer new"]
+    assert len(set(keys(peer))) == 1
+    peer.answer(Answer(status=status))
+    with pytest.raises(UnauthorizedError) as caught:
+        connect(auth=BearerAuth(lambda: next(tokens))).update_table("a.t", updates=[])
+    assert caught.value.attempts == 2
+
+
+def test_a_refused_right_is_no_reason_for_other_credentials(peer: HttpPeer, connect: Connect) -> None:
+    tokens = iter(["old", "new"])
+    peer.answer(Answer(status=403))
+    with pytest.raises(CatalogError):
+        connect(auth=BearerAuth(lambda: next(tokens))).list_namespaces()
+    assert len(peer.received) == 1
+
+
+def test_credentials_are_put_on_every_attempt(peer: HttpPeer, connect: Connect) -> None:
+    asked: list[int] = []
+
+    def fields() -> dict[str, str]:
+        asked.append(1)
+        return {"A": f"b{len(asked)}"}
+
+    peer.answer(Answer(status=503), in_json({}))
+    connect(auth=CustomAuth(fields)).list_namespaces()
+    assert [each.headers["A"] for each in peer.received] == ["b1", "b2"]
+
+
+def test_closing_ends_a_pause(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(status=503, headers={"Retry-After": "50"}))
+    catalog = connect()
+    closing = threading.Timer(0.3, catalog.close)
+    closing.start()
+    began_at = time.monotonic()
+    with pytest.raises(ClientClosedError) as caught:
+        catalog.list_namespaces()
+    assert time.monotonic() - began_at < 20
+    assert isinstance(caught.value.__cause__, ServiceUnavailableError)
+    closing.join()

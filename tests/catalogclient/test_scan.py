@@ -1,0 +1,203 @@
+"""Scans planned by the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalogclient import (
+    CatalogError,
+    InvalidResponseError,
+    PlanCancelledError,
+    PlanFailedError,
+    PlanResult,
+    PlanTimeoutError,
+    ScanPlan,
+    ScanTasks,
+    ServerError,
+    expressions,
+)
+from tests.catalogclient.conftest import Connect
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+
+T = "/v1/namespaces/a/tables/t"
+
+
+def task(path: str, *deletes: int) -> dict[str, Any]:
+    return {"data-file": {"content": "data", "file-path": path}, "delete-file-references": list(deletes)}
+
+
+def requests(peer: HttpPeer) -> list[str]:
+    return [f"{each.method} {each.target}" for each in peer.received]
+
+
+def test_a_plan_that_is_ready_at_once(peer: HttpPeer, connect: Connect) -> None:
+    deletes = [{"content": "position-deletes", "file-path": "d0"}, {"content": "equality-deletes", "file-path": "d1"}]
+    credentials = [{"prefix": "s3://b/", "config": {"k": "s3cr3t"}}]
+    peer.answer(
+        in_json(
+            {
+                "status": "completed",
+                "file-scan-tasks": [task("f0"), task("f1", 1, 0)],
+                "delete-files": deletes,
+                "storage-credentials": credentials,
+            }
+        )
+    )
+    with connect().plan_scan("a.t", {"select": ["id"], "filter": expressions.eq("id", 1)}) as scan:
+        assert peer.received == []
+        found = [(each["data-file"]["file-path"], [one["file-path"] for one in gone]) for each, gone in scan]
+    assert found == [("f0", []), ("f1", ["d1", "d0"])]
+    assert scan.storage_credentials[0].config["k"] == "s3cr3t"
+    assert requests(peer) == [f"POST {T}/plan"]
+    assert peer.received[0].json() == {"select": ["id"], "filter": {"type": "eq", "term": "id", "value": 1}}
+
+
+class Planner:
+    """A server's side of a scan, told in advance."""
+
+    def __init__(self, *plans: Any, tasks: dict[str, Any] | None = None) -> None:
+        self.plans = list(plans)
+        self.known = tasks or {}
+        self.did: list[str] = []
+
+    def plan(self) -> PlanResult:
+        self.did.append("plan")
+        return self._next()
+
+    def fetch(self, plan_id: str) -> PlanResult:
+        self.did.append(f"fetch {plan_id}")
+        return self._next()
+
+    def tasks(self, plan_task: str) -> ScanTasks:
+        self.did.append(f"tasks {plan_task}")
+        found = self.known[plan_task]
+        if isinstance(found, Exception):
+            raise found
+        return ScanTasks(raw={}, **found)
+
+    def cancel(self, plan_id: str) -> None:
+        self.did.append(f"cancel {plan_id}")
+        raise ServerError("gone", status=500)
+
+    def _next(self) -> PlanResult:
+        given = self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
+        blank: dict[str, Any] = {"raw": {}, "plan_id": None, "storage_credentials": [], "error": None}
+        return PlanResult(**{**blank, **part(), **given})
+
+
+def part(*files: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"file_scan_tasks": [task(each) for each in files], "delete_files": [], "plan_tasks": list(more)}
+
+
+def scan_of(planner: Planner, pause: Callable[[float], object] = lambda _: None, **more: Any) -> ScanPlan:
+    return ScanPlan(planner, poll_timeout=more.pop("poll_timeout", 300.0), pause=pause, **more)
+
+
+SUBMITTED = {"status": "submitted", "plan_id": "p"}
+
+
+def test_a_plan_is_waited_for_and_its_tasks_followed_in_order() -> None:
+    tasks = {"k1": part("f1", more=("k3",)), "k2": part("f2"), "k3": part("f3")}
+    planner = Planner(
+        SUBMITTED, {"status": "submitted"}, {"status": "completed", **part("f0", more=("k1", "k2"))}, tasks=tasks
+    )
+    pauses: list[float] = []
+    with scan_of(planner, pauses.append) as scan:
+        files = [each["data-file"]["file-path"] for each, _ in scan]
+        assert scan.plan_id == "p"
+    assert files == ["f0", "f1", "f2", "f3"]
+    assert pauses == [1.0, 2.0]
+    assert planner.did == ["plan", "fetch p", "fetch p", "tasks k1", "tasks k2", "tasks k3"]
+
+
+def test_pauses_grow_to_a_minute() -> None:
+    planner = Planner(*[SUBMITTED] * 9, {"status": "completed"})
+    pauses: list[float] = []
+    assert list(scan_of(planner, pauses.append)) == []
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+
+
+def test_waiting_ends() -> None:
+    planner = Planner(SUBMITTED)
+    with pytest.raises(PlanTimeoutError):
+        next(scan_of(planner, poll_timeout=0.5))
+    assert planner.did == ["plan", "cancel p"]
+
+
+def test_leaving_early_cancels_once_and_survives_a_server_that_fails() -> None:
+    planner = Planner({"status": "completed", "plan_id": "p", **part("f0", "f1", more=("k1",))})
+    with scan_of(planner) as scan:
+        next(scan)
+    scan.close()
+    assert planner.did == ["plan", "cancel p"]
+    assert list(scan) == []
+
+
+def test_a_scan_that_nobody_reads_asks_nothing() -> None:
+    planner = Planner(SUBMITTED)
+    with scan_of(planner):
+        pass
+    assert planner.did == []
+
+
+def test_a_failure_on_the_way_cancels() -> None:
+    planner = Planner({**SUBMITTED, "status": "completed", **part(more=("k1",))}, tasks={"k1": ServerError("x")})
+    with pytest.raises(ServerError), scan_of(planner) as scan:
+        list(scan)
+    assert planner.did == ["plan", "tasks k1", "cancel p"]
+
+
+def test_what_is_read_to_the_end_is_not_cancelled() -> None:
+    planner = Planner({"status": "completed", "plan_id": "p", **part("f0", more=("k",))}, tasks={"k": part("f1")})
+    with scan_of(planner) as scan:
+        assert len(list(scan)) == 2
+    assert planner.did == ["plan", "tasks k"]
+
+
+def test_a_plan_that_failed_or_was_cancelled_is_not_cancelled_again() -> None:
+    error = CatalogError("why", type="SomeException", code=7)
+    planner = Planner(SUBMITTED, {"status": "failed", "error": error})
+    with pytest.raises(PlanFailedError) as caught:
+        list(scan_of(planner))
+    assert (caught.value.message, caught.value.type, caught.value.code) == ("why", "SomeException", 7)
+    assert planner.did == ["plan", "fetch p"]
+    planner = Planner(SUBMITTED, {"status": "cancelled"})
+    with pytest.raises(PlanCancelledError):
+        list(scan_of(planner))
+    assert planner.did == ["plan", "fetch p"]
+
+
+@pytest.mark.parametrize("number", [1, 5, -1])
+def test_a_delete_file_must_be_in_the_same_answer(peer: HttpPeer, connect: Connect, number: int) -> None:
+    body = {"status": "completed", "file-scan-tasks": [task("f", number)], "delete-files": [{}]}
+    peer.answer(in_json(body))
+    with pytest.raises(InvalidResponseError), connect().plan_scan("a.t") as scan:
+        list(scan)
+
+
+@pytest.mark.parametrize("body", [{"status": "cancelled"}, {"status": "submitted"}, {"status": "new"}, {}])
+def test_states_that_a_new_plan_cannot_have(peer: HttpPeer, connect: Connect, body: Any) -> None:
+    peer.answer(in_json(body))
+    with pytest.raises(InvalidResponseError):
+        connect().plan_table_scan("a.t")
+
+
+def test_the_reason_of_a_failed_plan_is_in_the_result(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({"status": "failed", "error": {"message": "m", "type": "T", "code": 400, "stack": ["s"]}}))
+    catalog = connect()
+    error = catalog.fetch_planning_result("a.t", "p").error
+    assert error is not None
+    assert (error.message, error.type, error.code, error.stack) == ("m", "T", 400, ["s"])
+    with pytest.raises(PlanFailedError, match="m"), catalog.plan_scan("a.t") as scan:
+        list(scan)
+
+
+def test_an_abandoned_plan_is_cancelled_on_the_wire(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({"status": "completed", "plan-id": "p", "file-scan-tasks": [task("f")], "plan-tasks": ["k"]}))
+    with connect().plan_scan("a.t") as scan:
+        peer.answer(Answer(status=204), path=f"{T}/plan/p")
+        next(scan)
+    assert requests(peer) == [f"POST {T}/plan", f"DELETE {T}/plan/p"]

@@ -1,0 +1,139 @@
+"""The public names, the shape of the package, and what is watched of a call."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import logging
+import pkgutil
+import sys
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import catalogclient
+from catalogclient import RequestInfo, ResponseInfo, RestCatalogOptions, RetryInfo
+from catalogclient.catalog import core
+from catalogclient.options import OptionFields
+from tests.catalogclient.conftest import Connect
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+
+FOLDER = Path(catalogclient.__file__).parent
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages([str(FOLDER)], "catalogclient.")
+    return [each.name for each in found if not each.name.endswith("__main__") and ".cli" not in each.name]
+
+
+def test_every_public_name_is_there_and_is_listed() -> None:
+    assert sorted(set(catalogclient.__all__)) == sorted(catalogclient.__all__)
+    for name in catalogclient.__all__:
+        assert getattr(catalogclient, name) is not None
+    imported = {
+        alias.asname or alias.name
+        for node in ast.parse((FOLDER / "__init__.py").read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for alias in node.names
+    }
+    assert imported <= set(catalogclient.__all__)
+
+
+def test_every_module_says_what_it_is_for_in_one_sentence() -> None:
+    for name in modules():
+        text = importlib.import_module(name).__doc__ or ""
+        assert text.partition("\n\n")[0].rstrip().endswith((".", '."')), name
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    for name in dir(catalogclient.RestCatalog):
+        if not name.startswith("_") and callable(getattr(catalogclient.RestCatalog, name)):
+            assert getattr(catalogclient.RestCatalog, name).__doc__, name
+
+
+def test_keywords_of_the_catalog_are_the_fields_of_the_options() -> None:
+    fields = set(RestCatalogOptions.__dataclass_fields__)
+    assert set(OptionFields.__annotations__) | {"base_url"} == fields
+
+
+def test_nothing_of_a_server_or_an_extra_is_imported() -> None:
+    allowed = {"catalogclient", "requests", "urllib3", "__future__"}
+    for path in FOLDER.rglob("*.py"):
+        if "cli" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            for name in names:
+                top = name.partition(".")[0]
+                assert top in allowed or top in sys.stdlib_module_names, (path, name)
+
+
+def test_call_options_are_the_same_for_all() -> None:
+    assert set(typing.get_type_hints(core.MutationOptions)) == {"timeout", "headers", "idempotency_key"}
+
+
+class Spectator:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def on_request(self, info: RequestInfo) -> None:
+        self.seen.append(info)
+
+    def on_response(self, info: ResponseInfo) -> None:
+        self.seen.append(info)
+
+    def on_retry(self, info: RetryInfo) -> None:
+        self.seen.append(info)
+
+
+class Heckler(Spectator):
+    def on_request(self, info: RequestInfo) -> None:
+        raise ValueError("boo")
+
+    def on_response(self, info: ResponseInfo) -> None:
+        raise ValueError("boo")
+
+    def on_retry(self, info: RetryInfo) -> None:
+        raise ValueError("boo")
+
+
+def test_hooks_see_every_attempt_and_cannot_stop_it(
+    peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "catalogclient")
+    peer.answer(Answer(status=503), Answer(raw=b"", close=True), in_json({}))
+    spectator = Spectator()
+    connect(hooks=[Heckler(), spectator]).list_tables("private.names")
+    told = [type(each).__name__ for each in spectator.seen]
+    once = ["RequestInfo", "ResponseInfo"]
+    assert told == [*once, "RetryInfo", *once, "RetryInfo", *once]
+    first, answered, pausing, _, lost = spectator.seen[:5]
+    assert (first.operation, first.method, first.attempt) == ("list_tables", "GET", 1)
+    assert first.path_template == "/v1/{prefix}/namespaces/{namespace}/tables"
+    assert (answered.status, answered.error) == (503, None)
+    assert answered.elapsed > 0
+    assert (pausing.status, pausing.attempt) == (503, 1)
+    assert (lost.status, lost.error, lost.attempt) == (0, "NetworkError", 2)
+    assert "private" not in repr(spectator.seen)
+    assert "a hook failed: ValueError" in caplog.text
+
+
+def test_the_log_has_a_line_for_every_attempt(
+    peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "catalogclient")
+    kind = {"Content-Type": "application/json", "X-Request-Id": "r-1"}
+    peer.answer(Answer(status=503), Answer(headers=kind, body=b"{}"))
+    connect().list_namespaces(page_token="hidden")
+    lines = [f"{each.levelname} {each.name} {each.getMessage()}" for each in caplog.records]
+    assert len(lines) == 3
+    assert "list_namespaces" in lines[0]
+    assert "status 503" in lines[0]
+    assert lines[1].startswith("WARNING catalogclient.http")
+    assert "attempt 2" in lines[2]
+    assert "r-1" in lines[2]
+    assert "hidden" not in caplog.text

@@ -1,0 +1,402 @@
+"""Servers that are slow, silent, broken or hostile, and what is left of time and memory afterwards."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import ssl
+import threading
+import time
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from catalogclient import (
+    CatalogError,
+    CommitStateUnknownError,
+    ConnectError,
+    InvalidResponseError,
+    NetworkError,
+    RequestTimeoutError,
+    RestCatalog,
+    RetryPolicy,
+    ServerError,
+    Timeout,
+    TlsError,
+    UnexpectedRedirectError,
+)
+from tests.catalogclient import certificates
+from tests.catalogclient.conftest import Connect
+from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
+
+TABLE = {"metadata-location": "s3://b/0.json", "metadata": {"format-version": 2, "table-uuid": "u"}}
+PATIENCE = 20.0
+"""Seconds in which an error must have come that should come after one."""
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    began_at = time.monotonic()
+    yield
+    assert time.monotonic() - began_at < PATIENCE
+
+
+@contextmanager
+def raw_server(talk: Any) -> Iterator[str]:
+    """A server that does with each connection whatever `talk` does, after the request's head has come."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    stopping = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection:
+            try:
+                received = b""
+                while b"\r\n\r\n" not in received:
+                    piece = connection.recv(65536)
+                    if not piece:
+                        return
+                    received += piece
+                talk(connection, stopping)
+            except OSError:
+                pass  # The client has had enough.
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        stopping.set()
+        listening.close()
+
+
+def drip(head: bytes, endless: bytes) -> Any:
+    def talk(connection: socket.socket, stopping: threading.Event) -> None:
+        connection.sendall(head)
+        while not stopping.wait(0.05):
+            connection.sendall(endless)
+
+    return talk
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+DRIPS = {
+    "status line": drip(b"", b"H"),
+    "head": drip(b"HTTP/1.1 200 OK\r\nX-A: ", b"a"),
+    "body of known length": drip(HEAD + b"Content-Length: 1000000\r\n\r\n{", b" "),
+    "body until the end": drip(HEAD + b"\r\n{", b" "),
+    "chunks": drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+}
+
+
+@pytest.mark.parametrize("kind", DRIPS)
+def test_a_server_that_drips_is_left_when_time_is_up(kind: str) -> None:
+    with (
+        raw_server(DRIPS[kind]) as address,
+        RestCatalog(address, total_timeout=1.0, timeout=0.7) as catalog,
+        soon(),
+        pytest.raises(RequestTimeoutError) as caught,
+    ):
+        catalog.list_namespaces()
+    assert caught.value.phase == "total"
+    assert isinstance(caught.value, TimeoutError)
+    assert caught.value.status == 0
+
+
+def test_a_server_that_says_nothing_is_left(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(hang=True))
+    with soon(), pytest.raises(RequestTimeoutError) as caught:
+        connect(timeout=Timeout(connect=5, read=0.3), retry=None).list_namespaces()
+    assert caught.value.phase == "read"
+    assert caught.value.sent
+    with soon(), pytest.raises(CommitStateUnknownError) as unknown:
+        connect(timeout=0.3).update_table("a.t", updates=[])
+    assert isinstance(unknown.value.__cause__, RequestTimeoutError)
+    assert unknown.value.attempts == 1
+
+
+def test_every_wait_ends_by_default(connect: Connect) -> None:
+    options = connect()._options
+    assert options.timeout == Timeout(connect=10.0, read=60.0)
+    assert options.total_timeout == 600.0
+    assert options.retry is not None
+
+
+def test_a_host_that_does_not_accept_is_left() -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        try:
+            for each in waiting:
+                each.setblocking(False)
+                each.connect_ex(deaf.getsockname())
+            with (
+                RestCatalog(f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.3, retry=None) as catalog,
+                soon(),
+                pytest.raises(NetworkError) as caught,
+            ):
+                catalog.update_table("a.t", updates=[])
+            assert isinstance(caught.value, RequestTimeoutError)
+            assert caught.value.phase == "connect"
+            assert not caught.value.sent
+        finally:
+            for each in waiting:
+                each.close()
+
+
+def test_a_connection_that_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    with RestCatalog(f"http://127.0.0.1:{port}", retry=None) as catalog:
+        with pytest.raises(ConnectError) as caught:
+            catalog.update_table("a.t", updates=[])
+        error = caught.value
+        assert error.message.startswith("Network request failed: ")
+        assert (error.status, error.attempts, error.maybe_applied) == (0, 1, False)
+        assert isinstance(error.details, Exception)
+
+
+def test_a_name_that_leads_nowhere() -> None:
+    with RestCatalog("http://catalog.invalid", retry=None) as catalog, pytest.raises(ConnectError) as caught:
+        catalog.list_namespaces()
+    assert "name not resolved" in str(caught.value)
+
+
+def test_a_host_that_is_no_name() -> None:
+    with RestCatalog(f"http://{'x' * 70}.example", retry=None) as catalog, pytest.raises(CatalogError):
+        catalog.list_namespaces()
+
+
+def half(connection: socket.socket, _: threading.Event) -> None:
+    connection.sendall(HEAD + b'Content-Length: 100\r\n\r\n{"names')
+
+
+def reset(connection: socket.socket, _: threading.Event) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+
+
+def nonsense(connection: socket.socket, _: threading.Event) -> None:
+    connection.sendall(b"SSH-2.0-x\r\n\r\n")
+
+
+def short_chunk(connection: socket.socket, _: threading.Event) -> None:
+    connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\nff\r\n{")
+
+
+def bad_gzip(connection: socket.socket, _: threading.Event) -> None:
+    connection.sendall(HEAD + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone")
+
+
+@pytest.mark.parametrize("talk", [half, reset, nonsense, short_chunk, bad_gzip, lambda connection, _: None])
+def test_an_answer_that_breaks_off_is_a_network_failure_that_may_have_been_applied(talk: Any) -> None:
+    with raw_server(talk) as address, RestCatalog(address, retry=RetryPolicy(backoff_base=0.001)) as catalog:
+        with pytest.raises(NetworkError) as caught:
+            catalog.list_namespaces()
+        assert (caught.value.attempts, caught.value.maybe_applied) == (4, False)
+        with pytest.raises(NetworkError) as caught:
+            catalog.create_namespace("a")
+        assert (caught.value.attempts, caught.value.maybe_applied) == (1, True)
+        with pytest.raises(CommitStateUnknownError):
+            catalog.update_table("a.t", updates=[])
+
+
+def flood(head: bytes, piece: bytes) -> Any:
+    def talk(connection: socket.socket, stopping: threading.Event) -> None:
+        connection.sendall(HEAD + head + b"\r\n")
+        while not stopping.is_set():
+            connection.sendall(piece)
+
+    return talk
+
+
+def endless_gzip(connection: socket.socket, stopping: threading.Event) -> None:
+    connection.sendall(HEAD + b"Content-Encoding: gzip\r\n\r\n")
+    squeezing = zlib.compressobj(wbits=31)
+    zeros = bytes(1 << 22)
+    while not stopping.is_set():
+        connection.sendall(squeezing.compress(zeros) + squeezing.flush(zlib.Z_SYNC_FLUSH))
+
+
+@pytest.mark.parametrize(
+    "talk", [flood(b"", b" " * 65536), flood(b"Content-Length: 1073741824\r\n", b" " * 65536), endless_gzip]
+)
+def test_an_answer_without_end_is_refused_in_bounded_memory(talk: Any) -> None:
+    most = 8_000_000
+    with raw_server(talk) as address, RestCatalog(address, max_response_bytes=most) as catalog:
+        tracemalloc.start()
+        try:
+            with soon(), pytest.raises(InvalidResponseError, match="longer than") as caught:
+                catalog.list_namespaces()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert caught.value.attempts == 1
+    assert peak < 10 * most
+
+
+def test_a_gzip_bomb_is_refused_in_bounded_memory(peer: HttpPeer, connect: Connect) -> None:
+    bomb = gzip.compress(bytes(200_000_000))
+    peer.answer(Answer(headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}, body=bomb))
+    tracemalloc.start()
+    try:
+        with soon(), pytest.raises(InvalidResponseError, match="longer than"):
+            connect(max_response_bytes=1_000_000).list_namespaces()
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_endless_head_is_refused(peer: HttpPeer) -> None:
+    def talk(connection: socket.socket, stopping: threading.Event) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        while not stopping.is_set():
+            connection.sendall(b"X-A: " + b"a" * 60_000 + b"\r\n")
+
+    with raw_server(talk) as address, RestCatalog(address, retry=None) as catalog, soon(), pytest.raises(NetworkError):
+        catalog.list_namespaces()
+
+
+def test_an_error_page_without_end_is_still_that_error() -> None:
+    head = b"HTTP/1.1 500 Error\r\nContent-Type: text/html\r\n\r\n"
+
+    def talk(connection: socket.socket, stopping: threading.Event) -> None:
+        connection.sendall(head)
+        while not stopping.is_set():
+            connection.sendall(b"<" * 65536)
+
+    with raw_server(talk) as address, RestCatalog(address, retry=None) as catalog, soon(), pytest.raises(ServerError):
+        catalog.list_namespaces()
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_answers_of_any_transfer_are_read(peer: HttpPeer, connect: Connect, compress: bool) -> None:
+    body = json.dumps({"namespaces": [[str(number)] for number in range(9_000)]}).encode()
+    sent = gzip.compress(body) if compress else body
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (sent[:5], sent[5:])) + b"0\r\n\r\n"
+    encoding = {"Content-Encoding": "gzip"} if compress else {}
+    headers = {"Content-Type": "application/json", "Transfer-Encoding": "chunked", **encoding}
+    peer.answer(Answer(headers=headers, body=chunks))
+    assert len(connect().list_namespaces()) == 9_000
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 300])
+def test_no_redirect_is_followed(peer: HttpPeer, connect: Connect, status: int) -> None:
+    with HttpPeer() as other:
+        peer.answer(redirect(f"{other.url}/x?token=s3cr3t#y", status=status))
+        for auth in ({"type": "bearer", "token": "t0k"}, {"type": "header", "name": "X-Key", "value": "v"}):
+            with pytest.raises(UnexpectedRedirectError) as caught:
+                connect(auth=auth).create_namespace("a")
+            assert caught.value.status == status
+            assert caught.value.location == f"{other.url}/x"
+            assert "s3cr3t" not in str(vars(caught.value))
+        assert other.received == []
+
+
+def test_connections_are_kept_and_cookies_are_not(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(headers={"Content-Type": "application/json", "Set-Cookie": "a=b"}, body=b"{}"))
+    catalog = connect()
+    for _ in range(3):
+        catalog.list_namespaces()
+        catalog.namespace_exists("a")
+    assert {each.connection for each in peer.received} == {1}
+    assert all(each.headers["Cookie"] is None for each in peer.received)
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_used(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(headers={"Content-Type": "application/json", "Content-Length": "2"}, body=b"{}", close=True))
+    catalog = connect(retry=None)
+    for _ in range(3):
+        catalog.list_namespaces()
+        time.sleep(0.05)
+    peer.answer(in_json(TABLE))
+    catalog.update_table("a.t", updates=[])
+
+
+def test_a_session_of_the_caller_is_used_for_its_adapters_alone(peer: HttpPeer, connect: Connect) -> None:
+    seen: list[str] = []
+
+    class Adapter(requests.adapters.HTTPAdapter):
+        def send(self, request: Any, *args: Any, **options: Any) -> Any:
+            seen.append(request.url)
+            return super().send(request, *args, **options)
+
+    session = requests.Session()
+    session.mount("http://", Adapter())
+    session.auth = ("someone", "else")
+    session.headers["X-Session"] = "1"
+    session.hooks["response"].append(lambda response, *_, **__: seen.append("hook"))
+    peer.answer(in_json({}))
+    with RestCatalog(peer.url, session=session) as catalog:
+        catalog.list_namespaces()
+    assert seen == [f"{peer.url}/v1/namespaces"]
+    assert peer.received[0].headers["Authorization"] is None
+    assert session.get(f"{peer.url}/still-open", auth=("a", "b")).status_code == 200
+    peer.answer(Answer(raw=b"", close=True))
+    with RestCatalog(peer.url, session=session, retry=None) as catalog, pytest.raises(CommitStateUnknownError):
+        catalog.update_table("a.t", updates=[])
+    session.close()
+
+
+def test_a_callers_session_that_cannot_connect_has_sent_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    with requests.Session() as session, RestCatalog(f"http://127.0.0.1:{port}", session=session, retry=None) as catalog:
+        with pytest.raises(ConnectError) as caught:
+            catalog.update_table("a.t", updates=[])
+        assert not caught.value.sent
+
+
+def test_proxies_of_options_and_environment_are_used(
+    peer: HttpPeer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer.answer(in_json({}))
+    with RestCatalog("http://catalog.example/x%2Ey", proxies={"http": peer.url}) as catalog:
+        catalog.list_tables(["a.b", "c"])
+    assert peer.received[-1].target == "http://catalog.example/x%2Ey/v1/namespaces/a.b%1Fc/tables"
+    monkeypatch.setenv("HTTP_PROXY", peer.url)
+    with RestCatalog("http://other.example") as catalog:
+        catalog.list_namespaces()
+    assert peer.received[-1].target.startswith("http://other.example/")
+    with RestCatalog("http://catalog.invalid", trust_env=False, retry=None) as catalog, pytest.raises(ConnectError):
+        catalog.list_namespaces()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certificates.write(tmp_path_factory.mktemp("tls"))
+
+
+def test_certificates_are_checked(authority: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority)
+    with HttpPeer(tls=context) as secure:
+        secure.answer(in_json({}))
+        with RestCatalog(secure.url, verify=str(authority)) as catalog:
+            catalog.list_namespaces()
+        with RestCatalog(secure.url) as catalog:
+            with pytest.raises(TlsError) as caught:
+                catalog.update_table("a.t", updates=[])
+            assert caught.value.attempts == 1
+            assert not caught.value.is_retryable
+        assert len(secure.received) == 1
+
+
+def test_a_server_without_tls_is_none(peer: HttpPeer) -> None:
+    address = peer.url.replace("http://", "https://")
+    with RestCatalog(address, retry=None) as catalog, pytest.raises(NetworkError) as caught:
+        catalog.update_table("a.t", updates=[])
+    assert not caught.value.sent

@@ -1,0 +1,189 @@
+"""Addresses: what goes out comes back, whatever is in a name."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalogclient import CatalogError, InvalidArgumentError, TableIdentifier, urls
+from catalogclient.urls import UNIT_SEPARATOR, Levels, References, Separator
+from tests.catalogclient.conftest import Connect
+from tests.fakes.http_peer import HttpPeer, in_json
+
+PLACE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
+DOT = Separator.given("%2E")
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
+    lambda name: name not in (".", "..")
+)
+separators = st.sampled_from([UNIT_SEPARATOR, DOT, Separator.given("%1D"), Separator.given("/"), Separator.given("~~")])
+
+
+def path(levels: tuple[str, ...], table: str = "t", *, separator: Separator = UNIT_SEPARATOR, prefix: str = "") -> str:
+    return urls.path(PLACE, {"namespace": levels, "table": table}, prefix=prefix, separator=separator)
+
+
+@given(st.lists(names, min_size=1, max_size=4), names)
+def test_names_come_back_from_a_path(levels: list[str], table: str) -> None:
+    sent = path(tuple(levels), table, prefix="p")
+    assert sent.isascii()
+    _, version, prefix, _, namespace, _, last = sent.split("/")
+    assert (version, prefix) == ("v1", "p")
+    assert [unquote(each) for each in namespace.split(UNIT_SEPARATOR.encoded)] == unfolded(levels)
+    assert unquote(last) == table
+
+
+def unfolded(levels: list[str]) -> list[str]:
+    """A level that holds U+001F cannot be told from two: the interface has no escape for it."""
+    return [part for level in levels for part in level.split("\x1f")]
+
+
+@given(st.lists(names, min_size=1, max_size=4), separators)
+def test_names_come_back_whatever_stands_between_the_levels(levels: list[str], separator: Separator) -> None:
+    sent = path(tuple(levels), separator=separator).split("/")[3]
+    clean = [level for level in levels if separator.plain not in level and quoted(level).find(separator.encoded) < 0]
+    if clean == levels:
+        assert [unquote(each) for each in sent.split(separator.encoded)] == levels
+
+
+def quoted(level: str) -> str:
+    return path((level,)).split("/")[3]
+
+
+@given(st.lists(names, min_size=1, max_size=3), separators)
+def test_levels_come_back_from_a_query(levels: list[str], separator: Separator) -> None:
+    sent = urls.query((("parent", Levels(tuple(levels))),), separator=separator)
+    value = unquote(sent.removeprefix("?parent="))
+    held = any(separator.plain in level for level in levels)
+    if not held:
+        assert value.split(separator.plain) == levels
+    elif not any("\x1f" in level for level in levels):
+        assert value.split("\x1f") == levels
+
+
+@given(st.lists(st.tuples(names, names), min_size=1, max_size=3))
+def test_views_come_back_from_a_query(views: list[tuple[str, str]]) -> None:
+    found = tuple(TableIdentifier((level,), name) for level, name in views)
+    sent = urls.query((("referenced-by", References(found)),), separator=UNIT_SEPARATOR)
+    items = sent.removeprefix("?referenced-by=").split(",")
+    assert [unquote(each) for each in items] == [f"{level}\x1f{name}" for level, name in views]
+
+
+@given(st.text(max_size=30))
+def test_a_prefix_stays_inside_its_place(prefix: str) -> None:
+    try:
+        sent = urls.prefix(prefix)
+    except (CatalogError, UnicodeEncodeError):
+        return
+    assert urls.is_sendable_path(sent)
+    assert not sent.startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        (("accounting", "tax"), "accounting%1Ftax"),
+        (("a b/c+d", "é"), "a%20b%2Fc%2Bd%1F%C3%A9"),
+        (("a.b",), "a.b"),
+        (("a%b",), "a%25b"),
+    ],
+)
+def test_levels_in_a_path(levels: tuple[str, ...], expected: str) -> None:
+    assert path(levels) == f"/v1/namespaces/{expected}/tables/t"
+
+
+@pytest.mark.parametrize(
+    ("given_", "encoded"),
+    [("%2E", "%2E"), (".", "%2E"), ("%1F", "%1F"), ("\x1f", "%1F"), ("/", "%2F"), ("--", "%2D%2D")],
+)
+def test_separators_are_encoded_however_they_are_written(given_: str, encoded: str) -> None:
+    assert Separator.given(given_).encoded == encoded
+
+
+def test_a_level_with_the_separator_in_it_is_told_apart_where_servers_can(connect: Connect) -> None:
+    assert path(("a", "b"), separator=DOT) == "/v1/namespaces/a%2Eb/tables/t"
+    assert path(("x.y", "b"), separator=DOT) == "/v1/namespaces/x.y%2Eb/tables/t"
+    assert urls.query((("parent", Levels(("x.y", "b"))),), separator=DOT) == "?parent=x.y%1Fb"
+    assert urls.query((("parent", Levels(("x", "b"))),), separator=DOT) == "?parent=x.b"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "sent"),
+    [
+        ("projects/p/catalogs/c", "projects/p/catalogs/c"),
+        ("arn%3Aaws%3As3", "arn%3Aaws%3As3"),
+        ("main|wh", "main%7Cwh"),
+        ("main%7Cwh", "main%7Cwh"),
+        ("/x/", "x"),
+        ("100%", "100%25"),
+        ("a b?c#d", "a%20b%3Fc%23d"),
+    ],
+)
+def test_prefixes_are_sent_as_they_are_but_for_what_no_path_can_hold(prefix: str, sent: str) -> None:
+    assert urls.prefix(prefix) == sent
+
+
+@pytest.mark.parametrize("prefix", ["..", "a/../b", "./a", "%2e%2E/a"])
+def test_prefixes_that_climb_are_refused(prefix: str) -> None:
+    with pytest.raises(CatalogError, match="prefix"):
+        urls.prefix(prefix)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("ftp://x", "http://u:p@x", "http://x?a=1", "http://x#f", "x", "", "http://", "http://x:0", "http://x:99999"),
+        *("http://[::1", "http://x y", "http://x\n", "http://x\\y", "http://x?", 7, None),
+    ],
+)
+def test_addresses_that_are_no_root_are_refused_without_being_repeated(address: Any) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        urls.root(address)
+    assert "u:p" not in repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [
+        ("http://127.0.0.1:8181", True),
+        ("http://127.8.9.1", True),
+        ("http://localhost/x", True),
+        ("http://[::1]:80", True),
+        ("http://x.localhost", True),
+        ("http://10.0.0.1", False),
+        ("http://localhost.example", False),
+        ("http://127.0.0.1.example", False),
+    ],
+)
+def test_this_machine_is_known(address: str, inside: bool) -> None:
+    assert urls.is_loopback(address) is inside
+
+
+def test_the_dot_between_levels_reaches_the_wire_encoded(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(in_json({"overrides": {"namespace-separator": "%2E"}, "defaults": {}}), path="/v1/config")
+    peer.answer(in_json({}))
+    catalog = connect(config_mode="always")
+    catalog.list_tables(["a", "b"])
+    catalog.list_namespaces(parent=["x.y", "b"])
+    assert [each.target for each in peer.received[1:]] == [
+        "/v1/namespaces/a%2Eb/tables",
+        "/v1/namespaces?parent=x.y%1Fb",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "server", "sent"),
+    [(None, "%2F", "a%2Fb"), ("%1D", "%2F", "a%1Db"), (None, "", "a%1Fb"), (".", None, "a%2Eb")],
+)
+def test_the_callers_separator_comes_before_the_servers(
+    peer: HttpPeer, connect: Connect, option: str | None, server: str | None, sent: str
+) -> None:
+    overrides = {} if server is None else {"namespace-separator": server}
+    peer.answer(in_json({"overrides": overrides}), path="/v1/config")
+    peer.answer(in_json({}))
+    connect(config_mode="always", namespace_separator=option).list_tables("a.b")
+    assert peer.received[1].target == f"/v1/namespaces/{sent}/tables"
