@@ -162,9 +162,8 @@ def test_requests_carry_little_and_nothing_of_the_environment(
     connect().list_namespaces()
     (received,) = peer.received
     assert received.target == "/v1/namespaces"
-    assert {name.lower() for name in received.headers} == {
-        *("host", "accept", "user-agent", "x-client-version", "accept-encoding"),
-    } - {"accept-encoding"} | ({"accept-encoding"} if "Accept-Encoding" in received.headers else set())
+    names = {name.lower() for name in received.headers}
+    assert names == {"host", "accept", "accept-encoding", "user-agent", "x-client-version"}
     assert received.headers["Accept"] == "application/json"
     assert re.fullmatch(r"catalogclient/[\d.]+ python/3\.\d+ requests/[\d.]+", received.headers["User-Agent"])
 

@@ -58,7 +58,10 @@ def test_a_failure_of_the_shared_request_reaches_all_who_wait_and_is_forgotten()
     begun, go_on = threading.Event(), threading.Event()
     outcomes: list[object] = []
 
+    calls: list[int] = []
+
     def fail() -> int:
+        calls.append(1)
         begun.set()
         go_on.wait(30)
         raise ValueError("once")
@@ -80,6 +83,7 @@ def test_a_failure_of_the_shared_request_reaches_all_who_wait_and_is_forgotten()
     for each in threads:
         each.join(30)
     assert outcomes == ["once"] * 8
+    assert len(calls) == 1
     assert flight.run(lambda: 7) == 7
     assert flight.run(lambda: 1, unless=lambda: 9) == 9
     assert not flight.is_busy

@@ -375,6 +375,17 @@ def test_proxies_of_options_and_environment_are_used(
         catalog.list_namespaces()
 
 
+def test_a_tunnel_that_ends_before_the_server_has_sent_nothing() -> None:
+    def talk(connection: socket.socket, _: threading.Event) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+
+    with raw_server(talk) as proxy, RestCatalog("https://catalog.example", proxies={"https": proxy}) as catalog:
+        with pytest.raises(NetworkError) as caught:
+            catalog.update_table("a.t", updates=[])
+        assert not caught.value.sent
+        assert not caught.value.maybe_applied
+
+
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return certificates.write(tmp_path_factory.mktemp("tls"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 import re
+import sys
 from collections.abc import Mapping
 
 from catalogclient._version import __version__
@@ -55,10 +55,11 @@ def is_acceptable(name: str, value: str) -> bool:
 
 def basic(*, user_agent: str | None, transport: str) -> dict[str, str]:
     """What every request carries. `transport` names what sends it, with its version."""
-    python = ".".join(platform.python_version_tuple()[:2])
-    own = f"catalogclient/{__version__} python/{python} {transport}"
+    python = f"python/{sys.version_info.major}.{sys.version_info.minor}"
+    own = f"catalogclient/{__version__} {python} {transport}"
     return {
         "Accept": "application/json",
+        "Accept-Encoding": "gzip, deflate",
         "User-Agent": f"{user_agent} {own}" if user_agent else own,
         "X-Client-Version": f"catalogclient {__version__}",
     }

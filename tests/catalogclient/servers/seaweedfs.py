@@ -8,7 +8,7 @@ import json
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,16 +101,27 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
     ]
     env = {"AWS_ACCESS_KEY_ID": CLIENT_ID, "AWS_SECRET_ACCESS_KEY": CLIENT_SECRET}
     ready = functools.partial(is_ready, base_url, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
-    with process.running(command, folder=folder, is_ready=ready, env=env):
-        yield CatalogServer(
-            name="seaweedfs",
-            base_url=base_url,
-            warehouse=WAREHOUSE,
-            client_id=CLIENT_ID,
-            client_secret=CLIENT_SECRET,
-            s3_url=s3_url,
-            abilities=Ability.FILES,
-        )
+    try:
+        with process.running(command, folder=folder, is_ready=ready, env=env):
+            yield CatalogServer(
+                name="seaweedfs",
+                base_url=base_url,
+                warehouse=WAREHOUSE,
+                client_id=CLIENT_ID,
+                client_secret=CLIENT_SECRET,
+                s3_url=s3_url,
+                abilities=Ability.FILES,
+            )
+    finally:
+        remove_sockets(ports.values())
+
+
+def remove_sockets(ports: Iterable[int]) -> None:
+    """It leaves them behind, and takes no other folder for all of them."""
+    for port in ports:
+        for number in (port, port + GRPC_OFFSET):
+            for socket in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
+                socket.unlink(missing_ok=True)
 
 
 def is_ready(base_url: str, *, client_id: str, client_secret: str) -> bool:

@@ -1,0 +1,140 @@
+"""Commits, conflicts, transactions and many writers on every server."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from catalogclient import (
+    BadRequestError,
+    CatalogError,
+    CommitFailedError,
+    CommitStateUnknownError,
+    RestCatalog,
+    generate_idempotency_key,
+    requirements,
+    types,
+    updates,
+)
+from tests.catalogclient.integration import documents
+from tests.catalogclient.servers.running import Ability, CatalogServer
+
+WRITERS = 20
+
+
+def test_a_commit_holds_only_what_it_was_made_for(catalog: RestCatalog, namespace: str) -> None:
+    table = (namespace, "orders")
+    base = catalog.create_table(namespace, documents.table("orders"))
+    changes = [updates.set_properties({"a": "1"})]
+    done = catalog.commit_table(table, requirements=requirements.for_update(base, changes), updates=changes)
+    assert done.metadata["properties"]["a"] == "1"
+    wrong = [requirements.assert_table_uuid("00000000-0000-4000-8000-000000000000")]
+    with pytest.raises(CommitFailedError) as refused:
+        catalog.update_table(table, requirements=wrong, updates=[updates.set_properties({"a": "2"})])
+    assert refused.value.is_conflict
+    assert catalog.load_table(table)["properties"]["a"] == "1"
+
+
+def test_a_column_is_added_by_one_of_two_writers(catalog: RestCatalog, namespace: str) -> None:
+    table = (namespace, "orders")
+    base = catalog.create_table(namespace, documents.table("orders"))
+    wider: Any = {
+        "type": "struct",
+        "schema-id": 1,
+        "fields": [
+            *documents.SCHEMA["fields"],
+            {"id": 3, "name": "price", "type": "decimal(10, 2)", "required": False},
+        ],
+    }
+    changes: list[types.TableUpdate] = [updates.add_schema(wider), updates.set_current_schema(-1)]
+    conditions = requirements.for_update(base, changes)
+    metadata = catalog.update_table(table, requirements=conditions, updates=changes).metadata
+    current = next(each for each in metadata["schemas"] if each["schema-id"] == metadata["current-schema-id"])
+    assert [field["name"] for field in current["fields"]] == ["id", "town", "price"]
+    with pytest.raises(CommitFailedError):
+        catalog.update_table(table, requirements=conditions, updates=changes)
+
+
+def test_an_unknown_change_is_refused(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+    catalog.create_table(namespace, documents.table("orders"))
+    unknown: Any = {"requirements": [], "updates": [{"action": "sing"}]}
+    # Apache's server answers 500 to what it cannot read, and after a 500 nobody knows whether a commit was applied.
+    refusal = BadRequestError if server.name == "seaweedfs" else CommitStateUnknownError
+    with pytest.raises(refusal):
+        catalog.update_table((namespace, "orders"), unknown)
+
+
+def test_a_commit_that_is_sent_again_with_its_key_is_made_once_where_keys_count(
+    server: CatalogServer, catalog: RestCatalog, namespace: str
+) -> None:
+    table = (namespace, "orders")
+    catalog.create_table(namespace, documents.table("orders"))
+    key = generate_idempotency_key()
+    changes = [updates.set_properties({"a": "1"})]
+    first = catalog.update_table(table, updates=changes, idempotency_key=key)
+    catalog.update_table(table, updates=[updates.remove_properties(["a"])])
+    again = catalog.update_table(table, updates=changes, idempotency_key=key)
+    replayed = server.can(Ability.REPLAY)
+    assert (again.metadata_location == first.metadata_location) == replayed
+    assert ("a" not in catalog.load_table(table)["properties"]) == replayed
+
+
+def test_a_transaction_changes_all_tables_or_none(catalog: RestCatalog, namespace: str) -> None:
+    uuids = [catalog.create_table(namespace, documents.table(name))["table-uuid"] for name in ("a", "b")]
+
+    def change(name: str, uuid: str, value: str) -> Any:
+        return {
+            "identifier": {"namespace": [namespace], "name": name},
+            "requirements": [requirements.assert_table_uuid(uuid)],
+            "updates": [updates.set_properties({"state": value})],
+        }
+
+    catalog.commit_transaction([change("a", uuids[0], "first"), change("b", uuids[1], "first")])
+    assert _states(catalog, namespace) == ["first", "first"]
+    with pytest.raises(CommitFailedError):
+        catalog.commit_transaction([change("a", uuids[0], "second"), change("b", uuids[0], "second")])
+    assert _states(catalog, namespace) == ["first", "first"]
+
+
+def _states(catalog: RestCatalog, namespace: str) -> list[str]:
+    return [catalog.load_table((namespace, name))["properties"]["state"] for name in ("a", "b")]
+
+
+def test_twenty_writers_lose_nothing_they_were_told_is_done(catalog: RestCatalog, namespace: str) -> None:
+    table = (namespace, "busy")
+    catalog.create_table(namespace, documents.table("busy"))
+
+    def write(number: int) -> str | None:
+        try:
+            catalog.update_table(table, updates=[updates.set_properties({f"writer-{number}": "done"})])
+        except CommitFailedError:
+            return None
+        return f"writer-{number}"
+
+    with ThreadPoolExecutor(WRITERS) as writers:
+        done = [key for key in writers.map(write, range(WRITERS)) if key]
+    assert done
+    kept = catalog.load_table(table)["properties"]
+    assert sorted(key for key in kept if key.startswith("writer-")) == sorted(done)
+
+
+def test_of_twenty_writers_on_one_base_one_wins(catalog: RestCatalog, namespace: str) -> None:
+    table = (namespace, "busy")
+    base = catalog.create_table(namespace, documents.table("busy"))
+    wider: Any = {**documents.SCHEMA, "schema-id": 1}
+    wider["fields"] = [*wider["fields"], {"id": 3, "name": "price", "type": "double", "required": False}]
+    changes: list[types.TableUpdate] = [updates.add_schema(wider), updates.set_current_schema(-1)]
+    conditions = requirements.for_update(base, changes)
+
+    def write(_: int) -> type[CatalogError] | None:
+        try:
+            catalog.update_table(table, requirements=conditions, updates=changes)
+        except CatalogError as error:
+            return type(error)
+        return None
+
+    with ThreadPoolExecutor(WRITERS) as writers:
+        outcomes = list(writers.map(write, range(WRITERS)))
+    assert sorted(outcomes, key=str) == sorted([None, *[CommitFailedError] * (WRITERS - 1)], key=str)

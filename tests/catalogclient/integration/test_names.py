@@ -1,0 +1,71 @@
+"""Names of every kind: what goes out to a real server comes back as it was."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catalogclient import RestCatalog
+from tests.catalogclient.integration import documents
+from tests.catalogclient.servers.running import CatalogServer
+
+SEPARATOR = "\x1f"
+"""In a path Apache's server takes it for the end of a level, whatever separator it announces."""
+NUL = "\x00"
+"""Which it refuses everywhere."""
+
+AWKWARD = "a Z/.%+~&=?#;:@!$'()*,[]{}|\\\"<>^`éß日本🎈\u200b\u0301\x01\x7f"
+TEXT = st.text(st.one_of(st.sampled_from(AWKWARD), st.characters(exclude_categories=["Cs"])), min_size=1, max_size=12)
+NAMES = TEXT.filter(lambda text: text not in {".", ".."} and NUL not in text)
+TABLE_NAMES = st.one_of(NAMES, NAMES.map(lambda name: f"{name}{SEPARATOR}"), st.just("100%"), st.just("%2F"))
+LEVELS = NAMES.filter(lambda text: SEPARATOR not in text)
+
+
+@pytest.fixture(scope="module")
+def memory(apache_servers: dict[str, CatalogServer]) -> Iterator[RestCatalog]:
+    with apache_servers["apache-memory"].connect() as catalog:
+        yield catalog
+
+
+@given(levels=st.lists(LEVELS, min_size=1, max_size=3), name=TABLE_NAMES)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_name_comes_back(memory: RestCatalog, levels: list[str], name: str) -> None:
+    namespace = (secrets.token_hex(4), *levels)
+    for depth in range(1, len(namespace) + 1):
+        memory.create_namespace(namespace[:depth])
+    memory.update_namespace_properties(namespace, updates={"name": name})
+    assert memory.load_namespace_metadata(namespace).properties == {"name": name}
+    assert memory.namespace_exists(namespace)
+
+    request: Any = {**documents.table(name), "location": f"memory:/{secrets.token_hex(8)}"}
+    uuid = memory.create_table(namespace, request)["table-uuid"]
+    [found] = memory.list_tables(namespace)
+    assert (found.namespace, found.name) == (namespace, name)
+    assert memory.load_table(found)["table-uuid"] == uuid
+    memory.rename_table(found, (*namespace, f"{name}2"))
+    assert not memory.table_exists(found)
+    memory.drop_table((*namespace, f"{name}2"))
+    memory.drop_namespace(namespace)
+    assert not memory.namespace_exists(namespace)
+
+
+@pytest.mark.parametrize("level", ["two words", "a/b", "a.b", "100%", "%2F", "1+1", "Straße", "日本", f"a{SEPARATOR}b"])
+def test_a_level_comes_back_in_the_list(memory: RestCatalog, level: str) -> None:
+    if not memory.create_namespace_if_not_exists([level]):
+        pytest.fail("made twice")
+    assert (level,) in [each.namespace for each in memory.iter_namespaces()]
+
+
+@pytest.mark.parametrize("inner", ["a_b", "a-b", "2026"])
+def test_a_name_that_every_server_takes_comes_back(catalog: RestCatalog, namespace: str, inner: str) -> None:
+    levels = (namespace, inner, inner)
+    catalog.create_namespace(levels[:2])
+    catalog.create_namespace(levels)
+    catalog.create_table(levels, documents.table("t"))
+    assert [each.namespace for each in catalog.list_namespaces(parent=levels[:2])] == [levels]
+    assert [each.namespace for each in catalog.list_tables(levels)] == [levels]

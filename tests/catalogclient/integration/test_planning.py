@@ -1,0 +1,101 @@
+"""Scan planning at once and in the background on Apache's server."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalogclient import CatalogError, NoSuchPlanIdError, NoSuchPlanTaskError, RestCatalog
+from tests.catalogclient.integration import documents
+from tests.catalogclient.servers import apache
+from tests.catalogclient.servers.running import Ability, CatalogServer
+
+pytest.importorskip("pyiceberg", reason="PyIceberg is not installed")
+
+from tests.catalogclient.integration import pyiceberg_peer
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+
+@pytest.fixture(params=[name for name, abilities in apache.ABILITIES.items() if Ability.PLANNING in abilities])
+def server(request: pytest.FixtureRequest, apache_servers: dict[str, CatalogServer]) -> CatalogServer:
+    """Those that plan scans."""
+    return apache_servers[request.param]
+
+
+@pytest.fixture
+def orders(server: CatalogServer, catalog: RestCatalog, namespace: str) -> tuple[str, str]:
+    """A table of three files."""
+    catalog.create_table(namespace, documents.table("orders"))
+    table = pyiceberg_peer.connect(server).load_table((namespace, "orders"))
+    for number in range(3):
+        table.append(pyiceberg_peer.rows(number))
+    return namespace, "orders"
+
+
+def test_a_plan_names_every_file_once(catalog: RestCatalog, orders: tuple[str, str]) -> None:
+    with catalog.plan_scan(orders) as plan:
+        found = list(plan)
+    paths = [task["data-file"]["file-path"] for task, _ in found]
+    assert len(paths) == len(set(paths)) == 3
+    assert [task["data-file"]["record-count"] for task, _ in found] == [1, 1, 1]
+    assert [deletes for _, deletes in found] == [[], [], []]
+
+
+def test_a_filter_leaves_files_out(catalog: RestCatalog, orders: tuple[str, str]) -> None:
+    with catalog.plan_scan(orders, {"filter": {"type": "eq", "term": "id", "value": 1}}) as plan:
+        assert len(list(plan)) == 1
+
+
+def test_an_older_snapshot_has_fewer_files(catalog: RestCatalog, orders: tuple[str, str]) -> None:
+    first = catalog.load_table(orders)["snapshots"][0]["snapshot-id"]
+    with catalog.plan_scan(orders, {"snapshot-id": first}) as plan:
+        assert len(list(plan)) == 1
+
+
+def test_the_steps_of_a_plan(server: CatalogServer, catalog: RestCatalog, orders: tuple[str, str]) -> None:
+    planned = catalog.plan_table_scan(orders, {"select": ["id"]})
+    if server.can(Ability.ASYNC_PLANNING):
+        assert planned.status == "submitted"
+        assert planned.plan_id
+        planned = catalog.fetch_planning_result(orders, planned.plan_id)
+        assert planned.status in {"submitted", "completed"}
+    else:
+        assert planned.status == "completed"
+        assert len(planned.file_scan_tasks) == 3
+
+
+def test_a_plan_may_be_cancelled(server: CatalogServer, catalog: RestCatalog, orders: tuple[str, str]) -> None:
+    planned = catalog.plan_table_scan(orders)
+    assert planned.plan_id
+    catalog.cancel_planning(orders, planned.plan_id)
+    if server.can(Ability.ASYNC_PLANNING):
+        assert catalog.fetch_planning_result(orders, planned.plan_id).status == "cancelled"
+
+
+def test_only_a_scan_that_is_left_early_is_cancelled(
+    server: CatalogServer, catalog: RestCatalog, orders: tuple[str, str]
+) -> None:
+    if not server.can(Ability.ASYNC_PLANNING):
+        pytest.skip(f"{server.name} keeps no plans")
+    with catalog.plan_scan(orders) as whole:
+        assert len(list(whole)) == 3
+    assert whole.plan_id
+    assert catalog.fetch_planning_result(orders, whole.plan_id).status == "completed"
+    with catalog.plan_scan(orders) as left:
+        next(left)
+    assert left.plan_id
+    with pytest.raises(NoSuchPlanIdError):
+        catalog.fetch_planning_result(orders, left.plan_id)
+
+
+def test_unknown_plans_and_tasks_are_told_apart(catalog: RestCatalog, orders: tuple[str, str]) -> None:
+    with pytest.raises(NoSuchPlanIdError):
+        catalog.fetch_planning_result(orders, "nothing")
+    with pytest.raises(NoSuchPlanTaskError):
+        catalog.fetch_scan_tasks(orders, "nothing")
+
+
+def test_a_server_that_plans_nothing_says_so(seaweedfs: CatalogServer) -> None:
+    with seaweedfs.connect() as catalog, pytest.raises(CatalogError) as refused:
+        catalog.plan_table_scan(("nothing", "here"))
+    assert refused.value.status == 404

@@ -1,0 +1,76 @@
+"""PyIceberg reads what we made, and we read what it made, on the same server."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalogclient import RestCatalog, requirements, updates
+from tests.catalogclient.integration import documents
+from tests.catalogclient.servers.running import Ability, CatalogServer
+
+pytest.importorskip("pyiceberg", reason="PyIceberg is not installed")
+
+import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.types import LongType, StringType
+
+from tests.catalogclient.integration import pyiceberg_peer
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+
+def test_both_see_the_same_names_and_tables(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+    peer = pyiceberg_peer.connect(server)
+    catalog.create_table(namespace, documents.table("ours", owner="us"))
+    peer.create_table((namespace, "theirs"), schema=pa.schema([("id", pa.int64())]), properties={"owner": "them"})
+    peer.create_namespace((namespace, "inner"), {"by": "them"})
+
+    assert {each.namespace for each in catalog.list_namespaces()} == set(peer.list_namespaces())
+    assert {(*each.namespace, each.name) for each in catalog.list_tables(namespace)} == set(peer.list_tables(namespace))
+    for name in ("ours", "theirs"):
+        table = peer.load_table((namespace, name))
+        metadata = catalog.load_table((namespace, name))
+        assert str(table.metadata.table_uuid) == metadata["table-uuid"]
+        assert table.metadata.properties == metadata["properties"]
+        assert table.location() == metadata["location"]
+
+
+def test_it_reads_the_columns_we_made(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+    catalog.create_table(namespace, documents.table("orders"))
+    schema = pyiceberg_peer.connect(server).load_table((namespace, "orders")).schema()
+    assert [(field.field_id, field.name, field.field_type, field.required) for field in schema.fields] == [
+        (1, "id", LongType(), True),
+        (2, "town", StringType(), False),
+    ]
+
+
+def test_it_reads_what_we_committed_and_renamed(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+    peer = pyiceberg_peer.connect(server)
+    catalog.create_table(namespace, documents.table("orders"))
+    catalog.update_table((namespace, "orders"), updates=[updates.set_properties({"state": "new"})])
+    catalog.rename_table((namespace, "orders"), (namespace, "bills"))
+    assert peer.load_table((namespace, "bills")).properties["state"] == "new"
+    with pytest.raises(NoSuchTableError):
+        peer.load_table((namespace, "orders"))
+
+
+def test_we_read_the_snapshots_it_wrote_and_it_reads_our_tag(
+    server: CatalogServer, catalog: RestCatalog, namespace: str
+) -> None:
+    if not server.can(Ability.FILES):
+        pytest.skip("its files are out of reach")
+    catalog.create_table(namespace, documents.table("orders"))
+    theirs = pyiceberg_peer.connect(server).load_table((namespace, "orders"))
+    theirs.append(pyiceberg_peer.rows(1, 2))
+    theirs.append(pyiceberg_peer.rows(3))
+
+    base = catalog.load_table((namespace, "orders"))
+    assert [each["summary"]["operation"] for each in base["snapshots"]] == ["append", "append"]
+    first = base["snapshots"][0]["snapshot-id"]
+    changes = [updates.set_snapshot_ref("start", type="tag", snapshot_id=first)]
+    catalog.update_table((namespace, "orders"), requirements=requirements.for_update(base, changes), updates=changes)
+    theirs.refresh()
+    assert theirs.scan().to_arrow().num_rows == 3
+    assert theirs.scan().use_ref("start").to_arrow()["id"].to_pylist() == [1, 2]
+    only_named = catalog.load_table((namespace, "orders"), snapshots="refs")
+    assert set(only_named["refs"]) == {"main", "start"}

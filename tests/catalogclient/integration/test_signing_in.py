@@ -1,0 +1,55 @@
+"""Signing in to a real server: tokens of its own endpoint, bad ones, none, and signatures."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalogclient import ForbiddenError, OAuthError, RestCatalog, UnauthorizedError
+from catalogclient.auth import BearerAuth, SigV4Auth
+from tests.catalogclient.servers.running import CatalogServer
+
+
+def test_a_client_gets_its_own_token(seaweedfs: CatalogServer) -> None:
+    with seaweedfs.connect() as catalog:
+        assert catalog.prefix() == "warehouse"
+        catalog.list_namespaces()
+
+
+def test_the_token_endpoint_of_the_catalog_is_found(seaweedfs: CatalogServer) -> None:
+    auth = {"type": "oauth2", "client_id": seaweedfs.client_id, "client_secret": seaweedfs.client_secret}
+    with pytest.warns(DeprecationWarning, match="token"), seaweedfs.connect(auth=auth) as catalog:
+        catalog.list_namespaces()
+
+
+def test_names_of_pyiceberg_reach_the_same_catalog(seaweedfs: CatalogServer) -> None:
+    properties = seaweedfs.pyiceberg_properties()
+    with RestCatalog.from_properties(properties) as catalog, seaweedfs.connect() as plain:
+        assert catalog.list_namespaces() == plain.list_namespaces()
+
+
+def test_a_wrong_secret_is_told(seaweedfs: CatalogServer) -> None:
+    auth = {**(seaweedfs.auth() or {}), "client_secret": "wrong-secret"}
+    with seaweedfs.connect(auth=auth) as catalog, pytest.raises(OAuthError) as refused:
+        catalog.list_namespaces()
+    assert refused.value.error == "invalid_client"
+    assert "wrong-secret" not in f"{refused.value!s}{refused.value!r}"
+
+
+def test_a_wrong_token_and_none_are_told_apart(seaweedfs: CatalogServer) -> None:
+    with seaweedfs.connect(auth=BearerAuth("wrong-token")) as catalog, pytest.raises(UnauthorizedError) as refused:
+        catalog.list_namespaces()
+    assert "wrong-token" not in f"{refused.value!s}{refused.value!r}"
+    with seaweedfs.connect(auth=None) as catalog, pytest.raises(ForbiddenError):
+        catalog.list_namespaces()
+
+
+def test_requests_may_be_signed_instead(seaweedfs: CatalogServer) -> None:
+    auth = SigV4Auth("us-east-1", access_key=seaweedfs.client_id, secret_key=seaweedfs.client_secret)
+    with seaweedfs.connect(auth=auth) as catalog:
+        name = ("signed", "two-levels")
+        catalog.create_namespace(name[:1])
+        catalog.create_namespace(name, {"a": "1"})
+        assert catalog.load_namespace_metadata(name).properties["a"] == "1"
+        assert [each.namespace for each in catalog.list_namespaces(parent="signed", page_size=5)] == [name]
+        catalog.drop_namespace(name)
+        catalog.drop_namespace(name[:1])

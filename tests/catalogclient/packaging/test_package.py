@@ -1,0 +1,155 @@
+"""The package as users get it: built, installed alone into a clean environment, imported and type-checked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "catalogclient"
+UV = Path(sys.executable).with_name("uv")
+IMPORT_SECONDS = 0.15
+
+USER_SCRIPT = """\
+from collections.abc import Iterator
+
+from catalogclient import BearerAuth, CatalogError, LoadTableResult, RestCatalog, TableIdentifier, requirements, updates
+from catalogclient.types import Schema, TableMetadata
+
+
+def names(catalog: RestCatalog) -> Iterator[TableIdentifier]:
+    for namespace in catalog.iter_namespaces(recursive=True):
+        yield from catalog.iter_tables(namespace)
+
+
+def changed(catalog: RestCatalog, tag: str) -> TableMetadata | None:
+    return catalog.load_table("a.t", if_none_match=tag)
+
+
+def loaded(catalog: RestCatalog) -> LoadTableResult:
+    return catalog.load_table_result(("a", "t"), snapshots="refs")
+
+
+def touch(catalog: RestCatalog, metadata: TableMetadata) -> str:
+    changes = [updates.set_properties({"a": "b"})]
+    conditions = requirements.for_update(metadata, changes)
+    return catalog.update_table("a.t", requirements=conditions, updates=changes).metadata_location
+
+
+schema: Schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": True}]}
+try:
+    RestCatalog("http://127.0.0.1:9", auth=BearerAuth("token")).create_table("a", {"name": "t", "schema": schema})
+except CatalogError as error:
+    status: int = error.status
+"""
+WRONG_SCRIPT = """\
+from catalogclient import RestCatalog
+
+RestCatalog("http://127.0.0.1:9").list_tables("a", no_such_option=1)
+location: str = RestCatalog("http://127.0.0.1:9").load_table("a.t", if_none_match="x")["location"]
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    sdist: Path
+    wheel: Path
+    python: Path
+    """Of an environment with nothing but the wheel and what it needs."""
+
+
+def _run(*command: str | Path, folder: Path | None = None) -> str:
+    # Without the variables that would lead the clean environment back to this checkout.
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("package")
+    _run(UV, "build", "-q", "--python", sys.executable, "--out-dir", folder / "dist", PACKAGE)
+    [sdist] = (folder / "dist").glob("*.tar.gz")
+    [wheel] = (folder / "dist").glob("*.whl")
+    _run(UV, "venv", "-q", "--python", sys.executable, folder / "clean")
+    python = folder / "clean" / "bin" / "python"
+    _run(UV, "pip", "install", "-q", "--python", python, wheel)
+    return Built(sdist=sdist, wheel=wheel, python=python)
+
+
+def test_the_wheel_is_for_every_platform_and_holds_the_package_alone(built: Built) -> None:
+    assert built.wheel.name.endswith("-py3-none-any.whl")
+    names = zipfile.ZipFile(built.wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"catalogclient"}
+    assert "catalogclient/py.typed" in names
+
+
+def test_the_sdist_holds_the_documents_too(built: Built) -> None:
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "pyproject.toml", "src/catalogclient/py.typed"} <= names
+    assert not any(name.startswith("tests") or "__pycache__" in name for name in names)
+
+
+def test_requests_is_all_it_needs(built: Built) -> None:
+    listed = _run(UV, "pip", "list", "--python", built.python, "--format", "freeze")
+    names = {line.partition("==")[0].partition(" @")[0] for line in listed.splitlines()}
+    assert names == {"catalogclient", "requests", "certifi", "charset-normalizer", "idna", "urllib3"}
+
+
+def test_it_imports_and_knows_its_version(built: Built, tmp_path: Path) -> None:
+    asked = (
+        "import catalogclient, importlib.metadata as m; "
+        "print(catalogclient.__file__, catalogclient.__version__ == m.version('catalogclient'))"
+    )
+    where, same = _run(built.python, "-W", "error", "-c", asked, folder=tmp_path).split()
+    assert Path(where).is_relative_to(built.python.parents[1])
+    assert same == "True"
+
+
+def test_every_public_name_is_there(built: Built, tmp_path: Path) -> None:
+    asked = "import catalogclient as c; print([n for n in c.__all__ if not hasattr(c, n)], len(c.__all__) > 50)"
+    assert _run(built.python, "-c", asked, folder=tmp_path).strip() == "[] True"
+
+
+def test_the_command_line_names_the_extra_it_needs(built: Built, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [built.python, "-m", "catalogclient", "list"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert "catalogclient[cli]" in run.stderr
+
+
+def test_that_extra_brings_it(built: Built, tmp_path: Path) -> None:
+    _run(UV, "venv", "-q", "--python", sys.executable, tmp_path / "extra")
+    python = tmp_path / "extra" / "bin" / "python"
+    _run(UV, "pip", "install", "-q", "--python", python, f"catalogclient[cli] @ {built.wheel.as_uri()}")
+    assert "exit status" in _run(python, "-m", "catalogclient", "--help", folder=tmp_path)
+
+
+def test_a_users_code_is_checked_strictly(built: Built, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable", str(built.python)]
+    (tmp_path / "right.py").write_text(USER_SCRIPT)
+    (tmp_path / "wrong.py").write_text(WRONG_SCRIPT)
+    run = subprocess.run([*command, "right.py", "wrong.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    found = [line for line in run.stdout.splitlines() if "error:" in line]
+    assert {line.rpartition(": error:")[0] for line in found} == {"wrong.py:3", "wrong.py:4"}, run.stdout + run.stderr
+
+
+def test_importing_it_costs_little(built: Built, tmp_path: Path) -> None:
+    def seconds(module: str) -> float:
+        asked = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
+        return min(float(_run(built.python, "-c", asked, folder=tmp_path)) for _ in range(3))
+
+    ours, requests = seconds("catalogclient"), seconds("requests")
+    sys.stdout.write(f"import catalogclient: {ours * 1000:.0f} ms of CPU, import requests: {requests * 1000:.0f} ms\n")
+    # CPU time, the best of three, with room for a slow machine: what is meant is that nothing heavy sneaks in.
+    assert ours - requests < IMPORT_SECONDS
