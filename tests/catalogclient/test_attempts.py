@@ -215,14 +215,16 @@ def test_attempts_end() -> None:
 
 def test_no_attempt_begins_after_the_deadline() -> None:
     course = attempts(LOAD, deadline=1.0)
-    assert course.seconds_left(0.4) == pytest.approx(0.6)
     assert course.pause(OUTCOMES["500"], now=0.4) == 0.5
     with pytest.raises(ServerError):
         course.pause(OUTCOMES["500"], now=0.6)
     with pytest.raises(RequestTimeoutError) as caught:
-        course.seconds_left(1.0)
+        course.begin(now=1.0)
     assert caught.value.phase == "total"
-    assert attempts(LOAD).seconds_left(1e9) is None
+    assert caught.value.attempts == 1
+    course.begin(now=0.9)
+    assert course.number == 2
+    attempts(LOAD).begin(now=1e9)
 
 
 def test_a_key_that_the_server_has_forgotten_is_not_relied_on() -> None:

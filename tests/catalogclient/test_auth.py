@@ -6,6 +6,7 @@ import base64
 import copy
 import pickle
 import sys
+import traceback
 import types
 import warnings
 from typing import Any
@@ -127,6 +128,24 @@ def test_a_manager_of_the_caller(peer: HttpPeer, connect: Connect) -> None:
         catalog.create_namespace("a")
     assert peer.received[0].headers["X-Mine"] == "1"
     assert not mine.closed
+
+
+class Broken(AuthManager):
+    """Sets a field that would be two."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, value
+
+    def apply(self, request: PreparedRequest) -> None:
+        request.headers[self.name] = self.value
+
+
+@pytest.mark.parametrize(("name", "value"), [("A", f"{CANARY}\r\nB: c"), (f"A\r\nB: {CANARY}", "c"), ("A", 5)])
+def test_a_manager_cannot_add_lines(peer: HttpPeer, connect: Connect, name: str, value: Any) -> None:
+    with pytest.raises(CatalogError) as caught:
+        connect(auth=Broken(name, value)).list_namespaces()
+    assert CANARY not in "".join(traceback.format_exception(caught.value)).replace(repr(CANARY), "")
+    assert peer.received == []
 
 
 MANAGERS: list[AuthManager] = [

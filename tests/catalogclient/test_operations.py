@@ -224,6 +224,7 @@ def test_views_through_which_a_table_is_read_are_named_outermost_first(peer: Htt
         lambda catalog: catalog.drop_namespace(7),
         lambda catalog: catalog.drop_namespace(["\ud800"]),
         lambda catalog: catalog.create_table("a", {"name": ""}),
+        lambda catalog: catalog.create_view("a", None),
         lambda catalog: catalog.load_table("a.t", snapshots="x"),
         lambda catalog: catalog.load_table("a.t", referenced_by="a.v"),
         lambda catalog: catalog.load_table("a.t", idempotency_key="0" * 36),

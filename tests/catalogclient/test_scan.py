@@ -157,6 +157,16 @@ def test_what_is_read_to_the_end_is_not_cancelled() -> None:
     assert planner.did == ["plan", "tasks k"]
 
 
+def test_what_was_fetched_whole_is_not_cancelled_when_it_is_left() -> None:
+    for planner in (
+        Planner({"status": "completed", "plan_id": "p", **part("f0", "f1")}),
+        Planner({"status": "completed", "plan_id": "p", **part(more=("k",))}, tasks={"k": part("f0", "f1")}),
+    ):
+        with scan_of(planner) as scan:
+            next(scan)
+        assert not any(each.startswith("cancel") for each in planner.did)
+
+
 def test_a_plan_that_failed_or_was_cancelled_is_not_cancelled_again() -> None:
     error = CatalogError("why", type="SomeException", code=7)
     planner = Planner(SUBMITTED, {"status": "failed", "error": error})

@@ -41,13 +41,11 @@ class Attempts:
     may_refresh: bool = field(default=True, init=False)
     _uncounted: int = field(default=0, init=False)
 
-    def seconds_left(self, now: float) -> float | None:
-        """Until the deadline; None without one. Raises RequestTimeoutError after it."""
-        if self.deadline is None:
-            return None
-        if now >= self.deadline:
+    def begin(self, *, now: float) -> None:
+        """One more attempt. Raises RequestTimeoutError when it is too late for it."""
+        if self.deadline is not None and now >= self.deadline:
             raise self.final(RequestTimeoutError("Network request failed: out of time", phase="total"))
-        return self.deadline - now
+        self.number += 1
 
     def wants_refresh(self, error: CatalogError) -> bool:
         """Whether new credentials may help; said once per call."""

@@ -85,14 +85,14 @@ class ScanPlan:
             plan = self._finished()
             self._credentials = plan.storage_credentials
             names = deque(plan.plan_tasks)
-            yield from resolved(plan)
+            part: ScanTasks = plan
             while names:
+                yield from resolved(part)
                 part = self._planner.tasks(names.popleft())
                 names.extend(part.plan_tasks)
-                if not names:
-                    self._held = None
-                yield from resolved(part)
+            # The server has nothing more to tell, and so nothing to forget.
             self._held = None
+            yield from resolved(part)
         finally:
             self._let_go()
 

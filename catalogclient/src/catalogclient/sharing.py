@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 from catalogclient.config import Route
-from catalogclient.errors import ClientClosedError
 from catalogclient.options import RestCatalogOptions
 from catalogclient.single_flight import SingleFlight
 from catalogclient.transport import Settings, Transport
@@ -28,20 +27,18 @@ class Shared:
         self.transport = Transport(self.settings)
         self.route: Route | None = None
         self.flight: SingleFlight[Route] = SingleFlight()
-        self._users = 1
+        self._users: set[object] = set()
         self._lock = threading.Lock()
 
-    def join(self) -> None:
+    def join(self, user: object) -> None:
         """One more catalog uses it."""
         with self._lock:
-            if not self._users:
-                raise ClientClosedError("the catalog is closed")
-            self._users += 1
+            self._users.add(user)
 
-    def leave(self) -> None:
-        """One catalog fewer."""
+    def leave(self, user: object) -> None:
+        """One catalog fewer, unless it has left before."""
         with self._lock:
-            self._users -= 1
+            self._users.discard(user)
             last = not self._users
         if last:
             self.transport.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ class Watch:
 
     def ended(self, status: int, *, error: CatalogError | None = None, request_id: str | None = None) -> None:
         elapsed = time.monotonic() - self._began_at
-        if HTTP.isEnabledFor(10):
+        if HTTP.isEnabledFor(logging.DEBUG):
             HTTP.debug(
                 "%s: %s %s, attempt %d: status %d after %.0f ms, request id %s",
                 self._operation.name,

@@ -68,9 +68,6 @@ class CustomAuth(AuthManager):
             raise
         except Exception as error:
             raise CatalogError(f"the callable that returns credentials failed: {type(error).__name__}") from error
-        for name, value in found.items():
-            headers.check_name(name)
-            headers.check_value(value)
         request.headers.update(found)
 
 

@@ -79,8 +79,7 @@ def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, r
         operation=_OPERATION, policy=retry, key=None, key_lifetime=None, started_at=now, deadline=now + _LONGEST_WAIT
     )
     while True:
-        attempts.seconds_left(time.monotonic())
-        attempts.number += 1
+        attempts.begin(now=time.monotonic())
         error: CatalogError
         try:
             reply = transport.exchange(request, timeout=timeout, deadline=attempts.deadline)

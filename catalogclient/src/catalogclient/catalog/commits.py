@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from catalogclient import commits as outcomes
+from catalogclient import reconciling
 from catalogclient.catalog.core import CallOptions, MutationOptions
 from catalogclient.catalog.tables import TableMethods
 from catalogclient.identifiers import TableLike
@@ -47,10 +47,10 @@ class CommitMethods(TableMethods):
 
         Only a commit of one new snapshot, with or without `main` set to it, can be recognised.
         """
-        snapshot_id = outcomes.only_snapshot(request)
+        snapshot_id = reconciling.only_snapshot(request)
         if snapshot_id is None:
             return None
-        return outcomes.found(self.load_table_result(table, snapshots="all", **call), snapshot_id)
+        return reconciling.found(self.load_table_result(table, snapshots="all", **call), snapshot_id)
 
     def report_metrics(self, table: TableLike, report: ReportMetricsRequest, **call: Unpack[CallOptions]) -> None:
         """Tell the server what a scan or commit did. Sent once. Raises NoSuchTableError. Source: `reportMetrics`."""

@@ -63,6 +63,7 @@ class Core:
         self._auth = choice.manager(auth)
         self._owns_auth = not isinstance(auth, AuthManager)
         self._sender = Sender(options, shared.transport, self._auth)
+        shared.join(self._sender)
         own_door = dataclasses.replace(shared.settings, session=None, max_response_bytes=_LONGEST_TOKEN_ANSWER)
         root = urls.root(options.base_url)
         self._auth.attach(Surroundings(base_url=root, settings=own_door, retry=options.retry))
@@ -76,17 +77,14 @@ class Core:
     def with_auth(self, auth: AuthConfig | AuthManager) -> Self:
         """A sibling with other credentials. It shares connections and configuration, and is closed on its own."""
         self._sender.check_open()
-        self._shared.join()
         sibling = type(self).__new__(type(self))
         sibling._begin(self._options, self._shared, auth)
         return sibling
 
     def close(self) -> None:
         """End pauses between attempts and let go of connections; later calls raise ClientClosedError."""
-        if self._sender.is_closed:
-            return
         self._sender.close()
-        self._shared.leave()
+        self._shared.leave(self._sender)
         if self._owns_auth:
             self._auth.close()
 

@@ -33,10 +33,6 @@ class Sender:
         self._basic = headers.basic(user_agent=options.user_agent, transport=NAME)
         self._closed = threading.Event()
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed.is_set()
-
     def close(self) -> None:
         """End pauses between attempts; no call begins any more."""
         self._closed.set()
@@ -75,7 +71,7 @@ class Sender:
         own = self._own(headers)
         limits = self._timeout if isinstance(timeout, Unset) else Timeout.given(timeout)
         while True:
-            attempts.seconds_left(time.monotonic())
+            attempts.begin(now=time.monotonic())
             request = preparing.request(
                 call,
                 route,
@@ -85,7 +81,6 @@ class Sender:
                 access_delegation=self._options.access_delegation,
             )
             self._authenticate(request)
-            attempts.number += 1
             watch = Watch(self._options.hooks, call.operation, request, attempts.number)
             try:
                 reply = self._transport.exchange(request, timeout=limits, deadline=attempts.deadline)
@@ -122,7 +117,8 @@ class Sender:
             raise
         except Exception as error:
             raise CatalogError(f"the authentication failed: {type(error).__name__}") from error
-        for value in request.headers.values():
+        for name, value in request.headers.items():
+            headers.check_name(name)
             headers.check_value(value)
 
     def _refresh(self, error: CatalogError) -> bool:

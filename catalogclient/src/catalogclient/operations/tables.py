@@ -27,7 +27,7 @@ def list_(namespace: NamespaceLike, *, page_size: int | None, page_token: str | 
 def create(
     namespace: NamespaceLike, request: CreateTableRequest, *, access_delegation: Delegation
 ) -> Call[LoadTableResult]:
-    identifiers.name(request.get("name"))
+    check_name(request)
     return Call(
         operation=OPERATIONS[Endpoint.CREATE_TABLE],
         values={"namespace": identifiers.namespace(namespace).namespace},
@@ -39,7 +39,7 @@ def create(
 
 
 def register(namespace: NamespaceLike, request: RegisterTableRequest) -> Call[LoadTableResult]:
-    identifiers.name(request.get("name"))
+    check_name(request)
     return Call(
         operation=OPERATIONS[Endpoint.REGISTER_TABLE],
         values={"namespace": identifiers.namespace(namespace).namespace},
@@ -142,6 +142,13 @@ def rename(source: Any, destination: TableLike | None, *, endpoint: Endpoint = E
         "destination": identifiers.table(destination).to_dict(),
     }
     return Call(operation=OPERATIONS[endpoint], body=encoding.body(document), read=reading.nothing)
+
+
+def check_name(request: object) -> None:
+    """Raises InvalidArgumentError for a request that does not name what is to be made."""
+    if not isinstance(request, Mapping):
+        raise InvalidArgumentError("the request is a mapping")
+    identifiers.name(request.get("name"))
 
 
 def place(table: TableLike) -> dict[str, PathValue]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from catalogclient import encoding, identifiers
 from catalogclient.endpoints import OPERATIONS, Endpoint
-from catalogclient.errors import InvalidArgumentError
 from catalogclient.identifiers import NamespaceLike, TableIdentifier, TableLike
 from catalogclient.messages import Call, Reply
 from catalogclient.operations import paging, reading, tables
@@ -62,9 +61,7 @@ def drop(view: TableLike) -> Call[None]:
 def _make(
     endpoint: Endpoint, namespace: NamespaceLike, request: CreateViewRequest | RegisterViewRequest
 ) -> Call[LoadViewResult]:
-    if not isinstance(request, Mapping):
-        raise InvalidArgumentError("the request is a mapping")
-    identifiers.name(request.get("name"))
+    tables.check_name(request)
     return Call(
         operation=OPERATIONS[endpoint],
         values={"namespace": identifiers.namespace(namespace).namespace},
