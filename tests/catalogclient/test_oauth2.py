@@ -16,6 +16,7 @@ import pytest
 
 from catalogclient import (
     CatalogError,
+    CommitStateUnknownError,
     InvalidArgumentError,
     InvalidResponseError,
     NetworkError,
@@ -357,3 +358,27 @@ def test_the_token_endpoint_is_reached_as_the_catalog_is(issuer: HttpPeer) -> No
     with RestCatalog("http://127.0.0.1:1", auth=proxied, proxies={"http://issuer.example": issuer.url}, retry=AT_ONCE):
         assert proxied.token() == "t1"
     assert issuer.received[0].target == "http://issuer.example/t"
+
+
+def test_a_token_that_cannot_be_had_does_not_hide_that_a_commit_was_lost(peer: HttpPeer, connect: Connect) -> None:
+    lost, silent = Answer(raw=b"", close=True), Answer(raw=b"", close=True)
+    peer.answer(in_json({"idempotency-key-lifetime": "PT1H"}), path="/v1/config")
+    peer.answer(granted("t1", expires_in=2), silent, path="/token")
+    peer.answer(lost)
+    auth = OAuth2ClientCredentials("id", "s", token_url="/token")
+    catalog = connect(
+        auth=auth, config_mode="always", retry=RetryPolicy(jitter=False, backoff_base=2.5, max_attempts=2)
+    )
+    with pytest.raises(CommitStateUnknownError) as caught:
+        catalog.update_table("a.t", updates=[])
+    assert caught.value.maybe_applied
+    assert isinstance(caught.value.__cause__, NetworkError)
+
+
+def test_a_token_that_cannot_be_had_is_no_lost_commit(peer: HttpPeer, connect: Connect) -> None:
+    peer.answer(Answer(raw=b"", close=True), path="/token")
+    auth = OAuth2ClientCredentials("id", "s", token_url="/token")
+    with pytest.raises(NetworkError) as caught:
+        connect(auth=auth, retry=None).update_table("a.t", updates=[])
+    assert not caught.value.maybe_applied
+    assert caught.value.operation == "get_token"

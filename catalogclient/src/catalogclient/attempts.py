@@ -69,9 +69,9 @@ class Attempts:
         self.ambiguous = self.ambiguous or self._is_ambiguous(error)
         return delay or 0.0
 
-    def final(self, error: CatalogError) -> CatalogError:
-        """The error that the call ends with, when `error` was its last."""
-        self.ambiguous = self.ambiguous or self._is_ambiguous(error)
+    def final(self, error: CatalogError, *, before_sending: bool = False) -> CatalogError:
+        """The error that the call ends with, when `error` was its last, perhaps of a request of another kind."""
+        self.ambiguous = self.ambiguous or (self._is_ambiguous(error) and not before_sending)
         # An answer of success that cannot be read is what it is; the caller sees that it may have been applied.
         succeeded = 200 <= error.status < 300
         unknown = self.operation.effect is Effect.COMMIT and self.ambiguous and not succeeded

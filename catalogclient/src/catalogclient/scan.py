@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from catalogclient._log import HTTP
 from catalogclient.errors import (
@@ -131,8 +131,8 @@ def resolved(part: ScanTasks) -> Iterator[Task]:
     """The tasks of one answer with the delete files that they name by their place in the same answer."""
     deletes = part.delete_files
     for task in part.file_scan_tasks:
-        numbers = task.get("delete-file-references") or []
-        if not all(0 <= each < len(deletes) for each in numbers):
+        numbers: list[Any] = task.get("delete-file-references") or []
+        if not all(isinstance(each, int) and 0 <= each < len(deletes) for each in numbers):
             raise InvalidResponseError("a task names a delete file that is not in the answer")
         yield task, [deletes[each] for each in numbers]
 

@@ -80,7 +80,14 @@ class Sender:
                 key=attempts.key,
                 access_delegation=self._options.access_delegation,
             )
-            self._authenticate(request)
+            try:
+                self._authenticate(request)
+            except CatalogError as unsigned:
+                # It says nothing of this request, but an earlier attempt may have been lost.
+                outcome = attempts.final(unsigned, before_sending=True)
+                if outcome is unsigned:
+                    raise
+                raise outcome from unsigned
             watch = Watch(self._options.hooks, call.operation, request, attempts.number)
             try:
                 reply = self._transport.exchange(request, timeout=limits, deadline=attempts.deadline)

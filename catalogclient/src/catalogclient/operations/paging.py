@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from catalogclient import identifiers
 from catalogclient.endpoints import OPERATIONS, Endpoint
-from catalogclient.errors import InvalidArgumentError, InvalidResponseError
+from catalogclient.errors import InvalidArgumentError
 from catalogclient.identifiers import NamespaceLike, TableIdentifier
 from catalogclient.messages import Call, Reply
 from catalogclient.operations import reading
@@ -38,7 +38,7 @@ def identifiers_in(
 
     def read(reply: Reply) -> P:
         body = reading.document(reply)
-        return kind([_identifier(each) for each in reading.items(body, "identifiers")], reading.token(body))
+        return kind([_identifier(each) for each in reading.objects(body, "identifiers")], reading.token(body))
 
     return Call(
         operation=OPERATIONS[endpoint],
@@ -48,7 +48,5 @@ def identifiers_in(
     )
 
 
-def _identifier(found: object) -> TableIdentifier:
-    if not isinstance(found, dict):
-        raise InvalidResponseError("an identifier in the answer is no object")
+def _identifier(found: dict[str, Any]) -> TableIdentifier:
     return TableIdentifier(reading.levels(found.get("namespace")), reading.text(found, "name"))

@@ -46,6 +46,14 @@ def items(body: Mapping[str, Any], key: str) -> list[Any]:
     return found
 
 
+def objects(body: Mapping[str, Any], key: str) -> list[Any]:
+    """The list of objects at `key`; missing or null is empty."""
+    found = items(body, key)
+    if not all(isinstance(each, dict) for each in found):
+        raise InvalidResponseError(f"{key} in the answer is no list of objects")
+    return found
+
+
 def texts(body: Mapping[str, Any], key: str) -> list[str]:
     """The list of texts at `key`; missing or null is empty."""
     found = items(body, key)
@@ -103,12 +111,8 @@ def secrets(body: dict[str, Any], key: str) -> SecretDict:
 
 def credentials(body: dict[str, Any]) -> list[StorageCredential]:
     """The storage credentials, hidden in `body` as well."""
-    found = []
-    for each in items(body, "storage-credentials"):
-        if not isinstance(each, dict):
-            raise InvalidResponseError("a storage credential in the answer is no object")
-        found.append(StorageCredential(text(each, "prefix"), secrets(each, "config")))
-    return found
+    found = objects(body, "storage-credentials")
+    return [StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
 
 
 def etag(reply: Reply) -> str | None:

@@ -103,8 +103,8 @@ def _failure(body: dict[str, Any]) -> CatalogError:
 def _tasks(body: dict[str, Any]) -> dict[str, Any]:
     return {
         "plan_tasks": reading.texts(body, "plan-tasks"),
-        "file_scan_tasks": reading.items(body, "file-scan-tasks"),
-        "delete_files": reading.items(body, "delete-files"),
+        "file_scan_tasks": reading.objects(body, "file-scan-tasks"),
+        "delete_files": reading.objects(body, "delete-files"),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Required, TypedDict
 
+from catalogclient.identifiers import TableIdentifier
 from catalogclient.types.changes import TableRequirement, TableUpdate, ViewRequirement, ViewUpdate
 from catalogclient.types.scans import Expression
 from catalogclient.types.schemas import PartitionSpec, Schema, SortOrder
@@ -49,14 +50,14 @@ RegisterTableRequest = TypedDict(
 
 
 class RenameTableRequest(TypedDict):
-    source: TableReference
-    destination: TableReference
+    source: TableReference | TableIdentifier
+    destination: TableReference | TableIdentifier
 
 
 class CommitTableRequest(TypedDict, total=False):
     """`identifier` is needed inside a transaction only; without `requirements` the commit is unconditional."""
 
-    identifier: TableReference
+    identifier: TableReference | TableIdentifier
     requirements: list[TableRequirement]
     updates: list[TableUpdate]
 
@@ -77,7 +78,7 @@ CreateViewRequest = TypedDict(
 
 
 class CommitViewRequest(TypedDict, total=False):
-    identifier: TableReference
+    identifier: TableReference | TableIdentifier
     requirements: list[ViewRequirement]
     updates: Required[list[ViewUpdate]]
 
