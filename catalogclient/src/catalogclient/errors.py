@@ -149,9 +149,12 @@ class UnsupportedEndpointError(CatalogError):
 class NetworkError(CatalogError):
     """No answer came, or half of one."""
 
-    is_retryable = True
     sent = False
     """Whether the request may have reached the server."""
+
+    @property
+    def is_retryable(self) -> bool:
+        return not isinstance(self, TlsError)
 
 
 class ConnectError(NetworkError):
@@ -160,8 +163,6 @@ class ConnectError(NetworkError):
 
 class TlsError(NetworkError):
     """No secure connection was made. Nothing was sent."""
-
-    is_retryable = False
 
 
 class RequestTimeoutError(NetworkError, TimeoutError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from catalogclient.errors import InvalidArgumentError
 from catalogclient.types import (
@@ -86,6 +87,7 @@ def for_update(
     With `replace` the table is being replaced as a whole, and what others made of its schema, specs and references
     meanwhile does not matter. Raises InvalidArgumentError when the metadata lacks what an update needs.
     """
+    base: Mapping[str, Any] = {**metadata}
     found: list[TableRequirement] = [assert_table_uuid(metadata["table-uuid"])]
 
     def add(requirement: TableRequirement) -> None:
@@ -106,21 +108,21 @@ def for_update(
                     ref = (metadata.get("refs") or {}).get(name)
                     add(assert_ref_snapshot_id(name, ref["snapshot-id"] if ref else None))
                 case "add-schema":
-                    add(assert_last_assigned_field_id(metadata["last-column-id"]))
+                    add(assert_last_assigned_field_id(base["last-column-id"]))
                 case "set-current-schema" if not replace:
-                    add(assert_current_schema_id(metadata["current-schema-id"]))
+                    add(assert_current_schema_id(base["current-schema-id"]))
                 case "remove-schemas" if not replace:
-                    add(assert_current_schema_id(metadata["current-schema-id"]))
+                    add(assert_current_schema_id(base["current-schema-id"]))
                     add_branches()
                 case "add-spec":
-                    add(assert_last_assigned_partition_id(metadata["last-partition-id"]))
+                    add(assert_last_assigned_partition_id(base["last-partition-id"]))
                 case "set-default-spec" if not replace:
-                    add(assert_default_spec_id(metadata["default-spec-id"]))
+                    add(assert_default_spec_id(base["default-spec-id"]))
                 case "remove-partition-specs" if not replace:
-                    add(assert_default_spec_id(metadata["default-spec-id"]))
+                    add(assert_default_spec_id(base["default-spec-id"]))
                     add_branches()
                 case "set-default-sort-order" if not replace:
-                    add(assert_default_sort_order_id(metadata["default-sort-order-id"]))
+                    add(assert_default_sort_order_id(base["default-sort-order-id"]))
     except KeyError as missing:
         raise InvalidArgumentError(f"the metadata has no {missing}") from None
     return found

@@ -47,21 +47,22 @@ class SingleFlight(Generic[T]):
         return self._flight is not None
 
     def _lead(self, flight: Future[T | None], fetch: Callable[[], T]) -> T:
-        outcome: T | None = None
-        failure: Exception | None = None
         try:
-            outcome = fetch()
+            brought = fetch()
         except Exception as error:
-            failure = error
+            self._land(flight).set_exception(error)
             raise
-        finally:
-            with self._lock:
-                self._flight = None
-            if failure is None:
-                flight.set_result(outcome)
-            else:
-                flight.set_exception(failure)
-        return outcome
+        except BaseException:
+            self._land(flight).set_result(None)
+            raise
+        self._land(flight).set_result(brought)
+        return brought
+
+    def _land(self, flight: Future[T | None]) -> Future[T | None]:
+        """From here on the next caller begins a fetch of its own."""
+        with self._lock:
+            self._flight = None
+        return flight
 
     def _forget_parent(self) -> None:
         """After a fork the fetching thread exists in the parent only, and the lock may be held by nobody."""

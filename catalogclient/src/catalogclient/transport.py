@@ -14,6 +14,7 @@ from typing import Any
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
 
 from catalogclient import _redact, connections, urls
 from catalogclient.errors import (
@@ -166,7 +167,7 @@ def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
     prepared = requests.PreparedRequest()
     prepared.method = request.method
     prepared.url = request.url
-    prepared.headers = requests.structures.CaseInsensitiveDict(request.headers)
+    prepared.headers = CaseInsensitiveDict(request.headers)
     prepared.body = request.body
     if request.body is not None:
         prepared.headers["Content-Length"] = str(len(request.body))

@@ -184,6 +184,7 @@ def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
             found += [add_sort_order(order), set_default_sort_order()]
     if "location" in metadata:
         found.append(set_location(metadata["location"]))
-    if metadata.get("properties"):
-        found.append(set_properties(metadata["properties"]))
+    properties = metadata.get("properties")
+    if properties:
+        found.append(set_properties(properties))
     return found

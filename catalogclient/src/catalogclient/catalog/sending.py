@@ -159,8 +159,9 @@ def _read(call: Call[T], reply: Reply, request: PreparedRequest, attempts: Attem
     except CatalogError as error:
         error.status = error.status or reply.status
         _locate(error, request, call.operation)
-        # The document it could not be read from is no part of the story.
-        raise attempts.final(error) from None
+        # It stays what it is: an answer of success that says too little.
+        attempts.final(error)
+        raise
 
 
 def _locate(error: CatalogError, request: PreparedRequest, operation: Operation) -> None:

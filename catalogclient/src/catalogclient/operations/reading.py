@@ -98,6 +98,11 @@ def optional_text(body: Mapping[str, Any], key: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def optional_object(body: Mapping[str, Any], key: str) -> Any:
+    found = body.get(key)
+    return found if isinstance(found, dict) else None
+
+
 def secrets(body: dict[str, Any], key: str) -> SecretDict:
     """The texts at `key`, which are from then on hidden in `body` as well; missing or null is empty."""
     found = body.get(key)

@@ -35,8 +35,9 @@ def sign(
 ) -> Call[RemoteSignResult]:
     document: dict[str, Any] = {**request}
     wanted = signing_config or {}
-    if wanted.get("properties"):
-        document["properties"] = {**document.get("properties", {}), **wanted["properties"]}
+    added = wanted.get("properties")
+    if added:
+        document["properties"] = {**document.get("properties", {}), **added}
     sent = {name: ", ".join(values) for name, values in (wanted.get("headers") or {}).items()}
     headers.check(sent)
     return Call(

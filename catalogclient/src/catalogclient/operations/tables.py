@@ -136,7 +136,7 @@ def rename(source: Any, destination: TableLike | None, *, endpoint: Endpoint = E
     if destination is None:
         if not isinstance(source, Mapping) or not {"source", "destination"} <= set(source):
             raise InvalidArgumentError("a request to rename needs source and destination")
-        source, destination = source["source"], source["destination"]
+        return rename(source["source"], source["destination"], endpoint=endpoint)
     document = {
         "source": identifiers.table(source).to_dict(),
         "destination": identifiers.table(destination).to_dict(),
@@ -173,15 +173,12 @@ def metadata(body: Mapping[str, Any]) -> TableMetadata:
 
 def _loaded(reply: Reply) -> LoadTableResult:
     body = reading.document(reply)
-    signing: Any = body.get("remote-signing-config")
-    if not isinstance(signing, dict):
-        signing = None
     return LoadTableResult(
         raw=body,
         metadata=metadata(body),
         metadata_location=reading.optional_text(body, "metadata-location"),
         config=reading.secrets(body, "config"),
         storage_credentials=reading.credentials(body),
-        remote_signing_config=signing,
+        remote_signing_config=reading.optional_object(body, "remote-signing-config"),
         etag=reading.etag(reply),
     )
