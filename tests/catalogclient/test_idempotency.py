@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,9 @@ def test_every_call_has_a_key_of_its_own_unless_the_caller_gives_one(peer: HttpP
     assert third == mine
 
 
-@pytest.mark.parametrize("key", ["x", "", "01990c5e7b1a7c3d8e210a1b2c3d4e5f", "{01990c5e-7b1a-7c3d-8e21-0a1b2c3d4e5}"])
-def test_what_is_no_key_is_refused(connect: Connect, key: str) -> None:
+@pytest.mark.parametrize(
+    "key", ["x", "", 5, "01990c5e7b1a7c3d8e210a1b2c3d4e5f", "{01990c5e-7b1a-7c3d-8e21-0a1b2c3d4e5}"]
+)
+def test_what_is_no_key_is_refused(connect: Connect, key: Any) -> None:
     with pytest.raises(ValueError, match="36 characters"):
         connect().create_namespace("a", idempotency_key=key)

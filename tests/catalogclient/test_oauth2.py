@@ -102,6 +102,15 @@ def test_an_address_may_be_relative_and_an_id_missing(peer: HttpPeer, connect: C
     assert peer.received[0].form == {"grant_type": "client_credentials", "scope": "catalog", "client_secret": "s"}
 
 
+@pytest.mark.parametrize("path", ["/token/", "/token?p=policy", "/token/?p=a%20b"])
+def test_an_address_is_asked_as_it_is(peer: HttpPeer, issuer: HttpPeer, connect: Connect, path: str) -> None:
+    peer.answer(in_json({}))
+    auth = OAuth2ClientCredentials("id", "s", token_url=f"{issuer.url}{path}")
+    connect(auth=auth).list_namespaces()
+    assert issuer.received[0].target == path
+    assert "policy" not in repr(auth)
+
+
 def test_token_exchange(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
     issuer.answer(granted("t1", token_type="N_A"))
@@ -313,6 +322,7 @@ def test_while_one_thread_renews_the_others_go_on(peer: HttpPeer, issuer: HttpPe
         (in_json({"access_token": ""}), InvalidResponseError),
         (in_json({"access_token": "t", "token_type": "mac"}), InvalidResponseError),
         (Answer(body=b"<html>"), InvalidResponseError),
+        (in_json({"access_token": "t" * 2_000_000}), InvalidResponseError),
         (Answer(status=500), ServerError),
         (Answer(raw=b"", close=True), NetworkError),
         (redirect("http://elsewhere.example/"), CatalogError),
@@ -336,6 +346,22 @@ def test_the_words_of_a_refusal(peer: HttpPeer, issuer: HttpPeer, connect: Conne
     error = caught.value
     assert (error.error, error.error_description, error.error_uri) == ("invalid_client", "d", "u")
     assert (error.status, error.message) == (401, "d")
+
+
+def test_connections_to_the_token_endpoint_end_with_the_catalog(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect
+) -> None:
+    peer.answer(in_json({}))
+    given: Any = {"type": "oauth2", "client_secret": "s", "token_url": f"{issuer.url}/t"}
+    catalog = connect(auth=given)
+    auth: Any = catalog._auth
+    catalog.list_namespaces()
+    auth.renew(refused="t1")
+    catalog.close()
+    auth.renew(refused="t1")
+    first, second, third = (each.connection for each in issuer.received)
+    assert first == second != third
+    auth.close()
 
 
 def test_credentials_without_a_catalog_have_nobody_to_ask() -> None:

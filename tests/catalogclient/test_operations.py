@@ -242,6 +242,7 @@ def test_views_through_which_a_table_is_read_are_named_outermost_first(peer: Htt
         lambda catalog: catalog.list_namespaces(headers={"authorization": "x"}),
         lambda catalog: catalog.list_namespaces(headers={"X-A": "a\r\nb"}),
         lambda catalog: catalog.list_namespaces(timeout=0),
+        lambda catalog: catalog.sign_request("a.t", SIGN, signing_config={"headers": {"Authorization": ["x"]}}),
         lambda catalog: catalog.request("GET", "../other"),
         lambda catalog: catalog.request("GET", "a b"),
         lambda catalog: catalog.request("GET", "a?b"),

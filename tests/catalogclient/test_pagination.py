@@ -75,6 +75,15 @@ def test_a_token_that_repeats_is_refused(peer: HttpPeer, connect: Connect) -> No
     assert len(peer.received) == 2
 
 
+def test_a_list_may_have_any_number_of_pages() -> None:
+    def fetch(_size: int | None, token: str | None) -> TablePage:
+        number = int(token or 0)
+        found = [TableIdentifier(("a",), str(number))] if number % 2 else []
+        return TablePage(found, str(number + 1) if number < 3_000 else None)
+
+    assert len(list(pagination.items(fetch, page_size=1, default_size=lambda: None))) == 1_500
+
+
 def test_empty_pages_without_end_are_refused() -> None:
     tokens = itertools.count()
     with pytest.raises(InvalidResponseError, match="do not end"):

@@ -375,6 +375,25 @@ def test_proxies_of_options_and_environment_are_used(
         catalog.list_namespaces()
 
 
+def test_a_commit_that_a_proxy_loses_may_have_been_sent() -> None:
+    with (
+        raw_server(lambda connection, _: None) as proxy,
+        RestCatalog("http://catalog.example", proxies={"http": proxy}) as catalog,
+        pytest.raises(CommitStateUnknownError) as caught,
+    ):
+        catalog.update_table("a.t", updates=[])
+    assert caught.value.attempts == 1
+
+
+def test_a_proxy_that_is_not_there_has_sent_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        proxy = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with RestCatalog("http://catalog.example", proxies={"http": proxy}, retry=None) as catalog:
+        with pytest.raises(ConnectError) as caught:
+            catalog.update_table("a.t", updates=[])
+        assert not caught.value.maybe_applied
+
+
 def test_a_tunnel_that_ends_before_the_server_has_sent_nothing() -> None:
     def talk(connection: socket.socket, _: threading.Event) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")

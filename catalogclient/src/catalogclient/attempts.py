@@ -75,11 +75,12 @@ class Attempts:
         # An answer of success that cannot be read is what it is; the caller sees that it may have been applied.
         succeeded = 200 <= error.status < 300
         unknown = self.operation.effect is Effect.COMMIT and self.ambiguous and not succeeded
+        settled = unknown and self._settles(error)
         outcome = error
-        if unknown and not self._settles(error) and not isinstance(error, CommitStateUnknownError):
+        if unknown and not settled and not isinstance(error, CommitStateUnknownError):
             outcome = CommitStateUnknownError(error.message, **{name: getattr(error, name) for name in _CARRIED})
             outcome.__cause__ = error
-        outcome.maybe_applied = self.ambiguous and not (unknown and outcome is error and self._settles(error))
+        outcome.maybe_applied = self.ambiguous and not settled
         outcome.attempts = self.number
         outcome.idempotency_key = self.key
         return outcome

@@ -26,8 +26,8 @@ class Exchange:
     """Seconds until the next bytes."""
     deadline: float | None = None
     """By the monotonic clock."""
-    sent: bool = False
-    """The request has begun to go out."""
+    sent: bool | None = False
+    """The request has begun to go out; None where that cannot be known."""
 
     def wait(self) -> float | None:
         """How long the next wait may be. Raises TimeoutError when there is no time left."""

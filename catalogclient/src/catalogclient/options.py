@@ -165,7 +165,8 @@ class RestCatalogOptions:
     """None: the server's."""
     hooks: Sequence[RequestHook] = ()
     session: requests.Session | None = field(default=None, repr=False)
-    """The caller's: its adapters are used, its authentication, hooks and cookies are not, and it is not closed."""
+    """The caller's: its adapters are used, its authentication, hooks and cookies are not, and it is not closed. Its
+    connections know `total_timeout` between attempts only."""
     properties: Mapping[str, str] | None = field(default=None, repr=False)
     """The client's own configuration, merged between the server's defaults and its overrides. Given at all, a server
     that answers without a prefix is taken at its word, as the OpenAPI document has it."""

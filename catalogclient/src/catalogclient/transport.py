@@ -35,7 +35,6 @@ _PIECE = 262_144
 _MOST_OF_A_REFUSAL = 1_048_576
 _NOT_CONNECTED = (
     requests.exceptions.ConnectTimeout,
-    requests.exceptions.ProxyError,
     urllib3.exceptions.NewConnectionError,
     urllib3.exceptions.ConnectTimeoutError,
     ssl.SSLCertVerificationError,
@@ -89,9 +88,7 @@ class Transport:
     def _exchange(self, request: PreparedRequest, exchange: connections.Exchange, timeout: Timeout) -> Reply:
         adapter = self._session.get_adapter(request.url)
         connections.begin(exchange)
-        foreign = not isinstance(adapter, _Adapter)
-        # What cannot tell whether it has sent is taken to have, but for the failures that say so themselves.
-        exchange.sent = foreign
+        exchange.sent = False if isinstance(adapter, _Adapter) else None
         response = adapter.send(
             _prepared(request),
             stream=True,
@@ -104,11 +101,11 @@ class Transport:
             if 300 <= status < 400 and status != 304:
                 location = _redact.address(response.headers.get("Location", ""))
                 raise UnexpectedRedirectError("the server redirects", status=status, location=location)
-            return Reply(status, response.headers, self._body(response, status, deadline=exchange.deadline))
+            return Reply(status, response.headers, self._body(response, status))
         finally:
             response.close()
 
-    def _body(self, response: requests.Response, status: int, *, deadline: float | None) -> io.BytesIO:
+    def _body(self, response: requests.Response, status: int) -> io.BytesIO:
         body = io.BytesIO()
         most = self._settings.max_response_bytes
         while piece := response.raw.read(_PIECE, decode_content=True):
@@ -118,8 +115,6 @@ class Transport:
                 break
             if most is not None and body.tell() > most:
                 raise InvalidResponseError(f"the answer is longer than {most} bytes", status=status)
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError
         return body
 
     def _environment(self, url: str) -> dict[str, Any]:
@@ -188,7 +183,10 @@ def _cut(seconds: float | None, exchange: connections.Exchange) -> float | None:
 def _failure(error: Exception, exchange: connections.Exchange) -> CatalogError:
     """The error of ours for one of the libraries underneath."""
     chain = list(_causes(error))
-    sent = exchange.sent and not any(isinstance(each, _NOT_CONNECTED) for each in chain)
+    sent = exchange.sent
+    if sent is None:
+        # A connection of the caller's, which cannot tell; what does not say otherwise may have been sent.
+        sent = not any(isinstance(each, _NOT_CONNECTED) for each in chain)
     if isinstance(error, requests.RequestException):
         # It holds the header fields, and so the credentials.
         error.request = None

@@ -77,16 +77,23 @@ UNIT_SEPARATOR = Separator("%1F")
 """What servers understand that announce nothing else."""
 
 
-def root(base_url: str, *, name: str = "base_url") -> str:
+def root(base_url: str) -> str:
     """`base_url` without slashes at its end.
 
     Raises InvalidArgumentError unless it is an address over HTTP or HTTPS without user, query and fragment.
     """
-    problem = _problem(base_url)
+    check(base_url, name="base_url")
+    if "?" in base_url:
+        raise InvalidArgumentError("base_url must have no query")
+    return base_url.rstrip("/")
+
+
+def check(url: object, *, name: str) -> None:
+    """Raises InvalidArgumentError unless `url` is an address over HTTP or HTTPS without user and fragment."""
+    problem = _problem(url)
     if problem:
         # The address itself is not repeated: it may hold a password.
         raise InvalidArgumentError(f"{name} {problem}")
-    return base_url.rstrip("/")
 
 
 def _problem(url: object) -> str:
@@ -103,8 +110,8 @@ def _problem(url: object) -> str:
         return "names no host"
     if "@" in parts.netloc:
         return "must hold neither user nor password"
-    if "?" in url or "#" in url:
-        return "must have neither query nor fragment"
+    if "#" in url:
+        return "must have no fragment"
     if not url.isprintable() or " " in url or "\\" in url:
         return "holds a character that no address has"
     return ""

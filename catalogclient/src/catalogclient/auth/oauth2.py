@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import urljoin
 
-from catalogclient import urls
+from catalogclient import _redact, urls
 from catalogclient._log import AUTH
 from catalogclient.auth import token_endpoint
 from catalogclient.auth.base import Surroundings, TokenAuth
@@ -61,7 +61,7 @@ class _OAuth2(TokenAuth):
         self._flight: SingleFlight[Granted] = SingleFlight()
         self._attaching = threading.Lock()
         if token_url is not None and "://" in token_url:
-            urls.root(token_url, name="token_url")
+            urls.check(token_url, name="token_url")
 
     def attach(self, surroundings: Surroundings) -> None:
         with self._attaching:
@@ -134,14 +134,16 @@ class _OAuth2(TokenAuth):
         return granted
 
     def _locate(self, url: str, surroundings: Surroundings) -> None:
-        self._url = urls.root(url, name="token_url")
+        urls.check(url, name="token_url")
+        self._url = url
         self._retry = surroundings.retry
         if self._url.startswith("http://") and not urls.is_loopback(self._url):
             AUTH.warning("client credentials travel to the token endpoint without TLS")
         self._transport = Transport(surroundings.settings)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(client_id={self._client_id!r}, token_url={self._url or self._token_url!r})"
+        shown = _redact.address(self._url or self._token_url or "")
+        return f"{type(self).__name__}(client_id={self._client_id!r}, token_url={shown!r})"
 
 
 class OAuth2ClientCredentials(_OAuth2):

@@ -52,8 +52,7 @@ def _change(request: CommitTableRequest) -> dict[str, Any]:
         raise InvalidArgumentError(
             "a commit takes requirements and updates; for properties use updates=[updates.set_properties({...})]"
         )
-    document: dict[str, Any] = {**request, "requirements": request.get("requirements") or []}
-    document["updates"] = request.get("updates") or []
+    document: dict[str, Any] = {"requirements": [], "updates": [], **request}
     identifier = document.get("identifier")
     if isinstance(identifier, TableIdentifier | Mapping):
         document["identifier"] = identifiers.table(identifier).to_dict()
