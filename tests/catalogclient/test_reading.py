@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogclient import CatalogError, ScanTasks
@@ -61,6 +61,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8) | VALUES
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.operation.name)
 @given(document=DOCUMENTS)
+@settings(max_examples=30)
 def test_any_document_is_a_result_or_an_error_of_ours(call: Call[Any], document: Any) -> None:
     body = io.BytesIO(json.dumps(document).encode())
     with contextlib.suppress(CatalogError):
@@ -70,6 +71,7 @@ def test_any_document_is_a_result_or_an_error_of_ours(call: Call[Any], document:
             assert len(list(resolved(result))) == len(result.file_scan_tasks)
 
 
+@settings(max_examples=30)
 @given(content=st.binary(max_size=40), kind=st.sampled_from(["application/json", "text/html", ""]))
 def test_any_bytes_are_a_result_or_an_error_of_ours(content: bytes, kind: str) -> None:
     for call in CALLS:
