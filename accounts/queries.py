@@ -1,15 +1,19 @@
-"""The hot reads of accounts as hand-written SQL: a user with identities, factors and, where asked, a session.
+"""The hot statements of accounts as hand-written SQL: a user with identities, factors and, where asked, a session.
 
 Metadata and `identity_data` travel as JSON text and are never parsed on their way to the answer.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from typing import Any
 from uuid import UUID
 
+from authsvc.core import audit
 from authsvc.core.db import namespaced, row, rows
+from tokens import queries as tokens
+from tokens.queries import NewToken
 
 Row = tuple[Any, ...]
 
@@ -133,14 +137,121 @@ def with_token_of_link(*, link_hash: str, token_types: list[str]) -> Row | None:
     )
 
 
-def with_tokens_sent_to(*, identifier: str, aud: str, token_types: list[str]) -> list[Row]:
-    """One row per outstanding one-time token of these types that was sent to this address or number."""
+def with_newest_tokens_sent_to(*, identifier: str, aud: str, token_types: list[str]) -> list[Row]:
+    """For each of these types the one-time token that was sent to this address or number last, after its user.
+
+    Each row ends in the number of users who wait for a token of that type there.
+    """
     token = ", ".join(f"t.{name}" for name in _TOKEN)
+    newest = (
+        "(SELECT DISTINCT ON (t.token_type) t.*, count(*) OVER (PARTITION BY t.token_type) AS waiting"
+        f" FROM {namespaced('one_time_tokens')} t JOIN {namespaced('users')} u ON u.id = t.user_id"
+        " WHERE t.relates_to = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)"
+        " ORDER BY t.token_type, t.created_at DESC, t.id)"
+    )
     return rows(
         _select(
-            f"{_user_columns()}, {token}",
-            f"{namespaced('one_time_tokens')} t JOIN {namespaced('users')} u ON u.id = t.user_id"
-            " WHERE t.relates_to = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)",
+            f"{_user_columns()}, {token}, t.waiting",
+            f"{newest} t JOIN {namespaced('users')} u ON u.id = t.user_id",
         ),
         (identifier, aud, token_types),
     )
+
+
+@cache
+def _insert_user() -> str:
+    return f"""
+        WITH made AS (
+            INSERT INTO {namespaced("users")} (id, aud, role, email, phone, encrypted_password, email_confirmed_at,
+                phone_confirmed_at, confirmation_sent_at, raw_app_meta_data, raw_user_meta_data, email_change,
+                phone_change, email_change_confirm_status, is_sso_user, is_anonymous, created_at, updated_at)
+            VALUES (%(id)s, %(aud)s, %(role)s, %(email)s, %(phone)s, %(password)s, %(email_confirmed_at)s,
+                %(phone_confirmed_at)s, %(confirmation_sent_at)s, %(app_metadata)s::jsonb, %(user_metadata)s::jsonb, '',
+                '', 0, false, false, %(at)s, %(at)s)
+        )
+        INSERT INTO {namespaced("identities")} (id, provider_id, user_id, identity_data, provider, last_sign_in_at,
+            created_at, updated_at)
+        VALUES (%(identity_id)s, %(id)s::text, %(id)s, %(identity_data)s::jsonb, %(provider)s, %(at)s, %(at)s, %(at)s)
+    """
+
+
+def insert_user(**values: Any) -> None:
+    """Insert a user known by an address or a number, with the identity of our own kind. One statement.
+
+    Values by the names in the statement, JSON as text. Raises IntegrityError when somebody else has the address or
+    number.
+    """
+    rows(_insert_user(), values)
+
+
+@cache
+def _repeat_sign_up(provider: str, stamped: str, is_nobodys: bool) -> str:
+    proved = ("email", "phone") if is_nobodys else (provider,)
+    return f"""
+        WITH repeated AS (
+            UPDATE {namespaced("users")} SET {stamped} = %(at)s, updated_at = %(at)s,
+                encrypted_password = coalesce(%(password)s, encrypted_password),
+                raw_user_meta_data = coalesce(%(user_metadata)s::jsonb, raw_user_meta_data)
+            WHERE id = %(user_id)s AND {" AND ".join(f"{each}_confirmed_at IS NULL" for each in proved)}
+            RETURNING id
+        ), said AS (
+            UPDATE {namespaced("identities")} i SET identity_data = %(identity_data)s::jsonb, updated_at = %(at)s
+            FROM repeated WHERE i.user_id = repeated.id AND i.provider = %(provider)s
+                AND %(identity_data)s::jsonb IS NOT NULL
+        )
+        SELECT id FROM repeated
+    """
+
+
+def repeat_sign_up(
+    *,
+    user_id: UUID,
+    provider: str,
+    stamped: str,
+    is_nobodys: bool,
+    password: str | None,
+    user_metadata: str | None,
+    identity_data: str | None,
+    at: datetime,
+) -> bool:
+    """Write over an account whose address or number (`provider`) nobody has proved; False when somebody has by now.
+
+    One that `is_nobodys` must have neither proved. The time goes into the column `stamped`; of the rest, JSON as text,
+    what is None stays.
+    """
+    values = {
+        "user_id": user_id,
+        "provider": provider,
+        "password": password,
+        "user_metadata": user_metadata,
+        "identity_data": identity_data,
+        "at": at,
+    }
+    return row(_repeat_sign_up(provider, stamped, is_nobodys), values) is not None
+
+
+@cache
+def _note_request(sent_at: str) -> str:
+    users = namespaced("users")
+    asked = (
+        f"UPDATE {users} SET {sent_at} = %(at)s, updated_at = %(at)s WHERE id = %(user_id)s RETURNING id"
+        if sent_at
+        else f"SELECT id FROM {users} WHERE id = %(user_id)s"
+    )
+    # The user's row is locked first, as everywhere. Without a user nothing is written, in about the same time.
+    return f"""
+        WITH asked AS ({asked}), noted AS (
+            INSERT INTO {namespaced("audit_log_entries")} (id, payload, created_at, ip_address)
+            SELECT %(entry_id)s, %(entry)s::jsonb, %(at)s, '' FROM asked WHERE %(entry)s::jsonb IS NOT NULL
+        )
+        {tokens.storing_one_time_token("asked.id", "FROM asked")}
+    """
+
+
+def note_request(*, user_id: UUID, sent_at: str, entry: audit.Entry, token: NewToken) -> None:
+    """Write what a request for a secret leaves behind: audit entry, digests, the time in the user's column `sent_at`.
+
+    One statement. The time is left alone where `sent_at` is `""`, and nothing is written for a user that there is not.
+    """
+    values = {**token, "user_id": user_id, "entry_id": entry.id, "entry": entry.payload}
+    rows(_note_request(sent_at), values)

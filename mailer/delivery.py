@@ -21,6 +21,10 @@ from mailer.models import Attempt, Outcome
 _MAX_REASON = 500
 _MIN_SECRET = 4
 """Shorter values cannot be told from ordinary words."""
+_SHORTEST_PAUSE = timedelta(seconds=5)
+"""Before a gateway that has just failed is worth another attempt."""
+
+_TOO_LATE = "; expires before another attempt"
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +34,8 @@ def deliver(
 ) -> None:
     """Deliver a sealed message now; `pause` is the time until the next attempt, None when there will be none.
 
-    Raises jobs.TryAgain, or jobs.GiveUp when the message cannot be opened, has expired, would have by the next attempt,
-    is refused for good, or there is no next attempt. Either has been noted and logged.
+    Raises jobs.TryAgain, or jobs.GiveUp when the message cannot be opened, has expired or is about to, is refused for
+    good, or there is no next attempt. Either has been noted and logged.
     """
     record = Attempt(message_id=message_id, channel=channel, kind=kind, attempt=attempt)
     try:
@@ -52,11 +56,14 @@ def deliver(
         reason = _reason(error, message)
         stack = None if isinstance(error, NotDelivered) else "".join(traceback.format_tb(error.__traceback__))
         is_final = isinstance(error, NotDelivered) and error.permanent
-        if is_final or pause is None or (message.expires_at is not None and message.expires_at <= at + pause):
+        if is_final or pause is None:
             _fail(record, reason, stack=stack)
+        pause = _while_it_counts(pause, expires_at=message.expires_at, at=at)
+        if pause is None:
+            _fail(record, f"{reason[: _MAX_REASON - len(_TOO_LATE)]}{_TOO_LATE}", stack=stack)
         _note(record, Outcome.RETRY, error=reason)
         logger.warning("message not delivered yet", extra=_fields(record, stack))
-        raise jobs.TryAgain from None
+        raise jobs.TryAgain(pause=pause) from None
     try:
         _note(record, Outcome.DELIVERED, gateway_id=_without_secrets(gateway_id, message))
     except DatabaseError:
@@ -64,11 +71,22 @@ def deliver(
         logger.warning("delivery not noted", extra=_fields(record), exc_info=True)
 
 
+def _while_it_counts(pause: timedelta, *, expires_at: datetime | None, at: datetime) -> timedelta | None:
+    """The pause, or half of the time left when the message would not outlive it; None when that is no time at all.
+
+    So a gateway that comes back while the link or code still counts is found in time.
+    """
+    if expires_at is None or at + pause < expires_at:
+        return pause
+    half = (expires_at - at) / 2
+    return half if half >= _SHORTEST_PAUSE else None
+
+
 def _is_over_quota(message: Email | Sms) -> bool:
     """Whether a notice, which no request has been asked to pay for, finds the installation's quota used up."""
     if isinstance(message, Sms) or not catalogue.EMAILS[message.kind].switch:
         return False
-    return not limits.take_event(bucket="email_sent", rate=settings.AUTH.limits.email_sent)
+    return limits.take_event(bucket="email_sent", rate=settings.AUTH.limits.email_sent) is not None
 
 
 def _send(message: Email | Sms, *, at: datetime) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from email.charset import QP, Charset
+from email.header import Header
 from email.utils import format_datetime, formataddr
 from typing import Any
 
@@ -23,6 +24,11 @@ _CHARSET.body_encoding = QP
 
 # Everything that some reader takes for the end of a line, and what has no place in one.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+# Nothing that an address could end at, so that what is named is what is written to.
+_ATOM = r"""[^\s\x00-\x20\x7f-\x9f\ud800-\udfff<>()\[\],:;@\\"]+"""
+_ADDRESS = re.compile(f"{_ATOM}@{_ATOM}")
+# Readers would decode the first, and the others cannot be folded.
+_TO_BE_CODED = re.compile(r"=\?|[^ ]{900}| {70}")
 _HEADER_NAME = re.compile(r"[!-9;-~]+")  # RFC 5322 §3.6.8
 _STRUCTURE = frozenset({"content-type", "content-transfer-encoding", "mime-version"})
 
@@ -30,12 +36,15 @@ logger = logging.getLogger(__name__)
 
 
 class Letter(mail.EmailMultiAlternatives):
-    """A mail whose additional headers may have several values each."""
+    """A mail whose additional headers may have several values each, and whose subject is read as it was written."""
 
     header_values: Mapping[str, tuple[str, ...]] = {}
 
     def message(self, **options: Any) -> Any:
         built = super().message(**options)
+        subject = str(self.subject)
+        if _TO_BE_CODED.search(subject):
+            built.replace_header("Subject", Header(subject, _CHARSET, header_name="Subject"))
         for name, values in self.header_values.items():
             del built[name]
             for value in values:
@@ -46,12 +55,12 @@ class Letter(mail.EmailMultiAlternatives):
 def send(message: Email, rendered: templates.Rendered, *, at: datetime) -> str:
     """Hand one letter to the mail server, or to nobody when none is configured.
 
-    Returns the gateway's id of it or its answer, empty when there is none. Raises NotDelivered; a back end of the
-    operator's choice raises what it likes.
+    Returns the gateway's id of it or its answer, empty when there is none. Raises NotDelivered, permanent when the
+    recipient is not one bare address; a back end of the operator's choice raises what it likes.
     """
     config = settings.AUTH
-    if not message.to:
-        raise NotDelivered("the message has no recipient")
+    if not _ADDRESS.fullmatch(message.to):
+        raise NotDelivered("the recipient is not an address", permanent=True)
     if not config.mailer.backend and not config.smtp.host:
         return ""
     letter = compose(message, rendered, at=at)
@@ -71,10 +80,10 @@ def compose(message: Email, rendered: templates.Rendered, *, at: datetime) -> Le
     sender = formataddr((_one_line(config.sender_name or config.admin_email), config.admin_email), _CHARSET)
     domain = config.admin_email.rpartition("@")[2]
     letter = Letter(
-        subject=given.get("subject", _one_line(rendered.subject)),
+        subject=given.get("subject", _one_line(rendered.subject).strip()),
         body=rendered.text,
         from_email=given.get("from", sender),
-        to=[_one_line(message.to)],
+        to=[message.to],
         headers={
             "Message-ID": f"<{message.id}@{domain}>",
             "Date": format_datetime(at),

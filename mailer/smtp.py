@@ -20,26 +20,34 @@ REPLY_SECONDS = 60.0
 """For the letter itself: servers look into it before they answer."""
 IMPLICIT_TLS_PORT = 465
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_REFUSED_FOR_GOOD = 55
+"""How a code begins that refuses the mail for good; 50 and 53 begin those about our way of asking (RFC 5321 §4.2)."""
+
+
+class _LetterRefused(smtplib.SMTPResponseException):
+    """The server said no to the recipient or to the letter, not to us."""
 
 
 def send(*, sender: str, recipient: str, content: bytes) -> str:
     """Deliver `content`, headers and body with CRLF line ends, and return the server's last answer.
 
-    `sender` may be an address with a name. Raises NotDelivered with the server's words.
+    `sender` may be an address with a name. Raises NotDelivered with the server's words, permanent when it will not have
+    this recipient or this letter.
     """
-    origin, target = _envelope(parseaddr(sender)[1]), _envelope(recipient)
     try:
+        origin, target = _envelope(parseaddr(sender)[1]), _envelope(recipient)
         with _session() as server:
             options = [] if f"{origin}{target}".isascii() else ["SMTPUTF8"]  # RFC 6531
             _expect(250, *server.mail(origin, options))
-            _expect(250, *server.rcpt(target), also=251)
-            answer = _expect(250, *server.data(content))
+            _expect(250, *server.rcpt(target), also=251, refusal=_LetterRefused)
+            answer = _expect(250, *server.data(content), refusal=_LetterRefused)
             with contextlib.suppress(OSError):
                 # The letter is taken; how the server says good-bye changes nothing.
                 server.quit()
             return answer
     except smtplib.SMTPResponseException as error:
-        raise NotDelivered(f"{error.smtp_code} {_text(error.smtp_error)}") from error
+        is_final = isinstance(error, _LetterRefused) and error.smtp_code // 10 == _REFUSED_FOR_GOOD
+        raise NotDelivered(f"{error.smtp_code} {_text(error.smtp_error)}", permanent=is_final) from error
     except (OSError, ValueError) as error:
         # Connections and TLS; characters that a command cannot carry.
         raise NotDelivered(f"{type(error).__name__}: {error}") from error
@@ -100,9 +108,16 @@ def _envelope(address: str) -> str:
     return f"{local}@{punycode(domain)}"
 
 
-def _expect(code: int, answered: int, text: bytes, *, also: int = 0) -> str:
+def _expect(
+    code: int,
+    answered: int,
+    text: bytes,
+    *,
+    also: int = 0,
+    refusal: type[smtplib.SMTPResponseException] = smtplib.SMTPResponseException,
+) -> str:
     if answered not in (code, also):
-        raise smtplib.SMTPResponseException(answered, text)
+        raise refusal(answered, text)
     return _text(text)
 
 

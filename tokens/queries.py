@@ -1,9 +1,10 @@
-"""The hot writes of tokens as hand-written SQL: taking a session's turn, replacing and spending one-time secrets."""
+"""The hot writes of tokens as hand-written SQL: taking a session's turn, storing and spending one-time secrets."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import cache
+from typing import TypedDict
 from uuid import UUID
 
 from authsvc.core.db import namespaced, row, rows
@@ -46,12 +47,28 @@ def lock_and_swap(
     return (found[0], found[1]) if found else None
 
 
+class NewToken(TypedDict):
+    """The parameters of `storing_one_time_token`; hashes in hex."""
+
+    token_id: UUID
+    token_type: str
+    token_hash: str
+    link_hash: str | None
+    relates_to: str
+    at: datetime
+
+
 @cache
-def _replace_one_time_token() -> str:
+def storing_one_time_token(user_id: str, source: str = "") -> str:
+    """SQL that stores a one-time secret in place of the user's former of that type; the new id ends the former.
+
+    `user_id` is an expression, of the rows of `source` if that is given; the parameters are those of NewToken.
+    """
     return f"""
         INSERT INTO {namespaced("one_time_tokens")}
             (id, user_id, token_type, token_hash, link_hash, relates_to, attempts, created_at, updated_at)
-        VALUES (%s, %s, %s, %s, %s, %s, 0, %s, %s)
+        SELECT %(token_id)s, {user_id}, %(token_type)s, %(token_hash)s, %(link_hash)s, %(relates_to)s, 0,
+            %(at)s, %(at)s {source}
         ON CONFLICT (user_id, token_type) DO UPDATE SET
             id = EXCLUDED.id, token_hash = EXCLUDED.token_hash, link_hash = EXCLUDED.link_hash,
             relates_to = EXCLUDED.relates_to, attempts = 0, created_at = EXCLUDED.created_at,
@@ -59,17 +76,34 @@ def _replace_one_time_token() -> str:
     """
 
 
-def replace_one_time_token(
-    *, id: UUID, user_id: UUID, token_type: str, token_hash: str, link_hash: str | None, relates_to: str, at: datetime
-) -> None:
-    """Store a one-time secret in place of the user's former one of that type; the new id ends the former."""
-    rows(_replace_one_time_token(), (id, user_id, token_type, token_hash, link_hash, relates_to, at, at))
+def store_one_time_token(token: NewToken, *, user_id: UUID) -> None:
+    rows(storing_one_time_token("%(user_id)s"), {**token, "user_id": user_id})
 
 
-def delete_one_time_tokens(user_id: UUID) -> set[UUID]:
-    """Delete all one-time secrets of a user; the ids of those this transaction deleted."""
-    sql = f"DELETE FROM {namespaced('one_time_tokens')} WHERE user_id = %s RETURNING id"
-    return {deleted for (deleted,) in rows(sql, (user_id,))}
+def delete_one_time_tokens(user_id: UUID) -> None:
+    rows(f"DELETE FROM {namespaced('one_time_tokens')} WHERE user_id = %s", (user_id,))
+
+
+@cache
+def _spend_one_time_token() -> str:
+    return f"""
+        DELETE FROM {namespaced("one_time_tokens")} WHERE user_id = %s AND (id <> %s OR attempts < %s) RETURNING id
+    """
+
+
+def spend_one_time_token(*, id: UUID, user_id: UUID, attempts_below: int) -> bool:
+    """Delete a one-time secret with every other of its user; whether it was this transaction that deleted it.
+
+    One that has `attempts_below` wrong codes noted stays. The row is asked once nobody else holds it, so that guesses
+    at the same moment count.
+    """
+    return (id,) in rows(_spend_one_time_token(), (user_id, id, attempts_below))
+
+
+def take_one_time_token(*, id: UUID, attempts_below: int) -> bool:
+    """The same for this secret alone."""
+    sql = f"DELETE FROM {namespaced('one_time_tokens')} WHERE id = %s AND attempts < %s RETURNING id"
+    return row(sql, (id, attempts_below)) is not None
 
 
 def take_flow(*, flow_id: UUID) -> bool:

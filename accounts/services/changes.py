@@ -71,8 +71,11 @@ def announce_email(
     return message.id
 
 
-def announce_phone(user: UserRecord, *, phone: str, channel: str, at: datetime) -> str:
-    """Remember the new number as pending and text a code to it; returns the message's id. Joins the transaction."""
+def announce_phone(user: UserRecord, *, phone: str, channel: str, is_taken: bool = False, at: datetime) -> str:
+    """Remember the new number as pending and text a code to it; returns the message's id. Joins the transaction.
+
+    Whoever has a number that `is_taken` is not bothered, and nobody is told: the code is kept back.
+    """
     with transaction.atomic(savepoint=False):
         User.objects.filter(id=user.id).update(phone_change=phone, phone_change_sent_at=at, updated_at=at)
         return texts.send_code(
@@ -82,6 +85,7 @@ def announce_phone(user: UserRecord, *, phone: str, channel: str, at: datetime) 
             token_type=TokenType.PHONE_CHANGE,
             channel=channel,
             at=at,
+            withheld=is_taken,
         )
 
 

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import transaction
 
+from accounts import queries
 from accounts.models import Identity, User
 from accounts.records import IdentityRecord, UserRecord
 from authsvc.core import clock, envelope
@@ -26,7 +27,7 @@ def insert(
     confirmed: bool,
     at: datetime,
 ) -> UserRecord:
-    """Insert a user known by an address or a number, with the identity of that kind. Two statements.
+    """Insert a user known by an address or a number, with the identity of that kind. One statement.
 
     Joins the caller's transaction. Raises IntegrityError when somebody else has the address or number.
     """
@@ -40,8 +41,23 @@ def insert(
         at=at,
     )
     with transaction.atomic(savepoint=False):
-        User.objects.bulk_create([user])
-        Identity.objects.bulk_create([identity])
+        queries.insert_user(
+            id=user.id,
+            aud=user.aud,
+            role=user.role,
+            email=user.email,
+            phone=user.phone,
+            password=user.password,
+            email_confirmed_at=user.email_confirmed_at,
+            phone_confirmed_at=user.phone_confirmed_at,
+            confirmation_sent_at=user.confirmation_sent_at,
+            app_metadata=json.dumps(user.raw_app_meta_data),
+            user_metadata=json.dumps(user.raw_user_meta_data),
+            identity_id=identity.id,
+            identity_data=json.dumps(identity.identity_data),
+            provider=identity.provider,
+            at=at,
+        )
     return _record(user, identity)
 
 

@@ -10,16 +10,13 @@ from uuid import uuid4
 from django.conf import settings
 from django.db import transaction
 
-from accounts import errors, identifiers, notices, queries, recipients, records
-from accounts.models import User
-from accounts.services import sign_up, texts
+from accounts import errors, identifiers, queries, recipients, records
+from accounts.services import letters, sign_up, texts
 from accounts.services.sign_up import SignUp
-from authsvc.core import audit, messaging
+from authsvc.core import messaging
 from authsvc.core.caller import Caller
-from authsvc.core.messaging import EmailKind, Group, SmsKind
-from tokens.models import TokenType
+from authsvc.core.messaging import EmailKind, Group
 from tokens.pkce import Challenge
-from tokens.services import flows, one_time_tokens
 
 
 def send_magic_link(
@@ -52,7 +49,7 @@ def send_magic_link(
     if user is None and not create_user:
         messaging.space_out(Group.PASSWORDLESS, address=address)
         recipients.feign(address, kind=EmailKind.MAGIC_LINK)
-        messaging.post_decoy()
+        letters.pretend(letters.MAGIC_LINK, address=address, at=at)
         return
     signs_up = user is None or user.email_confirmed_at is None
     if signs_up and config.signup.disabled:
@@ -67,14 +64,7 @@ def send_magic_link(
         if user.email_confirmed_at is None:
             return  # the confirmation mail doubles as the magic link
     with transaction.atomic(durable=True):
-        audit.record(audit.Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at)
-        User.objects.filter(id=user.id).update(recovery_sent_at=at, updated_at=at)
-        if challenge is not None:
-            flows.begin(challenge=challenge, provider_type="magiclink", method="magiclink", user_id=user.id, at=at)
-        secret = one_time_tokens.issue(
-            user_id=user.id, token_type=TokenType.RECOVERY, identifier=address, pkce=challenge is not None, at=at
-        )
-        messaging.post(notices.magic_link(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
+        letters.send(letters.MAGIC_LINK, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at)
 
 
 def send_code_by_phone(
@@ -96,8 +86,7 @@ def send_code_by_phone(
     if user is None and not create_user:
         messaging.space_out_sms(Group.PASSWORDLESS, address=number)
         texts.feign(number, at=at)
-        messaging.post_decoy()
-        return str(uuid4())
+        return texts.pretend(number, at=at)
     signs_up = user is None or user.phone_confirmed_at is None
     if signs_up and config.signup.disabled:
         raise errors.SignupDisabled
@@ -111,14 +100,4 @@ def send_code_by_phone(
         if user.phone_confirmed_at is None:
             return made.message_id or str(uuid4())
     with transaction.atomic(durable=True):
-        traits = {"channel": channel}
-        audit.record(audit.Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
-        User.objects.filter(id=user.id).update(confirmation_sent_at=at, updated_at=at)
-        return texts.send_code(
-            user_id=user.id,
-            phone=number,
-            kind=SmsKind.CONFIRMATION,
-            token_type=TokenType.CONFIRMATION,
-            channel=channel,
-            at=at,
-        )
+        return texts.send_sign_in_code(user, channel=channel, traits={"channel": channel}, caller=caller, at=at)

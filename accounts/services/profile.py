@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from accounts.services import changes, reauthentication, texts
 from accounts.services.sign_in import stored_hash
 from authsvc.core import audit, envelope, messaging
 from authsvc.core.caller import Caller
-from authsvc.core.messaging import EmailKind
+from authsvc.core.messaging import EmailKind, SmsKind
 from tokens import assurance, pkce
 from tokens.pkce import Challenge
 from tokens.services import flows, one_time_tokens, sessions
@@ -54,6 +55,10 @@ class _Change:
     password: str | None = field(default=None, repr=False)
     data: Mapping[str, Any]
     app_metadata: Mapping[str, Any]
+    owner: UserRecord | None = None
+    """Who has the address, where the user is not to be told that somebody has."""
+    phone_is_taken: bool = False
+    """The same for the number."""
 
 
 def update(
@@ -63,12 +68,11 @@ def update(
 
     Raises the errors of the user endpoint in their documented order; a refusal of a mail or text undoes everything.
     """
-    change = _checked(signed_in, user, wish)
-    owner = _owner_of(change)
+    change = _unless_taken(_checked(signed_in, user, wish))
     if change.password is not None:
         _prove_again(signed_in, user, wish, at=at)
     password_hash = _new_hash(user, change.password)
-    _admit_messages(user, change, owner=owner, at=at)
+    _admit_messages(user, change, at=at)
     with transaction.atomic(durable=True):
         sessions.hold(signed_in)
         if password_hash is not None:
@@ -77,7 +81,7 @@ def update(
         if change.phone:
             _change_phone(user, change, at=at)
         if change.email:
-            _change_email(_read(user), change, owner=owner, redirect_to=redirect_to, caller=caller, at=at)
+            _change_email(_read(user), change, redirect_to=redirect_to, caller=caller, at=at)
         audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at)
         return _read(user)
 
@@ -113,14 +117,16 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: Wish) -> _Change:
     )
 
 
-def _owner_of(change: _Change) -> UserRecord | None:
-    """Refuse what somebody else has; where nothing is to be told of that, who has the address."""
+def _unless_taken(change: _Change) -> _Change:
+    """Refuse what somebody else has; where nothing is to be told of that, note it."""
+    strict = settings.AUTH.signup.strict_privacy_enabled
     row = queries.by_email(change.email, aud=None) if change.email else None
-    if row and not settings.AUTH.signup.strict_privacy_enabled:
+    if row and not strict:
         raise errors.EmailExists
-    if change.phone and queries.by_phone(change.phone, aud=None):
+    phone_is_taken = bool(change.phone and queries.by_phone(change.phone, aud=None))
+    if phone_is_taken and not strict:
         raise errors.PhoneExists
-    return records.read(row) if row else None
+    return dataclasses.replace(change, owner=records.read(row) if row else None, phone_is_taken=phone_is_taken)
 
 
 def _prove_again(signed_in: SignedIn, user: UserRecord, wish: Wish, *, at: datetime) -> None:
@@ -148,22 +154,31 @@ def _new_hash(user: UserRecord, password: str | None) -> str | None:
     return passwords.hash(password)
 
 
-def _admit_messages(user: UserRecord, change: _Change, *, owner: UserRecord | None, at: datetime) -> None:
+def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
     """Frequency, recipient and quota of what the change will send, before anything is open."""
-    if change.email and not _takes_effect_at_once(user, owner):
-        messaging.refuse_soon_after_mail(user.email_change_sent_at, at=at)
-        messaging.note_change(address=user.email or change.email)
+    if change.email and not _is_confirmed_at_once(user, change):
+        messaging.refuse_soon(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.email) and settings.AUTH.mailer.secure_email_change_enabled
         recipients.admit(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
-    if change.phone and not settings.AUTH.sms.autoconfirm:
-        messaging.refuse_soon_after_sms(user.phone_change_sent_at, at=at)
-        messaging.note_change_by_sms(phone=user.phone or change.phone)
-        texts.admit(change.phone, at=at)
+        messaging.take_turn(EmailKind.EMAIL_CHANGE, user_id=user.id)
+        messaging.note_change(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
+    if change.phone and not _is_number_confirmed_at_once(change):
+        messaging.refuse_soon(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
+        if not change.phone_is_taken:
+            texts.admit(change.phone, at=at)
+        elif not settings.AUTH.sms.autoconfirm:
+            texts.feign(change.phone, at=at)
+        messaging.take_turn(SmsKind.PHONE_CHANGE, user_id=user.id)
+        messaging.note_change(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
 
 
-def _takes_effect_at_once(user: UserRecord, owner: UserRecord | None) -> bool:
+def _is_confirmed_at_once(user: UserRecord, change: _Change) -> bool:
     """A visitor's first address under auto-confirm; everybody else's change is confirmed by mail even then."""
-    return user.is_anonymous and settings.AUTH.mailer.autoconfirm and owner is None
+    return user.is_anonymous and settings.AUTH.mailer.autoconfirm and change.owner is None
+
+
+def _is_number_confirmed_at_once(change: _Change) -> bool:
+    return settings.AUTH.sms.autoconfirm and not change.phone_is_taken
 
 
 def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
@@ -188,24 +203,22 @@ def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
 
 
 def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
-    if settings.AUTH.sms.autoconfirm:
+    if _is_number_confirmed_at_once(change):
         changes.complete_phone(user, phone=change.phone, at=at)
         one_time_tokens.clear(user.id)
-    else:
-        changes.announce_phone(user, phone=change.phone, channel=change.channel, at=at)
+        return
+    changes.announce_phone(user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at)
 
 
-def _change_email(
-    user: UserRecord, change: _Change, *, owner: UserRecord | None, redirect_to: str, caller: Caller, at: datetime
-) -> None:
-    if _takes_effect_at_once(user, owner):
+def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller: Caller, at: datetime) -> None:
+    if _is_confirmed_at_once(user, change):
         changes.complete_email(user, email=change.email, at=at)
         one_time_tokens.clear(user.id)
         return
     changes.announce_email(
         user,
         email=change.email,
-        owner=owner,
+        owner=change.owner,
         challenge=change.challenge,
         redirect_to=redirect_to,
         caller=caller,

@@ -30,11 +30,13 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
     if not user.email and user.phone_confirmed_at is None:
         raise errors.PhoneNotVerified
     if user.email:
-        messaging.refuse_soon_after_mail(user.reauthentication_sent_at, at=at)
+        messaging.refuse_soon(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
         recipients.admit(user.email, kind=EmailKind.REAUTHENTICATION)
+        messaging.take_turn(EmailKind.REAUTHENTICATION, user_id=user.id)
     else:
-        messaging.refuse_soon_after_sms(user.reauthentication_sent_at, at=at)
+        messaging.refuse_soon(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
         texts.admit(user.phone, at=at)
+        messaging.take_turn(SmsKind.REAUTHENTICATION, user_id=user.id)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
@@ -77,5 +79,5 @@ def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
         raise errors.NonceInvalid
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(reauthentication_sent_at=None, updated_at=at)
-        if not one_time_tokens.spend(token, user_id=user.id):
+        if not one_time_tokens.spend(token, user_id=user.id, by_code=True):
             raise errors.NonceInvalid

@@ -31,6 +31,8 @@ class Proof:
     user: UserRecord
     token: Outstanding | None
     """None for a fixed code, which is stored nowhere and good more than once."""
+    by_code: bool = False
+    """It was the stored code that was presented: one that can be guessed, and bears only so many guesses."""
     asked: str
     refusal: type[errors.LinkExpired | errors.CodeExpired]
 
@@ -63,7 +65,8 @@ def redeem(
 ) -> Verified:
     """Spend the secret and do what it stands for, at once or not at all.
 
-    Raises the refusal of the proof when another request was first, and what stands against the change itself.
+    Raises the refusal of the proof when another request was first, or guesses at the same time have used up the code,
+    and what stands against the change itself.
     """
     user = proof.user
     new_hash = _first_password(proof, password=password, by_browser=by_browser)
@@ -75,7 +78,7 @@ def redeem(
         _take_effect(proof, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
         if proof.token is None:
             one_time_tokens.clear(user.id)
-        elif not one_time_tokens.spend(proof.token, user_id=user.id):
+        elif not one_time_tokens.spend(proof.token, user_id=user.id, by_code=proof.by_code):
             raise proof.refusal
         if new_hash is not None:
             sessions.revoke_all(user.id)
@@ -93,7 +96,7 @@ def redeem(
 
 def _spend_one(proof: Proof) -> None:
     token = proof.token
-    if token is None or not one_time_tokens.take(token):
+    if token is None or not one_time_tokens.take(token, by_code=proof.by_code):
         raise proof.refusal
 
 

@@ -8,17 +8,13 @@ from uuid import uuid4
 from django.conf import settings
 from django.db import transaction
 
-from accounts import errors, identifiers, notices, queries, recipients, records
-from accounts.models import User
+from accounts import errors, identifiers, queries, recipients, records
 from accounts.records import UserRecord
-from accounts.services import changes, texts
-from authsvc.core import audit, messaging
+from accounts.services import changes, letters, texts
+from authsvc.core import messaging
 from authsvc.core.caller import Caller
-from authsvc.core.messaging import EmailKind, Group, SmsKind
+from authsvc.core.messaging import EmailKind, Group
 from tokens import pkce
-from tokens.models import TokenType
-from tokens.pkce import Challenge
-from tokens.services import flows, one_time_tokens
 
 
 def resend(
@@ -63,25 +59,27 @@ def resend(
     if user is None or not to:
         if mails:
             recipients.feign(*([address] if email else []), kind=kind)
-        else:
-            texts.feign(address, at=at)
-        messaging.post_decoy()
-        return str(uuid4())
+            letters.pretend(letters.CONFIRMATION, address=address, at=at)
+            return str(uuid4())
+        texts.feign(address, at=at)
+        return texts.pretend(address, at=at)
+    owner = _other_owner(to, type, than=user)
     if mails:
         both = type == "email_change" and user.email and settings.AUTH.mailer.secure_email_change_enabled
         recipients.admit(*([to, user.email] if both else [to]), kind=kind)
     else:
-        texts.admit(to, at=at)
-    taken = queries.by_email(to, aud=None) if type == "email_change" else None
+        (texts.feign if owner else texts.admit)(to, at=at)
     with transaction.atomic(durable=True):
         match type:
             case "signup":
-                return _confirm_again(user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at)
+                return letters.send(
+                    letters.CONFIRMATION, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
+                )
             case "email_change":
                 message_id = changes.announce_email(
                     user,
                     email=to,
-                    owner=records.read(taken) if taken else None,
+                    owner=owner,
                     challenge=challenge,
                     redirect_to=redirect_to,
                     caller=caller,
@@ -89,9 +87,9 @@ def resend(
                 )
                 return str(message_id)
             case "phone_change":
-                return changes.announce_phone(user, phone=to, channel="sms", at=at)
+                return changes.announce_phone(user, phone=to, channel="sms", is_taken=owner is not None, at=at)
             case _:
-                return _text_again(user, caller=caller, at=at)
+                return texts.send_sign_in_code(user, channel="sms", caller=caller, at=at)
 
 
 def _outstanding(user: UserRecord | None, type: str) -> str:
@@ -109,29 +107,14 @@ def _outstanding(user: UserRecord | None, type: str) -> str:
             return user.phone_change
 
 
-def _confirm_again(
-    user: UserRecord, *, challenge: Challenge | None, redirect_to: str, caller: Caller, at: datetime
-) -> str:
-    audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at)
-    User.objects.filter(id=user.id).update(confirmation_sent_at=at, updated_at=at)
-    if challenge is not None:
-        flows.begin(challenge=challenge, provider_type="email/signup", method="email/signup", user_id=user.id, at=at)
-    secret = one_time_tokens.issue(
-        user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=challenge is not None, at=at
-    )
-    message = notices.confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
-    messaging.post(message)
-    return str(message.id)
-
-
-def _text_again(user: UserRecord, *, caller: Caller, at: datetime) -> str:
-    audit.record(audit.Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at)
-    User.objects.filter(id=user.id).update(confirmation_sent_at=at, updated_at=at)
-    return texts.send_code(
-        user_id=user.id,
-        phone=user.phone,
-        kind=SmsKind.CONFIRMATION,
-        token_type=TokenType.CONFIRMATION,
-        channel="sms",
-        at=at,
-    )
+def _other_owner(to: str, type: str, *, than: UserRecord) -> UserRecord | None:
+    """Who else has by now what a change would bring."""
+    match type:
+        case "email_change":
+            row = queries.by_email(to, aud=None)
+        case "phone_change":
+            row = queries.by_phone(to, aud=None)
+        case _:
+            return None
+    owner = records.read(row) if row else None
+    return owner if owner and owner.id != than.id else None

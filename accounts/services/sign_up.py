@@ -12,17 +12,16 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from accounts import errors, identifiers, json_columns, notices, passwords, queries, recipients, records
-from accounts.models import Identity, User
+from accounts import errors, identifiers, json_columns, passwords, queries, recipients, records
+from accounts.models import User
 from accounts.records import UserRecord
-from accounts.services import creation, texts
+from accounts.services import creation, letters, texts
 from authsvc.core import audit, envelope, messaging
 from authsvc.core.caller import Caller
-from authsvc.core.messaging import EmailKind, Group, SmsKind
+from authsvc.core.messaging import EmailKind, Group
 from tokens import pkce
-from tokens.models import TokenType
 from tokens.pkce import Challenge
-from tokens.services import flows, one_time_tokens, sessions
+from tokens.services import one_time_tokens, sessions
 from tokens.services.sessions import TokenPair
 
 
@@ -181,24 +180,24 @@ def _repeat(
     """
     if not confirmed:
         _admit_message(wanted, at=at)
-    changes: dict[str, Any] = {"updated_at": at}
-    changes[f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at"] = at
-    unproved = User.objects.filter(id=found.id, **{f"{wanted.provider}_confirmed_at": None})
     # Who has proved the other of address and number owns the account: a stranger must not choose its password.
     is_nobodys = found.confirmed_at is None
-    identity_data = creation.first_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
-    if is_nobodys:
-        unproved = unproved.filter(email_confirmed_at=None, phone_confirmed_at=None)
-        changes["password"] = envelope.seal(password_hash, bound_to=found.id)
-        if wanted.password is not None:
-            changes["raw_user_meta_data"] = creation.user_metadata(identity_data)
+    identity_data = None
+    if is_nobodys and wanted.password is not None:
+        identity_data = creation.first_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
     with transaction.atomic(durable=True):
-        if not unproved.update(**changes):
+        is_repeated = queries.repeat_sign_up(
+            user_id=found.id,
+            provider=wanted.provider,
+            stamped=f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at",
+            is_nobodys=is_nobodys,
+            password=envelope.seal(password_hash, bound_to=found.id) if is_nobodys else None,
+            user_metadata=None if identity_data is None else json.dumps(creation.user_metadata(identity_data)),
+            identity_data=None if identity_data is None else json.dumps(identity_data),
+            at=at,
+        )
+        if not is_repeated:
             return None
-        if is_nobodys and wanted.password is not None:
-            Identity.objects.filter(user_id=found.id, provider=wanted.provider).update(
-                identity_data=identity_data, updated_at=at
-            )
         if confirmed and wanted.email:
             merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
             User.objects.filter(id=found.id).update(raw_user_meta_data=merged)
@@ -216,28 +215,17 @@ def _repeat(
 
 def _ask_for_confirmation(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> str:
     """Mail or text the secret that proves the address or number; returns the message's id."""
-    audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=wanted.traits)
     if wanted.phone:
-        return texts.send_code(
-            user_id=user.id,
-            phone=wanted.phone,
-            kind=SmsKind.CONFIRMATION,
-            token_type=TokenType.CONFIRMATION,
-            channel=wanted.channel,
-            at=at,
-        )
-    if wanted.challenge is not None:
-        flows.begin(challenge=wanted.challenge, provider_type="email", method="email/signup", user_id=user.id, at=at)
-    secret = one_time_tokens.issue(
-        user_id=user.id,
-        token_type=TokenType.CONFIRMATION,
-        identifier=user.email,
-        pkce=wanted.challenge is not None,
+        return texts.send_sign_up_code(user, channel=wanted.channel, traits=wanted.traits, caller=caller, at=at)
+    return letters.send(
+        letters.SIGN_UP,
+        user,
+        challenge=wanted.challenge,
+        redirect_to=wanted.redirect_to,
+        traits=wanted.traits,
+        caller=caller,
         at=at,
     )
-    message = notices.confirmation(user, secret=secret, redirect_to=wanted.redirect_to, caller=caller, at=at)
-    messaging.post(message)
-    return str(message.id)
 
 
 def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> Outcome:

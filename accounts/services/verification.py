@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
@@ -30,6 +31,16 @@ _MAILED = {
 _TEXTED = {"sms": TokenType.CONFIRMATION, "phone_change": TokenType.PHONE_CHANGE}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """The last secret of a type that went to an address or number."""
+
+    user: UserRecord
+    token: Outstanding
+    is_only: bool
+    """Nobody else waits for one of that type there."""
+
+
 def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verified:
     """Redeem a link as a browser opens it: a session, or a code when the link belongs to a PKCE flow."""
     pkce = token.startswith(PKCE_MARK)
@@ -50,18 +61,19 @@ def redeem_mailed_code(
 ) -> Verified:
     """Redeem a code typed by hand, with the address it was sent to. Raises CodeExpired for anything that does not fit.
 
-    A wrong code is counted on every secret it could have been for.
+    A code is compared with the last that was sent there for its purpose: were it with all, whoever lets many accounts
+    wait for one address would guess at all of them at once. A wrong one is counted on what it was compared with.
     """
     try:
         address = identifiers.email(email)
     except ApiError:
         raise errors.InvalidEmailFormat from None
-    user, token = _fitting(address, types=_MAILED.get(type, ()), code=code, audience=caller.audience)
-    if user.is_banned(at):
+    found = _fitting(_sent_to(address, types=_MAILED.get(type, ()), audience=caller.audience), code=code)
+    if found.user.is_banned(at):
         raise errors.UserBanned
-    if not token.is_fresh(at):
+    if not found.token.is_fresh(at):
         raise errors.CodeExpired
-    proof = Proof(user=user, token=token, asked=type, refusal=errors.CodeExpired)
+    proof = Proof(user=found.user, token=found.token, by_code=True, asked=type, refusal=errors.CodeExpired)
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
@@ -72,22 +84,24 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
         raise errors.CodeExpired
     sent = _sent_to(number, types=(_TEXTED[type],), audience=caller.audience)
     fixed = settings.AUTH.sms.test_code(number, at=at)
+    by_code = False
     if fixed is not None and crypto.equal(fixed, code):
-        found = sent[0] if sent else _without_secret(number, type=type, audience=caller.audience)
+        found = sent[0] if sent else None
     elif settings.AUTH.sms.provider == "twilio_verify":
         verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
         # The gateway knows the number alone: with two users waiting for it, nobody could say whose code this is.
-        if len(sent) != 1 or not verifier.approves(phone=number, code=code):
+        if not sent or not sent[0].is_only or not verifier.approves(phone=number, code=code):
             raise errors.CodeExpired
         found = sent[0]
     else:
-        user, token = _fitting(number, types=(_TEXTED[type],), code=code, audience=caller.audience)
-        if not token.is_fresh(at):
+        found, by_code = _fitting(sent, code=code), True
+        if not found.token.is_fresh(at):
             raise errors.CodeExpired
-        found = user, token
-    if found[0].is_banned(at):
+    user = found.user if found else _waiting_for(number, type=type, audience=caller.audience)
+    if user.is_banned(at):
         raise errors.UserBanned
-    proof = Proof(user=found[0], token=found[1], asked=type, refusal=errors.CodeExpired)
+    token = found.token if found else None
+    proof = Proof(user=user, token=token, by_code=by_code, asked=type, refusal=errors.CodeExpired)
     return redemption.redeem(proof, password=None, by_browser=False, pkce=False, caller=caller, at=at)
 
 
@@ -107,30 +121,31 @@ def _by_link(*, type: str, token: str, at: datetime) -> Proof:
     return Proof(user=user, token=found, asked=type, refusal=errors.LinkExpired)
 
 
-def _fitting(
-    identifier: str, *, types: tuple[TokenType, ...], code: str, audience: str
-) -> tuple[UserRecord, Outstanding]:
-    """The secret that this code is, of all that were sent there. Raises CodeExpired, having counted a wrong code."""
-    sent = _sent_to(identifier, types=types, audience=audience)
-    fitting = [(user, token) for user, token in sent if token.answers(code)]
+def _fitting(sent: list[_Sent], *, code: str) -> _Sent:
+    """The secret that this code is. Raises CodeExpired, having counted a wrong code."""
+    fitting = [each for each in sent if each.token.answers(code)]
     if not fitting:
         if sent:
-            one_time_tokens.count_wrong_code([token.id for _, token in sent])
+            one_time_tokens.count_wrong_code([each.token.id for each in sent])
         raise errors.CodeExpired
-    return min(fitting, key=lambda found: found[1].token_type != TokenType.CONFIRMATION)
+    return min(fitting, key=lambda each: each.token.token_type != TokenType.CONFIRMATION)
 
 
-def _sent_to(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[tuple[UserRecord, Outstanding]]:
-    rows = queries.with_tokens_sent_to(identifier=identifier, aud=audience, token_types=[str(each) for each in types])
-    return [_read(row) for row in rows]
+def _sent_to(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_Sent]:
+    """At most one of each type."""
+    rows = queries.with_newest_tokens_sent_to(
+        identifier=identifier, aud=audience, token_types=[str(each) for each in types]
+    )
+    found = [(*_read(row[:-1]), row[-1]) for row in rows]
+    return [_Sent(user=user, token=token, is_only=waiting == 1) for user, token, waiting in found]
 
 
-def _without_secret(number: str, *, type: str, audience: str) -> tuple[UserRecord, None]:
+def _waiting_for(number: str, *, type: str, audience: str) -> UserRecord:
     """Whose number it is when nothing is outstanding: a fixed code needs none."""
     row = queries.by_phone(number, aud=audience) if type == "sms" else queries.by_phone_change(number, aud=audience)
     if row is None:
         raise errors.CodeExpired
-    return records.read(row), None
+    return records.read(row)
 
 
 def _read(row: queries.Row) -> tuple[UserRecord, Outstanding]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID, uuid4
 
 import orjson
@@ -62,10 +62,31 @@ _LOG_TYPES = {
 }
 
 
+class Entry(NamedTuple):
+    """What is to be stored of an action, by `record` or by a statement that stores more with it."""
+
+    id: UUID
+    payload: str | None
+    """JSON; None where the operator keeps no entries in the database."""
+
+
 def record(
     action: Action, *, actor: Actor, caller: Caller, at: datetime, traits: Mapping[str, Any] | None = None
 ) -> None:
     """Note an action of `actor`. One statement; joins the caller's transaction."""
+    noted = entry(action, actor=actor, caller=caller, at=at, traits=traits)
+    if noted.payload is not None:
+        rows(
+            f"INSERT INTO {namespaced('audit_log_entries')} (id, payload, created_at, ip_address)"  # noqa: S608  (own name)
+            " VALUES (%s, %s::jsonb, %s, '')",
+            (noted.id, noted.payload, at),
+        )
+
+
+def entry(
+    action: Action, *, actor: Actor, caller: Caller, at: datetime, traits: Mapping[str, Any] | None = None
+) -> Entry:
+    """Write the log line of an action; the entry is left for the caller to store."""
     payload: dict[str, Any] = {
         "actor_id": str(actor.id),
         "actor_via_sso": actor.is_sso_user,
@@ -78,13 +99,9 @@ def record(
     if traits:
         payload["traits"] = dict(traits)
     entry_id = uuid4()
-    if not settings.AUTH.audit.disable_postgres:
-        rows(
-            f"INSERT INTO {namespaced('audit_log_entries')} (id, payload, created_at, ip_address)"  # noqa: S608  (own name)
-            " VALUES (%s, %s::jsonb, %s, '')",
-            (entry_id, orjson.dumps(payload).decode(), at),
-        )
     if logger.isEnabledFor(logging.INFO):
         event = {**payload, "audit_log_id": str(entry_id), "ip_address": "", "created_at": clock.text(at)}
         event |= {k: v for k, v in (("request_id", caller.request_id), ("user_agent", caller.user_agent)) if v}
         logger.info("audit_event", extra={"auth_audit_event": event})
+    stored = None if settings.AUTH.audit.disable_postgres else orjson.dumps(payload).decode()
+    return Entry(id=entry_id, payload=stored)

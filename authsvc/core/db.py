@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -21,7 +21,7 @@ def namespaced(name: str) -> str:
     return prefix(settings.AUTH.database.namespace) + name
 
 
-def rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+def rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Run one statement and return its rows, `[]` when it has none to return.
 
     Goes to psycopg directly: prepared, results in binary form, without the debug and conversion layers of Django's
@@ -36,7 +36,7 @@ def rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def row(sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+def row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...] | None:
     """The only row of a statement, or None."""
     found = rows(sql, parameters)
     return found[0] if found else None

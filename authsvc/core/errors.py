@@ -6,6 +6,7 @@ An error is a class named after the fact. `status` is the HTTP status, `error_co
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 
@@ -107,6 +108,10 @@ class EmailRateExceeded(ApiError):
     error_code = "over_email_send_rate_limit"
     message = "email rate limit exceeded"
 
+    def __init__(self, wait: float = math.inf) -> None:
+        super().__init__()
+        self.retry_after = _whole_seconds(wait)
+
 
 class SmsSentTooRecently(ApiError):
     status = 429
@@ -122,8 +127,17 @@ class SmsRateExceeded(ApiError):
     error_code = "over_sms_send_rate_limit"
     message = "SMS rate limit exceeded"
 
+    def __init__(self, wait: float = math.inf) -> None:
+        super().__init__()
+        self.retry_after = _whole_seconds(wait)
+
 
 class SmsGatewayMissing(UnexpectedFailure):
     """A text message is asked for and no gateway could take it."""
 
     message = "Unable to get SMS provider"
+
+
+def _whole_seconds(wait: float) -> int | None:
+    """A wait as it is told to a client, never too short; None for one without end."""
+    return max(1, math.ceil(wait)) if math.isfinite(wait) else None

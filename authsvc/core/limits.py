@@ -8,6 +8,7 @@ bucket of one. Counting happens outside the caller's transaction, so that no sha
 from __future__ import annotations
 
 import hashlib
+import math
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -63,19 +64,22 @@ def admit_once(*, group: str, key: str, interval: timedelta) -> float | None:
     return take(bucket=group, key=key, burst=1, per_second=0, life=interval)
 
 
-def take_event(*, bucket: str, rate: schema.Rate) -> bool:
-    """Count one event of the whole installation; False when the rate allows none now.
+def take_event(*, bucket: str, rate: schema.Rate) -> float | None:
+    """Count one event of the whole installation.
 
-    A window opens with the first event after the previous one has ended.
+    None when counted; else the seconds until one will be, infinite for a rate that allows none. A window opens with
+    the first event after the previous one has ended.
     """
-    per_second, life = _refill(rate)
-    return take(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=life) is None
-
-
-def has_event(*, bucket: str, rate: schema.Rate) -> bool:
-    """Whether `take_event` would count one now. Nothing is taken."""
     if rate.events < 1:
-        return False
+        return math.inf
+    per_second, life = _refill(rate)
+    return take(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=life)
+
+
+def peek_event(*, bucket: str, rate: schema.Rate) -> float | None:
+    """What `take_event` would answer now. Nothing is taken."""
+    if rate.events < 1:
+        return math.inf
     per_second, life = _refill(rate)
     values: dict[str, Any] = {
         "bucket": bucket,
@@ -85,9 +89,9 @@ def has_event(*, bucket: str, rate: schema.Rate) -> bool:
         "life": life,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_statements(namespaced("rate_limits")).is_left, values)
+        cursor.execute(_statements(namespaced("rate_limits")).wait, values)
         row = cursor.fetchone()
-    return row is None or bool(row[0])
+    return float(row[0]) if row and row[0] else None
 
 
 def _refill(rate: schema.Rate) -> tuple[float, timedelta]:
@@ -113,7 +117,7 @@ def sweep() -> int:
 class _Statements:
     """The SQL for one table; its name is quoted, and every value is a parameter."""
 
-    __slots__ = ("is_left", "sweep", "take", "wait")
+    __slots__ = ("sweep", "take", "wait")
 
     def __init__(self, table: str) -> None:
         self.take = f"""
@@ -125,11 +129,9 @@ class _Statements:
             WHERE {_LEVEL} >= 1 RETURNING tokens"""  # noqa: S608
         # Either enough is refilled or the bucket ends, whichever comes first.
         self.wait = f"""
-            SELECT GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
-                EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp())))
+            SELECT CASE WHEN {_LEVEL} >= 1 THEN 0 ELSE GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
+                EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp()))) END
             FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608
-        self.is_left = f"""
-            SELECT {_LEVEL} >= 1 FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608
         # Rows in use are left to the next run, so that sweeping never waits.
         self.sweep = f"""
             DELETE FROM {table} WHERE (bucket, key) IN (

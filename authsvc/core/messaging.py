@@ -7,7 +7,7 @@ transaction, so a commit is the promise of delivery and a rollback sends nothing
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -115,20 +115,12 @@ class Group(StrEnum):
     CHANGE = "change"
 
 
-_DEFAULT_INTERVALS = {
-    Group.CONFIRMATION: timedelta(seconds=900),
-    Group.PASSWORDLESS: timedelta(seconds=60),
-    Group.CHANGE: timedelta(seconds=60),
-}
-
-
 def space_out(group: Group, *, address: str) -> None:
     """Let one request of this group through per address and interval. Raises EmailSentTooRecently.
 
     Taken whatever the request then finds, so that a refusal tells nothing about the address.
     """
-    interval = settings.AUTH.smtp.max_frequency or _DEFAULT_INTERVALS[group]
-    remaining = limits.admit_once(group=group, key=address, interval=interval)
+    remaining = limits.admit_once(group=group, key=address, interval=_interval(group))
     if remaining is not None:
         raise EmailSentTooRecently(int(remaining))
 
@@ -145,11 +137,7 @@ def take_email_quota() -> None:
 
     Not given back when the request fails later; under auto-confirm nothing is taken, but a quota of zero still refuses.
     """
-    rate = settings.AUTH.limits.email_sent
-    if rate.events == 0:
-        raise EmailRateExceeded
-    if not settings.AUTH.mailer.autoconfirm and not limits.take_event(bucket="email_sent", rate=rate):
-        raise EmailRateExceeded
+    _ask_email_quota(limits.take_event)
 
 
 def require_email_quota() -> None:
@@ -157,11 +145,7 @@ def require_email_quota() -> None:
 
     For requests that turn out to send nothing: what they are answered must not tell them from those that do.
     """
-    rate = settings.AUTH.limits.email_sent
-    if rate.events == 0:
-        raise EmailRateExceeded
-    if not settings.AUTH.mailer.autoconfirm and not limits.has_event(bucket="email_sent", rate=rate):
-        raise EmailRateExceeded
+    _ask_email_quota(limits.peek_event)
 
 
 def take_sms_quota() -> None:
@@ -169,16 +153,29 @@ def take_sms_quota() -> None:
 
     Under auto-confirm nothing is taken, and a quota of zero does not refuse either.
     """
-    config = settings.AUTH
-    if not config.sms.autoconfirm and not limits.take_event(bucket="sms_sent", rate=config.limits.sms_sent):
-        raise SmsRateExceeded
+    _ask_sms_quota(limits.take_event)
 
 
 def require_sms_quota() -> None:
     """Raise SmsRateExceeded where `take_sms_quota` would, and take nothing; as `require_email_quota`."""
+    _ask_sms_quota(limits.peek_event)
+
+
+def _ask_email_quota(ask: Callable[..., float | None]) -> None:
     config = settings.AUTH
-    if not config.sms.autoconfirm and not limits.has_event(bucket="sms_sent", rate=config.limits.sms_sent):
-        raise SmsRateExceeded
+    rate = config.limits.email_sent
+    if config.mailer.autoconfirm and rate.events:
+        return
+    wait = ask(bucket="email_sent", rate=rate)
+    if wait is not None:
+        raise EmailRateExceeded(wait)
+
+
+def _ask_sms_quota(ask: Callable[..., float | None]) -> None:
+    config = settings.AUTH
+    wait = None if config.sms.autoconfirm else ask(bucket="sms_sent", rate=config.limits.sms_sent)
+    if wait is not None:
+        raise SmsRateExceeded(wait)
 
 
 def require_sms_gateway() -> None:
@@ -201,42 +198,51 @@ def post(*messages: Email | Sms) -> None:
         signal = email_requested if isinstance(message, Email) else sms_requested
         try:
             signal.send(sender=type(message), message=message)
+        except RecursionError:
+            raise  # data of the caller's that nests too deep
         except Exception as error:
             raise MessageNotAccepted(message.kind) from error
 
 
 def post_decoy() -> None:
-    """Take the time that announcing a message and committing it takes, and send nothing.
-
-    For requests that answer as if a message had been sent: the time must not tell them apart.
-    """
+    """Take the time that announcing a message takes, and send nothing: for answers as if one had been sent."""
     with transaction.atomic(savepoint=False):
         decoy_requested.send(sender=None)
 
 
-def refuse_soon_after_mail(sent_at: datetime | None, *, at: datetime) -> None:
-    """The interval of a signed-in user's requests, counted from the last mail of that kind to them.
+def refuse_soon(kind: EmailKind | SmsKind, sent_at: datetime | None, *, at: datetime) -> None:
+    """The interval of a signed-in user's requests, counted from the last message of this kind to them.
 
-    Raises EmailSentTooRecently.
+    Raises EmailSentTooRecently, SmsSentTooRecently.
     """
-    interval = settings.AUTH.smtp.max_frequency or _DEFAULT_INTERVALS[Group.CHANGE]
-    if sent_at is not None and sent_at + interval > at:
-        raise EmailSentTooRecently(int((sent_at + interval - at).total_seconds()))
+    remaining = (sent_at + _own_interval(kind) - at).total_seconds() if sent_at else -1
+    if remaining > 0 or (remaining == 0 and isinstance(kind, SmsKind)):
+        raise _too_soon(kind, remaining)
 
 
-def refuse_soon_after_sms(sent_at: datetime | None, *, at: datetime) -> None:
-    """As `refuse_soon_after_mail`, for text messages. Raises SmsSentTooRecently."""
-    interval = settings.AUTH.sms.max_frequency
-    if sent_at is not None and sent_at + interval >= at:
-        raise SmsSentTooRecently(int((sent_at + interval - at).total_seconds()))
+def take_turn(kind: EmailKind | SmsKind, *, user_id: UUID) -> None:
+    """Let one message of this kind through per signed-in user and interval, also of requests at the same time.
+
+    To be asked last: the interval counts from here, and whoever mistyped an address should not have to wait. Raises as
+    `refuse_soon`.
+    """
+    remaining = limits.admit_once(group=f"turn:{kind}", key=str(user_id), interval=_own_interval(kind))
+    if remaining is not None:
+        raise _too_soon(kind, remaining)
 
 
-def note_change(*, address: str) -> None:
+def note_change(kind: EmailKind | SmsKind, *, address: str) -> None:
     """Let a signed-in user's change count for the interval in which it can be asked for again without a session."""
-    interval = settings.AUTH.smtp.max_frequency or _DEFAULT_INTERVALS[Group.CHANGE]
-    limits.admit_once(group=Group.CHANGE, key=address, interval=interval)
+    limits.admit_once(group=Group.CHANGE, key=address, interval=_own_interval(kind))
 
 
-def note_change_by_sms(*, phone: str) -> None:
-    """As `note_change`, for a change of number."""
-    limits.admit_once(group=Group.CHANGE, key=phone, interval=settings.AUTH.sms.max_frequency)
+def _too_soon(kind: EmailKind | SmsKind, remaining: float) -> EmailSentTooRecently | SmsSentTooRecently:
+    return (EmailSentTooRecently if isinstance(kind, EmailKind) else SmsSentTooRecently)(int(remaining))
+
+
+def _own_interval(kind: EmailKind | SmsKind) -> timedelta:
+    return _interval(Group.CHANGE) if isinstance(kind, EmailKind) else settings.AUTH.sms.max_frequency
+
+
+def _interval(group: Group) -> timedelta:
+    return settings.AUTH.smtp.max_frequency or timedelta(seconds=900 if group == Group.CONFIRMATION else 60)

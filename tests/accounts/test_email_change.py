@@ -13,6 +13,7 @@ from accounts.models import Identity, User
 from authsvc.core import clock
 from authsvc.core.config.schema import Rate
 from authsvc.core.messaging import Email, EmailKind
+from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import (
     CHALLENGE,
@@ -190,8 +191,32 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
     refused(answer, 429, "over_email_send_rate_limit", text)
     assert contents() == before
     make_older(made.user, by=timedelta(minutes=1))
+    let_limits_pass(timedelta(minutes=1))
     assert ask(api, made, "third@example.com")["new_email"] == "third@example.com"
     assert len(mailbox.emails) == 4
+
+
+@pytest.mark.parametrize("further", [{}, {"password": "another one"}])
+def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn, further: dict[str, str]) -> None:
+    body = {"email": NEW, **further}
+    answers = at_once([lambda: Api().put("/user", body, bearer=made.access_token)] * 8)
+    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
+    assert [mail.to for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE] == [EMAIL, NEW]
+    assert audit_trail().count(MODIFIED) == 1
+
+
+def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    assert api.put("/user", {"password": "another one"}, bearer=made.access_token).status_code == 200
+    text = "For security purposes, you can only request this after 59 seconds."
+    refused(api.put("/user", {"email": NEW}, bearer=made.access_token), 429, "over_email_send_rate_limit", text)
+
+
+def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
+    auth_config(recipients={"authorized_addresses": (EMAIL, NEW)})
+    answer = api.put("/user", {"email": "nwe@example.com"}, bearer=made.access_token)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "email_address_not_authorized")
+    assert ask(api, made)["new_email"] == NEW
 
 
 def test_what_has_just_been_asked_for_is_not_sent_again_at_once(api: Api, made: SignIn) -> None:
@@ -316,6 +341,7 @@ def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: Si
     old_present, old_new = mailbox.emails
     half(redeem(api, old_present, "hash"))
     make_older(made.user, by=timedelta(minutes=2))
+    let_limits_pass(timedelta(minutes=2))
     ask(api, made)
     assert User.objects.get().email_change_confirm_status == 0
     refused(redeem(api, old_new, "hash"), *LINK_DEAD)

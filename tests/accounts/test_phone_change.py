@@ -11,6 +11,7 @@ from accounts.models import Identity, User
 from authsvc.core import clock, crypto
 from authsvc.core.config.schema import Rate, Secret, Twilio, Vonage
 from authsvc.core.messaging import EmailKind, SmsKind
+from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, make_older, make_one_time_token, make_session, make_user
 from tests.observations import audit_trail, contents, let_limits_pass, refused
@@ -264,9 +265,20 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
     refused(put(api, made, "15559999999"), 429, "over_sms_send_rate_limit", SOON)
     assert contents() == before
     make_older(made.user, by=timedelta(seconds=61))
+    let_limits_pass(timedelta(seconds=61))
     assert ask(api, made, "15559999999")["new_phone"] == "15559999999"
     refused(confirm(api, mailbox.texts[0].variables["Code"]), *CODE_DEAD)
     assert signed_in(confirm(api, code_in(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
+
+
+def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn) -> None:
+    answers = at_once([lambda: put(Api(), made)] * 8)
+    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
+    assert {answer.json()["error_code"] for answer in answers if answer.status_code == 429} == {
+        "over_sms_send_rate_limit"
+    }
+    assert len(mailbox.texts) == 1
+    assert audit_trail() == [MODIFIED]
 
 
 def test_a_change_counts_for_what_can_be_sent_again(api: Api) -> None:

@@ -805,7 +805,7 @@ def test_without_the_audit_table_nothing_but_the_row_is_missing(api: Api, auth_c
     auth_config(audit={"disable_postgres": True})
     assert api.post("/signup", SIGN_UP).status_code == 200
     assert audit_trail() == []
-    assert User.objects.count() == 1
+    assert User.objects.count() == OneTimeToken.objects.count() == 1
 
 
 def test_a_mail_that_cannot_be_accepted_takes_everything_back(api: Api) -> None:

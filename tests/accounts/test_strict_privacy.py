@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accounts.models import User
-from authsvc.core import clock
+from authsvc.core import clock, limits
 from authsvc.core.config.schema import Rate, Secret, Vonage
 from authsvc.core.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -73,14 +73,27 @@ def test_a_code_for_nobody_is_promised_and_not_sent(
 
 
 @pytest.mark.parametrize("body", [{"email": EMAIL}, {"phone": PHONE}])
-def test_a_quota_that_is_used_up_tells_nothing(api: Api, auth_config: ChangeConfig, body: dict[str, str]) -> None:
-    auth_config(limits={"email_sent": Rate(events=0), "sms_sent": Rate(events=0)})
+@pytest.mark.parametrize("events", [0, 1])
+def test_a_quota_that_is_used_up_tells_nothing(
+    api: Api, auth_config: ChangeConfig, body: dict[str, str], events: int
+) -> None:
+    rate = Rate(events=events)
+    auth_config(limits={"email_sent": rate, "sms_sent": rate})
+    for bucket in ("email_sent", "sms_sent"):
+        limits.take_event(bucket=bucket, rate=rate)
     unknown = api.post("/otp", {**body, "create_user": False})
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now())
     let_limits_pass(timedelta(minutes=2))
     known = api.post("/otp", {**body, "create_user": False})
     assert (unknown.status_code, unknown.json()) == (known.status_code, known.json())
     assert unknown.status_code == 429
+    waits = [answer.headers.get("Retry-After") for answer in (unknown, known)]
+    if events:
+        passed = [3600 - int(wait or 0) for wait in waits]
+        assert passed[0] in range(30)
+        assert passed[1] in range(120, 150)
+    else:
+        assert waits == [None, None]
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -178,6 +191,7 @@ def test_nobody_is_told_more_often_than_once_a_minute(
     refused(api.put("/user", body, bearer=visitor["access_token"]), 429, "over_email_send_rate_limit", SOON)
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_TAKEN, EMAIL)]
     make_older(User.objects.get(is_anonymous=True), by=timedelta(minutes=1))
+    let_limits_pass(timedelta(minutes=1))
     assert api.put("/user", body, bearer=visitor["access_token"]).status_code == 200
 
 
@@ -195,6 +209,103 @@ def test_the_notice_takes_one_of_the_quota_and_is_refused_like_a_link(api: Api, 
     made = make_session()
     for email in (EMAIL, "free@example.com"):
         refused(ask(api, made, email), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+
+
+# A change to a number that somebody has
+
+TAKEN_NUMBER = "15557654321"
+
+
+@pytest.fixture
+def owner_of_number() -> User:
+    return make_user(email="", phone=TAKEN_NUMBER, phone_confirmed_at=clock.now())
+
+
+def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> Answer:
+    return api.put("/user", {"phone": phone, "data": {"a": 1}}, bearer=made.access_token)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_taken_number_is_answered_like_a_free_one_and_nobody_gets_a_code(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User, fixed: bool
+) -> None:
+    if fixed:
+        auth_config(sms={"test_codes": {PHONE: "123456", TAKEN_NUMBER: "123456"}})
+    free, taken = make_session(), make_session()
+    one = ask_for_number(api, free, PHONE)
+    mailbox.clear()
+    other = ask_for_number(api, taken)
+    assert told(one) == told(other)
+    assert (one.status_code, one.headers.keys()) == (200, other.headers.keys())
+    assert other.json()["new_phone"] == TAKEN_NUMBER
+    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert audit_trail() == [("user_modified", None)] * 2
+    rows = OneTimeToken.objects.order_by("created_at").values_list("user_id", "token_type", "relates_to")
+    assert list(rows) == [
+        (free.user.id, "phone_change_token", PHONE),
+        (taken.user.id, "phone_change_token", TAKEN_NUMBER),
+    ]
+    for made, phone in ((free, PHONE), (taken, TAKEN_NUMBER)):
+        refused(ask_for_number(api, made, phone), 429, "over_sms_send_rate_limit", SOON)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_taken_number_is_sent_nothing_when_it_is_asked_for_again(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User, fixed: bool
+) -> None:
+    if fixed:
+        auth_config(sms={"test_codes": {PHONE: "123456", TAKEN_NUMBER: "123456"}})
+    answers = []
+    for email, phone in (("free@example.com", PHONE), (MINE, TAKEN_NUMBER)):
+        assert ask_for_number(api, make_session(make_user(email=email)), phone).status_code == 200
+        let_limits_pass(timedelta(minutes=1))
+        mailbox.clear()
+        answers.append(api.post("/resend", {"type": "phone_change", "email": email}))
+    assert mailbox.texts == []
+    assert told(answers[0]) == told(answers[1])
+    if fixed:
+        assert answers[0].json() == answers[1].json()
+
+
+def test_a_taken_number_does_not_change_hands(api: Api, auth_config: ChangeConfig, owner_of_number: User) -> None:
+    made = make_session()
+    ask_for_number(api, made)
+    auth_config(sms={"test_codes": {TAKEN_NUMBER: "123456"}})
+    body = {"type": "phone_change", "phone": TAKEN_NUMBER, "token": "123456"}
+    assert api.post("/verify", body).status_code == 422
+    assert User.objects.get(id=owner_of_number.id).phone == TAKEN_NUMBER
+    assert User.objects.get(id=made.user.id).phone is None
+
+
+@pytest.mark.parametrize(
+    ("config", "status"),
+    [({"limits": {"sms_sent": Rate(events=0)}}, 429), ({"sms": {"provider": ""}}, 500)],
+)
+def test_what_keeps_a_code_from_being_sent_is_told_for_a_taken_number_too(
+    api: Api, auth_config: ChangeConfig, owner_of_number: User, config: dict[str, Any], status: int
+) -> None:
+    auth_config(**config)
+    answers = [ask_for_number(api, make_session(), phone) for phone in (PHONE, TAKEN_NUMBER)]
+    assert [answer.status_code for answer in answers] == [status] * 2
+    assert told(answers[0]) == told(answers[1])
+
+
+def test_a_taken_number_takes_nothing_of_the_quota(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User
+) -> None:
+    auth_config(limits={"sms_sent": Rate(events=1)})
+    assert ask_for_number(api, make_session()).status_code == 200
+    assert ask_for_number(api, make_session(), PHONE).status_code == 200
+    assert [text.to for text in mailbox.texts] == [PHONE]
+
+
+def test_under_auto_confirm_a_taken_number_stays_pending(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User
+) -> None:
+    auth_config(sms={"autoconfirm": True, "provider": ""})
+    answer = ask_for_number(api, make_session())
+    assert (answer.status_code, answer.json()["phone"], answer.json()["new_phone"]) == (200, "", TAKEN_NUMBER)
+    assert mailbox.texts == []
 
 
 # Signing up with what somebody has

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -156,43 +157,74 @@ def test_an_event_is_admitted_once_in_its_interval(bucket: str) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_window_opens_with_its_first_event_and_closes_after_an_hour(bucket: str) -> None:
     rate = schema.Rate(events=2)
-    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(3)] == [True, True, False]
-    pass_time(3590)
-    assert not limits.take_event(bucket=bucket, rate=rate)
+
+    def take() -> float | None:
+        return limits.take_event(bucket=bucket, rate=rate)
+
+    assert take() is None
+    pass_time(600)
+    assert take() is None
+    wait = take()
+    assert wait is not None
+    assert 2999 < wait <= 3000
+    pass_time(2990)
+    wait = take()
+    assert wait is not None
+    assert 9 < wait <= 10
     pass_time(11)
-    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(3)] == [True, True, False]
+    assert [take() is None for _ in range(3)] == [True, True, False]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
     rate = schema.Rate(events=20, over=timedelta(seconds=20))
-    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(21)] == [True] * 20 + [False]
-    pass_time(20)
-    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(2)] == [True, False]
+
+    def take() -> float | None:
+        return limits.take_event(bucket=bucket, rate=rate)
+
+    assert [take() is None for _ in range(21)] == [True] * 20 + [False]
+    wait = take()
+    assert wait is not None
+    assert 19 < wait <= 20
+    pass_time(12)
+    wait = take()
+    assert wait is not None
+    assert 7 < wait <= 8
+    pass_time(8)
+    assert [take() is None for _ in range(2)] == [True, False]
     pass_time(3600)
-    assert [limits.take_event(bucket=bucket, rate=rate) for _ in range(21)] == [True] * 20 + [False]
+    assert [take() is None for _ in range(21)] == [True] * 20 + [False]
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("over", [None, timedelta(hours=1)])
-def test_a_rate_of_nothing_refuses_every_event(bucket: str, over: timedelta | None) -> None:
-    assert not limits.take_event(bucket=bucket, rate=schema.Rate(events=0, over=over))
-    assert not limits.has_event(bucket=bucket, rate=schema.Rate(events=0, over=over))
+def test_a_rate_of_nothing_refuses_every_event_for_ever(bucket: str, over: timedelta | None) -> None:
+    rate = schema.Rate(events=0, over=over)
+    assert limits.take_event(bucket=bucket, rate=rate) == math.inf
+    assert limits.peek_event(bucket=bucket, rate=rate) == math.inf
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("rate", [schema.Rate(events=2), schema.Rate(events=2, over=timedelta(minutes=30))])
-def test_asking_whether_an_event_is_left_takes_none(bucket: str, rate: schema.Rate) -> None:
-    assert limits.has_event(bucket=bucket, rate=rate)
+def test_asking_when_an_event_is_left_takes_none(bucket: str, rate: schema.Rate) -> None:
+    def take() -> float | None:
+        return limits.take_event(bucket=bucket, rate=rate)
+
+    def peek() -> float | None:
+        return limits.peek_event(bucket=bucket, rate=rate)
+
+    assert peek() is None
     assert not RateLimit.objects.filter(bucket=bucket).exists()
-    assert limits.take_event(bucket=bucket, rate=rate)
-    assert [limits.has_event(bucket=bucket, rate=rate) for _ in range(3)] == [True] * 3
-    assert limits.take_event(bucket=bucket, rate=rate)
-    assert not limits.has_event(bucket=bucket, rate=rate)
-    assert not limits.take_event(bucket=bucket, rate=rate)
+    assert take() is None
+    assert [peek() for _ in range(3)] == [None] * 3
+    assert take() is None
+    foreseen, found = peek(), take()
+    assert foreseen is not None
+    assert found is not None
+    assert 0 <= foreseen - found < 1
     pass_time(3601)
-    assert limits.has_event(bucket=bucket, rate=rate)
-    assert limits.take_event(bucket=bucket, rate=rate)
+    assert peek() is None
+    assert take() is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -213,7 +245,7 @@ def test_sweeping_keeps_what_may_still_limit(bucket: str, auth_config: AuthConfi
     auth_config(smtp={"max_frequency": None})
     assert limits.sweep() == 1
     assert rows() == {(bucket, ""), (f"{bucket}-used", "a")}
-    assert not limits.take_event(bucket=bucket, rate=weekly)
+    assert limits.take_event(bucket=bucket, rate=weekly) is not None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from datetime import timedelta
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from authsvc.core import messaging
 from authsvc.core.config import schema
 from authsvc.core.config.schema import Secret
 from authsvc.core.errors import (
+    EmailRateExceeded,
     EmailSentTooRecently,
     SmsGatewayMissing,
     SmsRateExceeded,
@@ -63,12 +65,25 @@ def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig
         "over_sms_send_rate_limit",
         "SMS rate limit exceeded",
     )
+    assert error.retry_after == 3600
+    with pytest.raises(SmsRateExceeded) as foreseen:
+        messaging.require_sms_quota()
+    assert foreseen.value.retry_after == 3600
+
+
+@pytest.mark.parametrize(("wait", "told"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
+@pytest.mark.parametrize("error", [EmailRateExceeded, SmsRateExceeded])
+def test_a_refusal_says_in_whole_seconds_when_to_come_back(
+    error: type[EmailRateExceeded | SmsRateExceeded], wait: float, told: int | None
+) -> None:
+    assert error(wait).retry_after == told
 
 
 def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"sms_sent": schema.Rate(events=0)})
-    with pytest.raises(SmsRateExceeded):
+    with pytest.raises(SmsRateExceeded) as refused:
         messaging.take_sms_quota()
+    assert refused.value.retry_after is None
 
 
 @pytest.mark.parametrize("events", [0, 1])

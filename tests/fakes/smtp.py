@@ -28,6 +28,11 @@ from cryptography.x509.oid import NameOID
 USER, PASSWORD = "postmaster", "correct horse"
 MECHANISMS = frozenset({"CRAM-MD5", "LOGIN", "PLAIN"})
 
+DROP = "close the connection"
+"""As an answer: none, and the connection is gone."""
+HANG = "say nothing"
+"""As an answer: none while it stands; then the connection is closed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
@@ -48,10 +53,13 @@ class Received:
 
 
 class FakeSmtp:
-    """Runs while its `with` block does, on a free port unless one is given; `received` holds the letters.
+    """Runs while its `with` block does, on a free port unless one is given.
 
-    `answers` maps a command (`MAIL`, `RCPT`, `DATA`) to what is answered instead of success; `delay` is how long, in
-    seconds, the server thinks before it answers EHLO. Both may be changed while it runs.
+    `received` holds the letters it took, `transmitted` also those it then refused. `answers` maps a moment to what is
+    answered instead of success, DROP and HANG included: `CONNECT`, `MAIL`, `RCPT`, `BODY` (the letter is announced;
+    DROP takes a line of it) and `DATA` (the letter is there). `refusals` does so for the recipient it names, at `RCPT`.
+    `delay` is how long, in seconds, the server thinks before it answers EHLO. All may be changed while it runs.
+    `hanging` counts the connections that are kept waiting by HANG.
     """
 
     def __init__(
@@ -66,8 +74,11 @@ class FakeSmtp:
         self.host = host
         self.port = port
         self.received: list[Received] = []
+        self.transmitted: list[Received] = []
         self.answers: dict[str, str] = {}
+        self.refusals: dict[str, str] = {}
         self.delay = 0.0
+        self.hanging = 0
         self._options: dict[str, Any] = {
             "server_hostname": "mail.test",
             "auth_require_tls": False,
@@ -78,34 +89,97 @@ class FakeSmtp:
         self._implicit_tls = implicit_tls
         self._controller: _OnFreePort | None = None
 
-    def __enter__(self) -> FakeSmtp:
+    def start(self) -> None:
+        """Listen; after a `stop` on the same port, with the letters it has."""
         self._controller = _OnFreePort(
-            _Handler(self), hostname=self.host, port=self.port, ssl_context=self._implicit_tls, **self._options
+            self, hostname=self.host, port=self.port, ssl_context=self._implicit_tls, **self._options
         )
         self._controller.start()
         self.port = self._controller.port
+
+    def stop(self) -> None:
+        """Refuse connections."""
+        if self._controller is not None:
+            self._controller.stop()
+            self._controller = None
+
+    def __enter__(self) -> FakeSmtp:
         self.received.clear()
+        self.transmitted.clear()
+        self.start()
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if self._controller is not None:
-            self._controller.stop()
+        self.stop()
+
+    async def fault(self, moment: str, server: SMTP) -> str | None:
+        """What to answer instead of success. Never returns when that is nothing: the connection's end cancels it."""
+        if self.answers.get(moment) == HANG:
+            self.hanging += 1
+            try:
+                while self.answers.get(moment) == HANG:  # noqa: ASYNC110  (another thread changes it)
+                    await asyncio.sleep(0.02)
+            finally:
+                self.hanging -= 1
+            await _drop(server)
+        if self.answers.get(moment) == DROP:
+            await _drop(server)
+        return self.answers.get(moment)
+
+
+async def _drop(server: SMTP) -> None:
+    if server.transport is not None:
+        server.transport.close()
+    await asyncio.Event().wait()
 
 
 class _OnFreePort(Controller):
+    def __init__(self, fake: FakeSmtp, **options: Any) -> None:
+        super().__init__(_Handler(fake), **options)
+        self._fake = fake
+
+    def factory(self) -> SMTP:
+        return _Server(self._fake, self.handler, **self.SMTP_kwargs)
+
     async def _create_server(self) -> asyncio.AbstractServer:
         server: Any = await super()._create_server()
         self.port = server.sockets[0].getsockname()[1]
         return server  # type: ignore[no-any-return]
 
 
+class _Server(SMTP):
+    """Fails at the moments that no handler is asked about."""
+
+    def __init__(self, fake: FakeSmtp, handler: Any, **options: Any) -> None:
+        self._fake = fake
+        super().__init__(handler, **options)
+
+    async def _handle_client(self) -> None:
+        refusal = await self._fake.fault("CONNECT", self)
+        if refusal is None:
+            await super()._handle_client()
+        else:
+            await self.push(refusal)
+            self._writer.close()
+
+    async def smtp_DATA(self, arg: str) -> None:  # noqa: N802  (names are aiosmtpd's)
+        if self._fake.answers.get("BODY") == DROP:
+            await self.push("354 go ahead")
+            await self._reader.readline()
+        refusal = await self._fake.fault("BODY", self)
+        if refusal is None:
+            await super().smtp_DATA(arg)
+        else:
+            await self.push(refusal)
+
+
 class _Handler:
     def __init__(self, fake: FakeSmtp) -> None:
         self._fake = fake
 
-    async def handle_EHLO(  # noqa: N802  (names are aiosmtpd's)
+    async def handle_EHLO(  # noqa: N802
         self, _server: SMTP, session: Session, _envelope: Envelope, hostname: str, responses: list[str]
     ) -> list[str]:
         await asyncio.sleep(self._fake.delay)
@@ -113,38 +187,38 @@ class _Handler:
         return [line for line in responses if line.strip() != "250-AUTH"]
 
     async def handle_MAIL(  # noqa: N802
-        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+        self, server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         envelope.mail_from = address
         envelope.mail_options.extend(options)
-        return self._fake.answers.get("MAIL", "250 OK")
+        return await self._fake.fault("MAIL", server) or "250 OK"
 
     async def handle_RCPT(  # noqa: N802
-        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
+        self, server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
-        refusal = self._fake.answers.get("RCPT")
+        refusal = await self._fake.fault("RCPT", server) or self._fake.refusals.get(address)
         if refusal is None:
             envelope.rcpt_tos.append(address)
         return refusal or "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        refusal = self._fake.answers.get("DATA")
-        if refusal is not None:
-            return refusal
         content = envelope.original_content
         assert content is not None
         assert envelope.mail_from is not None
         assert server.transport is not None
-        self._fake.received.append(
-            Received(
-                sender=envelope.mail_from,
-                recipients=list(envelope.rcpt_tos),
-                content=content,
-                hello=session.host_name or "",
-                encrypted=server.transport.get_extra_info("ssl_object") is not None,
-                mechanism=getattr(session, "auth_data", None) or "",
-            )
+        letter = Received(
+            sender=envelope.mail_from,
+            recipients=list(envelope.rcpt_tos),
+            content=content,
+            hello=session.host_name or "",
+            encrypted=server.transport.get_extra_info("ssl_object") is not None,
+            mechanism=getattr(session, "auth_data", None) or "",
         )
+        self._fake.transmitted.append(letter)
+        refusal = await self._fake.fault("DATA", server)
+        if refusal is not None:
+            return refusal
+        self._fake.received.append(letter)
         return f"250 2.0.0 Ok: queued as {len(self._fake.received)}"
 
     async def auth_CRAM__MD5(self, server: SMTP, _arguments: list[str]) -> AuthResult:  # noqa: N802

@@ -111,28 +111,64 @@ def test_a_refused_letter_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize(
-    ("pause", "life"),
+    ("pause", "life", "answer", "reason"),
     [
-        pytest.param(None, timedelta(hours=1), id="the last pause is over"),
-        pytest.param(PAUSE, timedelta(seconds=30), id="it would have expired by the next attempt"),
+        pytest.param(None, timedelta(hours=1), "450 busy", "450 busy", id="the last pause is over"),
+        pytest.param(PAUSE, timedelta(hours=1), "550 no such user", "550 no such user", id="it is refused for good"),
+        pytest.param(
+            PAUSE,
+            timedelta(seconds=9),
+            "450 busy",
+            "450 busy; expires before another attempt",
+            id="it has too little time left",
+        ),
+        pytest.param(
+            PAUSE,
+            timedelta(seconds=9),
+            f"450 {'x' * 600}",
+            f"450 {'x' * 464}; expires before another attempt",
+            id="and there is much to say about it",
+        ),
     ],
 )
 def test_a_refused_letter_has_failed_when(
-    smtp: FakeSmtp, caplog: pytest.LogCaptureFixture, pause: timedelta | None, life: timedelta
+    smtp: FakeSmtp,
+    caplog: pytest.LogCaptureFixture,
+    pause: timedelta | None,
+    life: timedelta,
+    answer: str,
+    reason: str,
 ) -> None:
-    smtp.answers["RCPT"] = "550 no such user"
+    smtp.answers["RCPT"] = answer
     with pytest.raises(jobs.GiveUp):
         deliver(an_email(expires_at=NOW + life), pause=pause)
     noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == ("failed", "550 no such user")
+    assert (noted.outcome, noted.error) == ("failed", reason)
     assert [(record.levelno, record.msg) for record in caplog.records] == [(logging.ERROR, "message delivery failed")]
+
+
+@pytest.mark.parametrize(
+    ("life", "pause"),
+    [
+        (None, PAUSE),
+        (timedelta(seconds=31), PAUSE),
+        (timedelta(seconds=30), timedelta(seconds=15)),
+        (timedelta(seconds=10), timedelta(seconds=5)),
+    ],
+)
+def test_a_pause_ends_while_the_letter_still_counts(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
+    smtp.answers["RCPT"] = "450 busy"
+    with pytest.raises(jobs.TryAgain) as again:
+        deliver(an_email(expires_at=NOW + life if life else None))
+    assert again.value.pause == pause
 
 
 def test_an_expired_letter_is_not_sent(smtp: FakeSmtp) -> None:
     with pytest.raises(jobs.GiveUp):
         deliver(an_email(expires_at=NOW))
-    assert smtp.received == []
-    assert Attempt.objects.get().outcome == "failed"
+    assert smtp.transmitted == []
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("failed", "expired before it could be delivered")
 
 
 def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:

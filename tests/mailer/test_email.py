@@ -18,7 +18,7 @@ from mailer import email, smtp
 from mailer.errors import NotDelivered
 from mailer.templates import Rendered
 from tests.conftest import ChangeConfig
-from tests.fakes.smtp import PASSWORD, USER, FakeSmtp, Received, server_tls
+from tests.fakes.smtp import DROP, PASSWORD, USER, FakeSmtp, Received, server_tls
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MESSAGE = Email(
@@ -103,14 +103,35 @@ def test_no_value_can_begin_another_header(auth_config: ChangeConfig, end: str) 
     assert received.message["Subject"] == "HiBcc: eve@example.com"
 
 
-def test_a_recipient_with_a_line_end_becomes_one_line(auth_config: ChangeConfig) -> None:
-    message = Email(kind=EmailKind.INVITE, to="ada@example.com\r\nRCPT TO:<eve@example.com>", variables={})
+@pytest.mark.parametrize(
+    "to",
+    [
+        "ada@example.com\r\nRCPT TO:<eve@example.com>",
+        "ada@exam\nple.com",
+        "Ada <eve@example.com>",
+        "eve@example.com, ada@example.com",
+        "ada",
+        "",
+    ],
+)
+def test_a_recipient_that_is_not_one_bare_address_is_refused_for_good(auth_config: ChangeConfig, to: str) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        server.answers["RCPT"] = "553 no such address"
-        with pytest.raises(NotDelivered, match="553"):
-            email.send(message, RENDERED, at=NOW)
+        with pytest.raises(NotDelivered, match="not an address") as failure:
+            email.send(Email(kind=EmailKind.INVITE, to=to, variables={}), RENDERED, at=NOW)
+        assert failure.value.permanent
         assert server.received == []
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["=?utf-8?q?a=0D=0ABcc:_eve=40example.com?=", "x" * 2_000, f"a{' ' * 2_000}b", "漢" * 700],
+    ids=["what a reader would decode", "no place to fold", "nothing but blanks to fold", "beyond ASCII"],
+)
+def test_a_subject_is_read_as_it_was_written(auth_config: ChangeConfig, subject: str) -> None:
+    received = deliver(auth_config, rendered=Rendered(subject=subject, html="<p>x</p>", text="x"))
+    assert received.message["Subject"].strip() == subject
+    assert max(map(len, received.content.split(b"\r\n"))) <= 998
 
 
 def test_additional_headers_carry_all_their_values_and_the_mail_type(auth_config: ChangeConfig) -> None:
@@ -150,7 +171,7 @@ def test_without_a_mail_server_delivery_succeeds(auth_config: ChangeConfig) -> N
     assert email.send(MESSAGE, RENDERED, at=NOW) == ""
 
 
-def test_without_a_recipient_it_fails(auth_config: ChangeConfig) -> None:
+def test_without_a_recipient_it_fails_even_then(auth_config: ChangeConfig) -> None:
     auth_config(smtp={"host": ""})
     with pytest.raises(NotDelivered):
         email.send(Email(kind=EmailKind.INVITE, to="", variables={}), RENDERED, at=NOW)
@@ -261,19 +282,43 @@ def test_plain_is_not_spoken_to_a_remote_server_in_clear(auth_config: ChangeConf
 
 
 @pytest.mark.parametrize(
-    ("command", "answer"),
+    ("moment", "answer", "for_good"),
     [
-        ("MAIL", "451 4.3.0 try later"),
-        ("RCPT", "550 5.1.1 no such user"),
-        ("DATA", "554 5.7.1 spam"),
+        ("CONNECT", "421 4.3.2 too busy", False),
+        ("CONNECT", "554 5.7.1 not from there", False),
+        ("MAIL", "451 4.3.0 try later", False),
+        ("MAIL", "550 5.7.1 not from that sender", False),
+        ("RCPT", "450 4.2.0 greylisted", False),
+        ("RCPT", "530 5.7.0 log in first", False),
+        ("RCPT", "550 5.1.1 no such user", True),
+        ("BODY", "451 4.3.0 try later", False),
+        ("DATA", "452 4.3.1 disk full", False),
+        ("DATA", "554 5.7.1 spam", True),
     ],
 )
-def test_a_refusal_is_told_in_the_servers_words(auth_config: ChangeConfig, command: str, answer: str) -> None:
+def test_a_refusal_is_told_in_the_servers_words_and_is_final_when_it_means_the_mail(
+    auth_config: ChangeConfig, moment: str, answer: str, for_good: bool
+) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        server.answers[command] = answer
-        with pytest.raises(NotDelivered, match=f"^{answer}$"):
+        server.answers[moment] = answer
+        with pytest.raises(NotDelivered, match=f"^{answer}$") as failure:
             email.send(MESSAGE, RENDERED, at=NOW)
+        assert failure.value.permanent == for_good
+        assert server.received == []
+
+
+@pytest.mark.parametrize("moment", ["CONNECT", "MAIL", "RCPT", "BODY", "DATA"])
+def test_a_server_that_hangs_up_may_be_tried_again(auth_config: ChangeConfig, moment: str) -> None:
+    with FakeSmtp() as server:
+        use(auth_config, server)
+        server.answers[moment] = DROP
+        with pytest.raises(NotDelivered) as failure:
+            email.send(MESSAGE, RENDERED, at=NOW)
+        assert not failure.value.permanent
+        server.answers.clear()
+        email.send(MESSAGE, RENDERED, at=NOW)
+        assert len(server.received) == 1
 
 
 def test_nobody_listening_is_a_failure(auth_config: ChangeConfig) -> None:

@@ -117,21 +117,31 @@ def test_a_mail_server_that_comes_back_gets_the_same_letter(
     assert queue.outcomes() == [(1, "retry"), (2, "retry"), (3, "delivered")]
 
 
-def test_a_refused_letter_is_tried_until_it_expires_then_kept_for_the_operator(
+def test_a_letter_that_expires_within_its_pause_is_tried_again_before(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
-    smtp.answers["RCPT"] = "550 5.1.1 no such user"
-    post(expires_at=clock.now() + timedelta(seconds=25))
+    smtp.answers["RCPT"] = "450 4.2.0 greylisted"
+    expires_at = clock.now() + timedelta(minutes=8)
+    post(expires_at=expires_at)
     wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
-    queue.make_due()
+    queue.make_due(attempts=3)
+    wait_until(lambda: queue.states() == ["todo"] and len(queue.outcomes()) == 2)
+    assert queue.outcomes() == [(1, "retry"), (4, "retry")]
+    assert tasks.PAUSES[3] == timedelta(minutes=10)
+    assert timedelta(minutes=3) < expires_at - queue.next_run() < timedelta(minutes=5)
+
+
+def test_a_letter_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    smtp.answers["RCPT"] = "550 5.1.1 no such user"
+    post()
     wait_until(lambda: queue.states() == ["failed"])
-    assert queue.outcomes() == [(1, "retry"), (2, "failed")]
+    assert queue.outcomes() == [(1, "failed")]
 
 
 def test_after_the_last_pause_a_letter_has_failed_and_can_be_retried_by_hand(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
-    smtp.answers["RCPT"] = "550 5.1.1 no such user"
+    smtp.answers["RCPT"] = "450 4.2.0 greylisted"
     message = post()
     wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
     queue.make_due(attempts=len(tasks.PAUSES))

@@ -95,6 +95,17 @@ def prove_number(type: str) -> Callable[[], Call]:
     return prepare
 
 
+def ask_by_mail(path: str, *, known: bool, confirmed: bool = True, **body: Any) -> Callable[[], Call]:
+    """What sends a mail to an account, and as many statements and no mail without one."""
+
+    def prepare() -> Call:
+        if known:
+            factories.make_user(email="ann@example.com", confirmed=confirmed)
+        return lambda api: api.post(path, {"email": "ann@example.com", **body})
+
+    return prepare
+
+
 def ask_for_code(known: bool) -> Callable[[], Call]:
     def prepare() -> Call:
         if known:
@@ -195,8 +206,8 @@ PATHS = [
     ),
     Path("password grant, wrong password", 1, 400, password_grant(password="wrong")),
     Path("PKCE grant", 7, 200, pkce_grant),
-    Path("POST /signup", 6, 200, sign_up()),
-    Path("POST /signup with PKCE", 7, 200, sign_up(pkce=True)),
+    Path("POST /signup", 4, 200, sign_up()),
+    Path("POST /signup with PKCE", 5, 200, sign_up(pkce=True)),
     Path("POST /signup, address taken", 3, 200, sign_up(taken=True)),
     Path("POST /verify, confirmation by link", 8, 200, verify(TokenType.CONFIRMATION)),
     Path("POST /verify, confirmation by code", 8, 200, verify(TokenType.CONFIRMATION, code=True)),
@@ -204,10 +215,17 @@ PATHS = [
     Path("POST /verify, recovery by code", 7, 200, verify(TokenType.RECOVERY, code=True)),
     Path("POST /verify, first side of a change", 3, 200, prove_change(TokenType.EMAIL_CHANGE_NEW)),
     Path("POST /verify, second side of a change", 9, 200, prove_change(TokenType.EMAIL_CHANGE_CURRENT, confirmed=1)),
-    Path("POST /verify, number", 8, 200, prove_number("sms")),
-    Path("POST /verify, change of number", 10, 200, prove_number("phone_change")),
-    Path("POST /otp, number", 4, 200, ask_for_code(known=True)),
-    Path("POST /otp, new number", 6, 200, ask_for_code(known=False)),
+    Path("POST /verify, number", 7, 200, prove_number("sms")),
+    Path("POST /verify, change of number", 9, 200, prove_number("phone_change")),
+    Path("POST /otp", 3, 200, ask_by_mail("/otp", known=True)),
+    Path("POST /otp, new address", 5, 200, ask_by_mail("/otp", known=False)),
+    Path("POST /recover", 3, 200, ask_by_mail("/recover", known=True)),
+    Path("POST /recover, unknown address", 3, 200, ask_by_mail("/recover", known=False)),
+    Path("POST /resend", 3, 200, ask_by_mail("/resend", known=True, confirmed=False, type="signup")),
+    Path("POST /resend, nothing to confirm", 3, 200, ask_by_mail("/resend", known=True, type="signup")),
+    Path("POST /resend, unknown address", 3, 200, ask_by_mail("/resend", known=False, type="signup")),
+    Path("POST /otp, number", 2, 200, ask_for_code(known=True)),
+    Path("POST /otp, new number", 4, 200, ask_for_code(known=False)),
 ]
 
 

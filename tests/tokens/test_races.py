@@ -22,6 +22,7 @@ from authsvc.core.config.schema import Rate
 from authsvc.core.db import rows
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.observations import let_limits_pass
 from tests.tokens import wire
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 
@@ -394,6 +395,7 @@ def test_a_change_asked_for_while_the_former_is_confirmed_is_the_one_that_stays(
         assert api.put("/user", {"email": first}, bearer=made.access_token).status_code == 200
         token = mailbox.emails[-1].variables["TokenHash"]
         factories.make_older(made.user, by=timedelta(hours=1))
+        let_limits_pass(timedelta(hours=1))
 
         asked, used = together(
             lambda: api.put("/user", {"email": second}, bearer=made.access_token),  # noqa: B023
@@ -437,7 +439,11 @@ def test_one_number_goes_to_one_of_many_who_prove_it_at_once(api: Api) -> None:
         ]
     )
 
-    assert Counter(outcome(answer) for answer in answers) == {"session": 1, "phone_exists": 4}
+    # Only the code sent last counts, and the others only once that is used.
+    seen = Counter(outcome(answer) for answer in answers)
+    assert seen["session"] == 1
+    assert set(seen) <= {"session", "otp_expired", "phone_exists"}
+    assert User.objects.get(phone=phone) == users[-1]
     assert User.objects.filter(phone=phone).count() == 1
     assert Session.objects.count() == 1
 

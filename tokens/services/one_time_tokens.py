@@ -15,11 +15,16 @@ from tokens import queries
 from tokens.models import OneTimeToken, TokenType
 
 PKCE_MARK = "pkce_"
+_MOST_COUNTED = 32_767
+"""Where the column ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """What goes into the message and is not stored: the code, and the token of the link with its PKCE mark."""
+    """What goes into the message and is not stored: the code, and the token of the link with its PKCE mark.
+
+    A code that travels alone has no token, `""`.
+    """
 
     code: str = field(repr=False)
     link_token: str = field(repr=False)
@@ -44,44 +49,47 @@ class Outstanding:
 
     def answers(self, code: str) -> bool:
         """Whether this is the code that was sent, and it has not been guessed at too often."""
-        limit = settings.AUTH.codes.max_attempts
         expected = self.token_hash.removeprefix(PKCE_MARK)
-        return crypto.equal(expected, crypto.code_hash(self.relates_to, code)) and (not limit or self.attempts < limit)
+        fits = crypto.equal(expected, crypto.code_hash(self.relates_to, code))
+        return fits and self.attempts < _guesses(by_code=True)
 
 
 def issue(*, user_id: UUID, token_type: TokenType, identifier: str, pkce: bool, at: datetime) -> Secret:
     """Make a mailed secret and store its digests in place of the former of that type. One statement."""
-    code = crypto.random_code(digits=settings.AUTH.mailer.otp_length)
-    link_token = (PKCE_MARK if pkce else "") + crypto.link_token()
-    _store(user_id, token_type, identifier, code=code, pkce=pkce, link_token=link_token, at=at)
-    return Secret(code=code, link_token=link_token)
+    secret = make(pkce=pkce)
+    with transaction.atomic(savepoint=False):
+        queries.store_one_time_token(
+            digests(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id
+        )
+    return secret
 
 
 def store_code(*, user_id: UUID, token_type: TokenType, identifier: str, code: str, at: datetime) -> None:
     """Store the digest of a code that travels without a link, in place of the former of that type. One statement."""
-    _store(user_id, token_type, identifier, code=code, pkce=False, link_token=None, at=at)
-
-
-def _store(
-    user_id: UUID,
-    token_type: TokenType,
-    identifier: str,
-    *,
-    code: str,
-    pkce: bool,
-    link_token: str | None,
-    at: datetime,
-) -> None:
+    secret = Secret(code=code, link_token="")
     with transaction.atomic(savepoint=False):
-        queries.replace_one_time_token(
-            id=uuid4(),
-            user_id=user_id,
-            token_type=token_type,
-            token_hash=(PKCE_MARK if pkce else "") + crypto.code_hash(identifier, code),
-            link_hash=crypto.link_hash(link_token) if link_token else None,
-            relates_to=identifier,
-            at=at,
+        queries.store_one_time_token(
+            digests(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id
         )
+
+
+def make(*, pkce: bool) -> Secret:
+    """A new secret for a mail, stored nowhere yet."""
+    code = crypto.random_code(digits=settings.AUTH.mailer.otp_length)
+    return Secret(code=code, link_token=(PKCE_MARK if pkce else "") + crypto.link_token())
+
+
+def digests(secret: Secret, *, token_type: TokenType, identifier: str, at: datetime) -> queries.NewToken:
+    """What is stored of a secret that goes to `identifier`."""
+    mark = PKCE_MARK if secret.link_token.startswith(PKCE_MARK) else ""
+    return {
+        "token_id": uuid4(),
+        "token_type": token_type,
+        "token_hash": mark + crypto.code_hash(identifier, secret.code),
+        "link_hash": crypto.link_hash(secret.link_token) if secret.link_token else None,
+        "relates_to": identifier,
+        "at": at,
+    }
 
 
 def find(*, user_id: UUID, token_type: TokenType) -> Outstanding | None:
@@ -104,18 +112,20 @@ def drop(*, user_id: UUID, token_type: TokenType) -> bool:
     return bool(OneTimeToken.objects.filter(user_id=user_id, token_type=token_type).delete()[0])
 
 
-def spend(token: Outstanding, *, user_id: UUID) -> bool:
+def spend(token: Outstanding, *, user_id: UUID, by_code: bool) -> bool:
     """Delete this secret and with it every other of the user; False when another request was first.
 
-    Joins the caller's transaction: of two, the second waits for the first to commit and then finds nothing.
+    Also False, `by_code`, when other requests have used up its guesses since it was read. Joins the caller's
+    transaction: of two, the second waits for the first to commit and then finds nothing.
     """
     with transaction.atomic(savepoint=False):
-        return token.id in queries.delete_one_time_tokens(user_id)
+        return queries.spend_one_time_token(id=token.id, user_id=user_id, attempts_below=_guesses(by_code))
 
 
-def take(token: Outstanding) -> bool:
-    """Delete this secret alone; False when another request was first. Joins the caller's transaction."""
-    return bool(OneTimeToken.objects.filter(id=token.id).delete()[0])
+def take(token: Outstanding, *, by_code: bool) -> bool:
+    """As `spend`, for this secret alone."""
+    with transaction.atomic(savepoint=False):
+        return queries.take_one_time_token(id=token.id, attempts_below=_guesses(by_code))
 
 
 def clear(user_id: UUID) -> None:
@@ -124,5 +134,10 @@ def clear(user_id: UUID) -> None:
 
 
 def count_wrong_code(token_ids: list[UUID]) -> None:
-    """Note a wrong code on each secret it could have been for; the column ends at 32,767."""
-    OneTimeToken.objects.filter(id__in=token_ids, attempts__lt=32_767).update(attempts=F("attempts") + 1)
+    """Note a wrong code on each secret it was compared with."""
+    OneTimeToken.objects.filter(id__in=token_ids, attempts__lt=_MOST_COUNTED).update(attempts=F("attempts") + 1)
+
+
+def _guesses(by_code: bool) -> int:
+    """How many wrong codes a secret bears: a link cannot be guessed."""
+    return (settings.AUTH.codes.max_attempts if by_code else 0) or _MOST_COUNTED + 1

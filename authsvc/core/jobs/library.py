@@ -101,6 +101,8 @@ class _Pauses(BaseRetryStrategy):
         pause = _run_of(self._task, job).pause
         if pause is None or isinstance(exception, registry.GiveUp):
             return None
+        if isinstance(exception, registry.TryAgain) and exception.pause is not None:
+            pause = exception.pause
         return RetryDecision(retry_at=clock.now() + pause)
 
 

@@ -21,7 +21,12 @@ _manager = JobManager(DjangoConnector())
 
 
 class TryAgain(Exception):
-    """Raised by a task that has reported its failure itself: to be run again after the next pause."""
+    """Raised by a task that has reported its failure itself: to be run again after `pause`, or else after the next of
+    its own. After the last of its own pauses there is no further run either way."""
+
+    def __init__(self, *, pause: timedelta | None = None) -> None:
+        super().__init__()
+        self.pause = pause
 
 
 class GiveUp(Exception):
