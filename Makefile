@@ -11,11 +11,12 @@ INSTALLED := .venv/installed.lock
 DEVELOPMENT := .data/development.env
 CLIENTS := tests/clients/js
 
-.PHONY: help install run test lint format bench lock
+.PHONY: help install run operator test lint format bench lock
 
 help:
 	@echo 'make install   put the locked dependencies into .venv'
 	@echo 'make run       serve on port $(PORT) with a private database and a development inbox, all in .data/'
+	@echo 'make operator  make somebody an operator of that service, who may use its console'
 	@echo 'make test      format, lint, types, imports, dependencies, then every test'
 	@echo 'make lint      the same without the tests'
 	@echo 'make format    rewrite the sources in the one format'
@@ -50,9 +51,14 @@ $(DEVELOPMENT): | $(INSTALLED)
 run: $(INSTALLED) $(DEVELOPMENT)
 	@echo 'service  http://localhost:$(PORT)'
 	@echo 'inbox    http://localhost:$(PORT)/inbox'
+	@echo 'console  http://localhost:$(PORT)/operator/  (first, in another terminal: make operator)'
 	@echo 'settings $(DEVELOPMENT); Ctrl-C stops everything'
 	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_PORT=$(PORT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
 		exec $(BIN)/python manage.py serve
+
+operator: $(INSTALLED) $(DEVELOPMENT)
+	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
+		$(BIN)/python manage.py createsuperuser
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -309,6 +309,139 @@ class IdentifierMissingOnResend(ValidationFailed):
     message = "Missing email address or phone number"
 
 
+# POST /admin/generate_link
+
+
+class LinkTypeUnknown(ValidationFailed):
+    def __init__(self, type: str) -> None:
+        super().__init__(f"Invalid email action link type requested: {type}")
+
+
+class UserWithEmailNotFound(ApiError):
+    status = 404
+    error_code = "user_not_found"
+    message = "User with this email not found"
+
+
+class SecureEmailChangeOff(ValidationFailed):
+    """The present address confirms nothing where changes are confirmed by the new one alone."""
+
+    message = "Enable secure email change to generate link for current email"
+
+
+# /admin/users
+
+
+class UserIdNotAUuid(ApiError):
+    status = 404
+    error_code = "validation_failed"
+    message = "user_id must be an UUID"
+
+
+class FactorIdNotAUuid(ApiError):
+    status = 404
+    error_code = "validation_failed"
+    message = "factor_id must be an UUID"
+
+
+class UserNotFound(ApiError):
+    status = 404
+    error_code = "user_not_found"
+    message = "User not found"
+
+
+class FactorNotFound(ApiError):
+    """No such factor, or another user's."""
+
+    status = 404
+    error_code = "mfa_factor_not_found"
+    message = "Factor not found"
+
+
+class EmailOrPhoneRequired(ValidationFailed):
+    message = "Cannot create a user without either an email or phone"
+
+
+class PhoneRegistered(ApiError):
+    status = 422
+    error_code = "phone_exists"
+    message = "Phone number already registered by another user"
+
+
+class PasswordAndHash(ValidationFailed):
+    message = "Only a password or a password hash should be provided"
+
+
+class PasswordHashInvalid(ValidationFailed):
+    """Of no form that can be read, or too costly to compute."""
+
+    message = "Invalid password hash"
+
+
+class UserIdMalformed(ValidationFailed):
+    message = "ID must conform to the uuid v4 format"
+
+
+class UserIdNil(ValidationFailed):
+    message = "ID cannot be a nil uuid"
+
+
+class UserIdMismatch(ValidationFailed):
+    message = "ID in the body must match the ID in the path"
+
+
+class UserIdTaken(ApiError):
+    status = 422
+    error_code = "user_already_exists"
+    message = "A user with this id has already been registered"
+
+
+class RoleTooLong(ValidationFailed):
+    message = "The role is too long"
+
+
+class AudienceTooLong(ValidationFailed):
+    message = "The audience is too long"
+
+
+class BanDurationInvalid(ValidationFailed):
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"invalid format for ban duration: {reason}")
+
+
+class FactorNameTaken(ApiError):
+    status = 422
+    error_code = "mfa_factor_name_conflict"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'A factor with the friendly name "{name}" for this user already exists')
+
+
+class FactorPhoneTaken(ApiError):
+    status = 422
+    error_code = "mfa_verified_factor_exists"
+    message = "A verified phone factor already exists, unenroll the existing factor to continue"
+
+
+class ListParameterInvalid(ValidationFailed):
+    """A parameter of a list that says nothing, or nothing that is known: it must not mean "all"."""
+
+
+class SortInvalid(ValidationFailed):
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Bad Sort Parameters: {reason}")
+
+
+class PaginationInvalid(ValidationFailed):
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Bad Pagination Parameters: {reason}")
+
+
+class AuditQueryInvalid(ValidationFailed):
+    def __init__(self, query: str) -> None:
+        super().__init__(f"Invalid query scope: {query}")
+
+
 # PUT /user and GET /reauthenticate
 
 
@@ -413,3 +546,18 @@ class ManualLinkingDisabled(ApiError):
 class ProviderUnknown(ValidationFailed):
     def __init__(self, name: str) -> None:
         super().__init__(f"Unsupported provider: Provider {name} could not be found")
+
+
+# Operators
+
+
+class NothingToSendTo(UnprocessableInput):
+    message = "This account has no email address that a recovery mail could go to"
+
+
+class NothingToConfirm(UnprocessableInput):
+    message = "This account has no address or number that waits for confirmation"
+
+
+class OwnAccount(UnprocessableInput):
+    message = "Your own account is changed by another operator"

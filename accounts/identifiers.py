@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from uuid import UUID
 
 from django.conf import settings
 
@@ -12,6 +13,9 @@ _LONGEST_EMAIL = 255
 # The form of HTML's e-mail input: no quoting, no comments, no international names; one label will do for a domain.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _EMAIL = re.compile(rf"[A-Za-z0-9.!#$%&'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")
+_HEX = "[0-9a-fA-F]"
+_UUID = f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
+_UUIDS = re.compile(rf"{_UUID}|{_HEX}{{32}}|\{{{_UUID}\}}|urn:uuid:{_UUID}")
 _PHONE = re.compile(r"[1-9][0-9]{1,14}")
 
 
@@ -54,3 +58,8 @@ def channel(text: str) -> str:
     if text == "whatsapp" and settings.AUTH.sms.provider in ("twilio", "twilio_verify"):
         return text
     raise errors.ChannelInvalid
+
+
+def uuid(text: str) -> UUID | None:
+    """The UUID written with hyphens, as 32 digits, in braces or as `urn:uuid:…`; None for any other text."""
+    return UUID(text) if _UUIDS.fullmatch(text) else None

@@ -64,6 +64,56 @@ class ResendInput(Body, frozen=True):
     code_challenge_method: str | None = None
 
 
+class InviteInput(Body, frozen=True):
+    email: str | None = None
+    data: dict[str, Any] | None = None
+
+
+class GenerateLinkInput(Body, frozen=True):
+    type: str | None = None
+    email: str | None = None
+    new_email: str | None = None
+    password: str | None = None
+    data: dict[str, Any] | None = None
+    redirect_to: str | None = None
+
+
+class NewUserInput(Body, frozen=True):
+    id: str | None = None
+    aud: str | None = None
+    role: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+    password_hash: str | None = None
+    email_confirm: bool | None = None
+    phone_confirm: bool | None = None
+    user_metadata: dict[str, Any] | None = None
+    app_metadata: dict[str, Any] | None = None
+    ban_duration: str | None = None
+
+
+class ChangeUserInput(Body, frozen=True):
+    role: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+    email_confirm: bool | None = None
+    phone_confirm: bool | None = None
+    user_metadata: dict[str, Any] | None = None
+    app_metadata: dict[str, Any] | None = None
+    ban_duration: str | None = None
+
+
+class DeleteUserInput(Body, frozen=True):
+    should_soft_delete: bool | None = None
+
+
+class ChangeFactorInput(Body, frozen=True):
+    friendly_name: str | None = None
+    phone: str | None = None
+
+
 class UserInput(Body, frozen=True):
     email: str | None = None
     phone: str | None = None

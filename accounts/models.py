@@ -61,6 +61,8 @@ class User(AbstractBaseUser):
         indexes = [
             models.Index(fields=["is_anonymous"], name=namespaced("users_is_anonymous_idx")),
             models.Index(fields=["-created_at", "-id"], name=namespaced("idx_users_created_at_desc")),
+            # The list of users is that of one audience.
+            models.Index(fields=["aud", "-created_at", "-id"], name=namespaced("users_aud_created_at_idx")),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -19,6 +19,10 @@ def confirmation(user: UserRecord, *, secret: Secret, redirect_to: str, caller: 
     return _action(EmailKind.CONFIRMATION, "confirmation", "signup", user, secret, redirect_to, caller, at)
 
 
+def invitation(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+    return _action(EmailKind.INVITE, "invite", "invite", user, secret, redirect_to, caller, at)
+
+
 def recovery(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     return _action(EmailKind.RECOVERY, "recovery", "recovery", user, secret, redirect_to, caller, at)
 

@@ -5,6 +5,7 @@ Metadata and `identity_data` travel as JSON text and are never parsed on their w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -40,7 +41,7 @@ def _stamp(column: str) -> str:
 
 
 @cache
-def _user_columns() -> str:
+def user_columns() -> str:
     """The select list of a user `u`, ending in identities and factors as JSON arrays of arrays (NULL when none)."""
     identities = (
         "(SELECT json_agg(json_build_array(i.id, i.provider_id, i.identity_data::text, i.provider,"
@@ -72,7 +73,7 @@ def _select(what: str, *joins: str) -> str:
 
 def _signed_in(condition: str, join: str) -> str:
     return _select(
-        f"{_user_columns()}, {_session_columns()}",
+        f"{user_columns()}, {_session_columns()}",
         f"{namespaced('users')} u {join} {namespaced('sessions')} s ON s.user_id = u.id {condition}",
     )
 
@@ -87,17 +88,17 @@ def session_and_user(*, session_id: UUID) -> Row | None:
 
 
 def by_id(user_id: UUID) -> Row | None:
-    return row(_select(_user_columns(), f"{namespaced('users')} u WHERE u.id = %s"), (user_id,))
+    return row(_select(user_columns(), f"{namespaced('users')} u WHERE u.id = %s"), (user_id,))
 
 
 def by_email(email: str, *, aud: str | None) -> Row | None:
     """By normalised address; within an audience, or over all of them when `aud` is None."""
     if aud is None:
         return row(
-            _select(_user_columns(), f"{namespaced('users')} u WHERE u.email = %s AND NOT u.is_sso_user"), (email,)
+            _select(user_columns(), f"{namespaced('users')} u WHERE u.email = %s AND NOT u.is_sso_user"), (email,)
         )
     return row(
-        _select(_user_columns(), f"{namespaced('users')} u WHERE u.email = %s AND NOT u.is_sso_user AND u.aud = %s"),
+        _select(user_columns(), f"{namespaced('users')} u WHERE u.email = %s AND NOT u.is_sso_user AND u.aud = %s"),
         (email, aud),
     )
 
@@ -106,19 +107,34 @@ def by_phone(phone: str, *, aud: str | None) -> Row | None:
     """By normalised number, as `by_email`."""
     if aud is None:
         return row(
-            _select(_user_columns(), f"{namespaced('users')} u WHERE u.phone = %s AND NOT u.is_sso_user"), (phone,)
+            _select(user_columns(), f"{namespaced('users')} u WHERE u.phone = %s AND NOT u.is_sso_user"), (phone,)
         )
     return row(
-        _select(_user_columns(), f"{namespaced('users')} u WHERE u.phone = %s AND NOT u.is_sso_user AND u.aud = %s"),
+        _select(user_columns(), f"{namespaced('users')} u WHERE u.phone = %s AND NOT u.is_sso_user AND u.aud = %s"),
         (phone, aud),
     )
+
+
+def is_email_taken(email: str, *, but: UUID | None = None) -> bool:
+    """Whether somebody, `but` this user, has this address or an identity with it, in whatever audience.
+
+    Identities of SSO do not count: who comes in through one is known by no address.
+    """
+    sql = f"""
+        SELECT EXISTS (SELECT FROM {namespaced("users")}
+                       WHERE email = %s AND NOT is_sso_user AND id IS DISTINCT FROM %s)
+            OR EXISTS (SELECT FROM {namespaced("identities")}
+                       WHERE email = %s AND starts_with(provider, 'sso:') IS FALSE AND user_id IS DISTINCT FROM %s)
+    """
+    found = row(sql, (email, but, email, but))
+    return bool(found and found[0])
 
 
 def by_phone_change(phone: str, *, aud: str) -> Row | None:
     """By the number that a user wants to have."""
     return row(
         _select(
-            _user_columns(), f"{namespaced('users')} u WHERE u.phone_change = %s AND NOT u.is_sso_user AND u.aud = %s"
+            user_columns(), f"{namespaced('users')} u WHERE u.phone_change = %s AND NOT u.is_sso_user AND u.aud = %s"
         ),
         (phone, aud),
     )
@@ -129,7 +145,7 @@ def with_token_of_link(*, link_hash: str, token_types: list[str]) -> Row | None:
     token = ", ".join(f"t.{name}" for name in _TOKEN)
     return row(
         _select(
-            f"{_user_columns()}, {token}",
+            f"{user_columns()}, {token}",
             f"{namespaced('one_time_tokens')} t JOIN {namespaced('users')} u ON u.id = t.user_id"
             " WHERE t.link_hash = %s AND t.token_type = ANY(%s)",
         ),
@@ -151,11 +167,20 @@ def with_newest_tokens_sent_to(*, identifier: str, aud: str, token_types: list[s
     )
     return rows(
         _select(
-            f"{_user_columns()}, {token}, t.waiting",
+            f"{user_columns()}, {token}, t.waiting",
             f"{newest} t JOIN {namespaced('users')} u ON u.id = t.user_id",
         ),
         (identifier, aud, token_types),
     )
+
+
+def empty_identities(provider_ids: Mapping[UUID, str], *, at: datetime) -> None:
+    """Take what was said out of these identities (id → what becomes their subject). Joins the transaction."""
+    sql = f"""
+        UPDATE {namespaced("identities")} i SET identity_data = '{{}}', provider_id = o.provider_id, updated_at = %s
+        FROM unnest(%s::uuid[], %s::text[]) o (id, provider_id) WHERE i.id = o.id
+    """
+    rows(sql, (at, list(provider_ids), list(provider_ids.values())))
 
 
 @cache
@@ -248,7 +273,7 @@ def _note_request(sent_at: str) -> str:
     """
 
 
-def note_request(*, user_id: UUID, sent_at: str, entry: audit.Entry, token: NewToken) -> None:
+def note_request(*, user_id: UUID, sent_at: str, entry: audit.NewEntry, token: NewToken) -> None:
     """Write what a request for a secret leaves behind: audit entry, digests, the time in the user's column `sent_at`.
 
     One statement. The time is left alone where `sent_at` is `""`, and nothing is written for a user that there is not.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from accounts.views import identities, passwordless, recovery, signup, user, verify
+from accounts.views import audit, identities, passwordless, recovery, signup, user, verify
+from accounts.views.admin import factors, generate_link, invite, users
 from authsvc.core.web.routes import both
 
 urlpatterns = [
@@ -16,4 +17,11 @@ urlpatterns = [
     *both("user", user.UserView.as_view()),
     *both("user/identities/authorize", identities.LinkIdentityView.as_view()),
     *both("reauthenticate", user.ReauthenticateView.as_view()),
+    *both("invite", invite.InviteView.as_view()),
+    *both("admin/generate_link", generate_link.GenerateLinkView.as_view()),
+    *both("admin/users", users.UsersView.as_view()),
+    *both("admin/users/<str:user_id>", users.UserView.as_view()),
+    *both("admin/users/<str:user_id>/factors", factors.FactorsView.as_view()),
+    *both("admin/users/<str:user_id>/factors/<str:factor_id>", factors.FactorView.as_view()),
+    *both("admin/audit", audit.AuditView.as_view()),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from authsvc.console import static
 from authsvc.core import config, logs, postgresql
 
 AUTH = config.load()
@@ -22,16 +23,23 @@ INSTALLED_APPS = [
     "accounts",
     "mailer",
     "rest_framework",
+    # The operator console; sessions are kept in signed cookies and in our own table, so their app is not needed.
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.messages",
+    "authsvc.console.apps.ConsoleConfig",
 ]
 MIDDLEWARE = [
     "authsvc.core.web.cors.CorsMiddleware",
     "authsvc.core.web.middleware.RequestMiddleware",
+    "authsvc.console.middleware.ConsoleMiddleware",
 ]
 ROOT_URLCONF = "authsvc.urls"
 WSGI_APPLICATION = "authsvc.wsgi.application"
 
 DATABASES = {"default": postgresql.settings_from(AUTH.database)}
 AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
 PASSWORD_HASHERS = ["accounts.hashers.Argon2id"]
 
 SECRET_KEY = config.secret_key(AUTH)
@@ -41,10 +49,13 @@ APPEND_SLASH = False
 USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
+FORMAT_MODULE_PATH = "authsvc.console.formats"
 DATA_UPLOAD_MAX_MEMORY_SIZE = None  # the body limit of the service is checked where bodies are read
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SILENCED_SYSTEM_CHECKS = [
     "models.E034",  # an index name of 30 characters is Oracle's limit; PostgreSQL's is 63
+    "auth.W004",  # an address is unique among those who sign in with it
+    *(f"admin.E{number}" for number in (408, 409, 410)),  # the console's own middleware brings these
     # Cookies, frames and redirects to https: the API has none of them, and TLS ends at the proxy in front.
     *(f"security.W{number:03}" for number in (1, 2, 3, 4, 8, 12, 16, 18, 20)),
 ]
@@ -53,9 +64,33 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "OPTIONS": {"context_processors": []},
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
     }
 ]
+
+# Cookies are those of the operator console alone, and are never sent to the API.
+STATIC_URL = static.URL
+SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+SESSION_COOKIE_NAME = "operator_session"
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/operator/"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = AUTH.api.external_url.startswith("https:")
+SESSION_COOKIE_AGE = 3600  # without a click; NIST SP 800-63B-4 §2.2.3
+SESSION_SAVE_EVERY_REQUEST = True
+SESSION_EXPIRE_AT_BROWSER_CLOSE = True
+CSRF_COOKIE_NAME = "operator_csrf"
+CSRF_COOKIE_AGE = None
+CSRF_FAILURE_VIEW = "authsvc.console.pages.form_expired"
+CSRF_TRUSTED_ORIGINS = [config.origin(AUTH)]  # behind a TLS proxy, requests look like plain http
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 
 LOGGING_CONFIG = "logging.config.dictConfig"
@@ -77,3 +112,15 @@ TOKEN_GRANTS = {  # tokens.grants.Grant
 }
 PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.core.messaging.PhoneVerifier
 CAPTCHA_EXEMPTION = "tokens.admins.AdminExemption"  # authsvc.core.web.captcha.Exemption
+SEALED_COLUMNS = [  # what authsvc.core.envelope protects, each value bound to the id of its row
+    "users.encrypted_password",
+    "sessions.refresh_token_hmac_key",
+    "mfa_factors.secret",
+]
+PERSONAL_DATA = [  # authsvc.core.personal_data.Keeper, in the order of an export
+    "accounts.personal_data.Account",
+    "tokens.personal_data.SignIns",
+    "mailer.personal_data.Messages",
+    "authsvc.core.traces.Counters",
+    "authsvc.core.traces.AuditTrail",
+]

@@ -13,6 +13,8 @@ urlpatterns = [
     *both("settings", views.SettingsView.as_view()),
     path("", include("tokens.urls")),
     path("", include("accounts.urls")),
+    path("operator", RedirectView.as_view(url="/operator/")),
+    path("operator/", include("authsvc.console.urls")),
     path("inbox", RedirectView.as_view(url="/inbox/")),
     path("inbox/", include("mailer.urls")),
 ]

@@ -1,6 +1,8 @@
-"""What can go wrong between us and a gateway."""
+"""What can go wrong between us and a gateway, and what cannot be tried again."""
 
 from __future__ import annotations
+
+from authsvc.core.errors import UnprocessableInput
 
 
 class NotDelivered(Exception):
@@ -10,3 +12,15 @@ class NotDelivered(Exception):
         super().__init__(text)
         self.permanent = permanent
         """Whether the same message would be refused again."""
+
+
+class NotFailed(UnprocessableInput):
+    message = "The message has not failed: it waits for its next attempt, or is out by now"
+
+
+class MessageExpired(UnprocessableInput):
+    message = "The code in this message has expired. Send a new one from the user's page"
+
+
+class MessageSealed(UnprocessableInput):
+    message = "This message was sealed under another JWT_SECRET and can no longer be opened"

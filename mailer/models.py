@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from authsvc.core.db import namespaced
+from authsvc.core.jobs.waiting import WaitingJob
 
 
 class Outcome(models.TextChoices):
@@ -35,6 +36,7 @@ class Attempt(models.Model):
 
     class Meta:
         db_table = namespaced("message_attempts")
+        verbose_name = "delivery attempt"
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(outcome__in=["delivered", "retry", "failed"]),
@@ -48,7 +50,20 @@ class Attempt(models.Model):
                 condition=models.Q(outcome="failed"),
                 name=namespaced("message_attempts_failed_idx"),
             ),
+            models.Index(fields=["user_id", "-created_at"], name=namespaced("message_attempts_user_id_idx")),
+            models.Index(fields=["-created_at", "-id"], name=namespaced("message_attempts_created_at_idx")),
         ]
 
     def __str__(self) -> str:
         return f"{self.message_id} #{self.attempt} {self.outcome}"
+
+
+class Message(WaitingJob):
+    """A message that is not out: waiting for an attempt, or given up. `undelivered` finds and opens it."""
+
+    class Meta(WaitingJob.Meta):
+        abstract = False
+        verbose_name = "undelivered message"
+
+    def __str__(self) -> str:
+        return f"{self.args['kind']} {self.args['message_id']}"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 import pytest
+from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
@@ -90,6 +91,19 @@ class Api:
 
     def delete(self, path: str, body: Any = None, **given: Any) -> Answer:
         return self.request("DELETE", path, body, **given)
+
+
+@pytest.fixture(autouse=True)
+def _empty_queue(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After a test with real transactions: the queue's tables are not Django's own, so its flush leaves them filled."""
+    marker = request.node.get_closest_marker("django_db")
+    if marker is None or not marker.kwargs.get("transaction"):
+        yield
+        return
+    request.getfixturevalue("transactional_db")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE procrastinate_jobs CASCADE")
 
 
 @pytest.fixture

@@ -1,16 +1,65 @@
-"""Whose access token is that of an administrator: a service's own, or that of a user who has such a role still."""
+"""Who is an administrator: a service with a token of its own, or a user who has such a role still."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
+from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest
+from rest_framework.request import Request
 
-from authsvc.core import clock
+from authsvc.core import audit, clock
 from authsvc.core.errors import ApiError
-from tokens import access_tokens, authentication
+from tokens import access_tokens, bearers, errors
 from tokens.services import sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    """Who makes a request of administration; no user stands behind the token of a service."""
+
+    role: str
+    user_id: UUID | None = None
+
+    @property
+    def actor(self) -> audit.Administrator:
+        """How the audit trail knows them."""
+        return audit.Administrator(role=self.role)
+
+
+def admin_of(request: Request) -> Admin:
+    """Who makes a request that IsAdmin has let through."""
+    return cast(Admin, request.user)
+
+
+def authenticate(token: str, *, at: datetime) -> Admin:
+    """The administrator whose token this is.
+
+    The role counts that the token states; a user's must be one of an administrator at present as well. Raises the
+    errors of a bearer token, SessionNoLongerValid, and NotAdmin.
+    """
+    roles = settings.AUTH.jwt.admin_roles
+    claims = access_tokens.read(token, at=at)
+    user_id = None
+    if claims.session_id:
+        found = bearers.behind(claims)
+        if found.session is None:
+            raise errors.SessionNotFound
+        try:
+            sessions.check_limits(found.session, subject=found.subject, at=at)
+        except errors.SessionExpired:
+            raise errors.SessionNoLongerValid from None
+        if found.subject.banned_until is not None and at < found.subject.banned_until:
+            raise errors.UserBanned
+        if found.session.oauth_client_id is not None or found.subject.role not in roles:
+            raise errors.NotAdmin
+        user_id = found.subject.id
+    if claims.role not in roles:
+        raise errors.NotAdmin
+    return Admin(role=claims.role, user_id=user_id)
 
 
 class AdminExemption:
@@ -18,25 +67,11 @@ class AdminExemption:
 
     def applies_to(self, request: HttpRequest) -> bool:
         """Whether the request has an administrator's token; one that is refused, for whatever reason, is none."""
-        presented = authentication.bearer_token(request.META)
+        presented = bearers.token_in(request.META)
         if presented is None:
             return False
         try:
-            return _is_admin(presented, at=clock.now())
+            authenticate(presented, at=clock.now())
         except ApiError:
             return False
-
-
-def _is_admin(token: str, *, at: datetime) -> bool:
-    """Raises the errors of a bearer token."""
-    roles = settings.AUTH.jwt.admin_roles
-    claims = access_tokens.read(token, at=at)
-    if claims.role not in roles:
-        return False
-    if not claims.session_id:
-        return True  # a service's token, which no user stands behind
-    signed_in = authentication.find(claims, at=at)
-    if signed_in.session is None or signed_in.session.oauth_client_id is not None:
-        return False
-    sessions.check_limits(signed_in.session, subject=signed_in.subject, at=at)
-    return signed_in.subject.role in roles
+        return True

@@ -1,22 +1,17 @@
-"""The bearer check (RFC 6750): signature and claims first, then the user and the session behind them."""
+"""The two bearer checks: of a signed-in user, and of an administrator."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, cast
-from uuid import UUID
+from typing import cast
 
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from authsvc.core import clock
-from tokens import access_tokens, errors, subjects
+from tokens import access_tokens, admins, bearers, errors
 from tokens.access_tokens import Claims
+from tokens.admins import Admin
 from tokens.subjects import SignedIn
-
-_BEARER = re.compile(r"bearer (\S+)", re.IGNORECASE)
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -26,18 +21,28 @@ class BearerAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[SignedIn, Claims]:
-        presented = bearer_token(request.META)
+        presented = bearers.token_in(request.META)
         if presented is None:
             raise errors.NoAuthorization
         at = clock.now()
         claims = access_tokens.read(presented, at=at)
-        return find(claims, at=at), claims
+        found = bearers.behind(claims)
+        if found.subject.banned_until is not None and at < found.subject.banned_until:
+            raise errors.UserBanned
+        return found, claims
 
 
-def bearer_token(meta: Mapping[str, Any]) -> str | None:
-    """The token in the Authorization header of a request with these headers (its `META`)."""
-    presented = _BEARER.fullmatch(meta.get("HTTP_AUTHORIZATION", ""))
-    return presented[1] if presented else None
+class AdminAuthentication(BaseAuthentication):
+    """Sets `request.user` to an Admin.
+
+    No statement for the token of a service, one for a user's. Raises the errors of `admins.authenticate`.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Admin, None]:
+        presented = bearers.token_in(request.META)
+        if presented is None:
+            raise errors.NoAuthorization
+        return admins.authenticate(presented, at=clock.now()), None
 
 
 def user_of(request: Request) -> SignedIn:
@@ -47,31 +52,3 @@ def user_of(request: Request) -> SignedIn:
 
 def claims_of(request: Request) -> Claims:
     return cast(Claims, request.auth)
-
-
-def find(claims: Claims, *, at: datetime) -> SignedIn:
-    """The user and session that the claims name, both asked for every time. Raises the errors of a bearer token."""
-    if not claims.sub:
-        raise errors.MissingSubject
-    user_id = _uuid(claims.sub)
-    if user_id is None:
-        raise errors.SubjectNotAUuid
-    session_id = _uuid(claims.session_id) if claims.session_id else None
-    bound = bool(claims.session_id)
-    found = subjects.current().signed_in(user_id=user_id, session_id=session_id)
-    if found is None:
-        raise errors.UserNotFoundForToken
-    if bound and session_id is None:
-        raise errors.SessionIdNotAUuid
-    if bound and found.session is None:
-        raise errors.SessionNotFound
-    if found.subject.banned_until is not None and at < found.subject.banned_until:
-        raise errors.UserBanned
-    return found
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

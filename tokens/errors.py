@@ -55,12 +55,36 @@ class SessionNotFound(ApiError):
     message = "Session from session_id claim in JWT does not exist"
 
 
+class SessionOver(ApiError):
+    """A session that was to be ended is not there any more."""
+
+    status = 404
+    error_code = "session_not_found"
+    message = "The session has ended already"
+
+
 class UserBanned(ApiError):
     """A banned user's access token."""
 
     status = 403
     error_code = "user_banned"
     message = "User is banned"
+
+
+class SessionNoLongerValid(ApiError):
+    """An administrator's session that one of the time limits has ended."""
+
+    status = 403
+    error_code = "session_expired"
+    message = "Session is no longer valid"
+
+
+class NotAdmin(ApiError):
+    """The token is good, but its role, or the present one of its user, is no administrator's."""
+
+    status = 403
+    error_code = "not_admin"
+    message = "User not allowed"
 
 
 class AudienceMismatch(ApiError):

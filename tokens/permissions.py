@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from tokens import errors
+from tokens.admins import Admin
 from tokens.subjects import SignedIn
 
 
@@ -16,4 +17,13 @@ class IsSignedIn(BasePermission):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.user, SignedIn):
             raise errors.NoAuthorization
+        return True
+
+
+class IsAdmin(BasePermission):
+    """A valid token with a role of an administrator; that of a user only while they have such a role."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, Admin):
+            raise errors.NotAdmin
         return True

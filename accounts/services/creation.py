@@ -61,6 +61,46 @@ def insert(
     return _record(user, identity)
 
 
+def insert_as_given(
+    *,
+    email: str = "",
+    phone: str = "",
+    password_hash: str,
+    metadata: Mapping[str, Any],
+    audience: str,
+    at: datetime,
+    id: UUID | None = None,
+    **columns: Any,
+) -> UserRecord:
+    """Insert a user as an administrator wants it: metadata as given, an unproved identity per address and number.
+
+    Two statements; joins the caller's transaction. `columns` stand in the row as they are. Raises IntegrityError when
+    somebody else has the id, the address or the number.
+    """
+    user_id = id or uuid4()
+    known = {"email": email, "phone": phone}
+    providers = [name for name, value in known.items() if value]
+    user = _user(
+        id=user_id,
+        audience=audience,
+        at=at,
+        **{
+            "email": email or None,
+            "phone": phone or None,
+            "password": envelope.seal(password_hash, bound_to=user_id) if password_hash else "",
+            "raw_app_meta_data": {"provider": providers[0], "providers": providers},
+            "raw_user_meta_data": dict(metadata),
+            **columns,
+        },
+    )
+    unproved = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
+    identities = [_identity(user_id, provider=name, data={**unproved, name: known[name]}, at=at) for name in providers]
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+        Identity.objects.bulk_create(identities)
+    return _record(user, *identities)
+
+
 def look_alike(*, email: str, phone: str, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
     """What `insert` would have returned for an unconfirmed user; nothing is stored."""
     made = _make(email=email, phone=phone, password_hash="", data=data, audience=audience, confirmed=False, at=at)
@@ -93,17 +133,20 @@ def _make(
         raw_app_meta_data={"provider": provider, "providers": [provider]},
         raw_user_meta_data=user_metadata(identity_data, email_verified=bool(email and confirmed)),
     )
-    identity = Identity(
+    return user, _identity(user_id, provider=provider, data=identity_data, at=at)
+
+
+def _identity(user_id: UUID, *, provider: str, data: Mapping[str, Any], at: datetime) -> Identity:
+    return Identity(
         id=uuid4(),
         provider_id=str(user_id),
         user_id=user_id,
-        identity_data=identity_data,
+        identity_data=dict(data),
         provider=provider,
         last_sign_in_at=at,
         created_at=at,
         updated_at=at,
     )
-    return user, identity
 
 
 def insert_anonymous(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
@@ -157,7 +200,7 @@ def user_metadata(identity_data: Mapping[str, Any], *, email_verified: bool = Fa
     return metadata | {"email_verified": True} if email_verified else metadata
 
 
-def _record(user: User, identity: Identity | None = None) -> UserRecord:
+def _record(user: User, *identities: Identity) -> UserRecord:
     """The inserted rows as a read would have given them, without the read."""
     assert user.created_at is not None  # noqa: S101  (set by insert)
     moment = clock.text(user.created_at)
@@ -172,6 +215,7 @@ def _record(user: User, identity: Identity | None = None) -> UserRecord:
         email_confirmed_at=user.email_confirmed_at,
         phone_confirmed_at=user.phone_confirmed_at,
         confirmed_at=confirmed_at,
+        invited_at=user.invited_at,
         confirmation_sent_at=user.confirmation_sent_at,
         app_metadata_json=json.dumps(user.raw_app_meta_data),
         user_metadata_json=json.dumps(user.raw_user_meta_data),
@@ -179,11 +223,11 @@ def _record(user: User, identity: Identity | None = None) -> UserRecord:
         updated_at=user.created_at,
         last_sign_in_at=user.last_sign_in_at,
         is_anonymous=user.is_anonymous,
-        identities=(_identity_record(identity, moment=moment, email=user.email),) if identity else (),
+        identities=tuple(_identity_record(identity, moment=moment) for identity in identities),
     )
 
 
-def _identity_record(identity: Identity, *, moment: str, email: str | None) -> IdentityRecord:
+def _identity_record(identity: Identity, *, moment: str) -> IdentityRecord:
     return IdentityRecord(
         id=str(identity.id),
         provider_id=identity.provider_id,
@@ -192,5 +236,5 @@ def _identity_record(identity: Identity, *, moment: str, email: str | None) -> I
         last_sign_in_at=moment,
         created_at=moment,
         updated_at=moment,
-        email=email,
+        email=identity.identity_data.get("email"),
     )

@@ -13,7 +13,7 @@ from django.db import transaction
 from accounts import notices, queries
 from accounts.records import UserRecord
 from authsvc.core import audit, messaging
-from authsvc.core.audit import Action, Entry
+from authsvc.core.audit import Action, NewEntry
 from authsvc.core.caller import Caller
 from authsvc.core.messaging import Email
 from tokens.models import TokenType
@@ -98,6 +98,6 @@ def pretend(letter: Letter, *, address: str, at: datetime) -> None:
     token = one_time_tokens.digests(secret, token_type=letter.token_type, identifier=address, at=at)
     with transaction.atomic(savepoint=False):
         queries.note_request(
-            user_id=uuid4(), sent_at=letter.sent_at, entry=Entry(id=uuid4(), payload="{}"), token=token
+            user_id=uuid4(), sent_at=letter.sent_at, entry=NewEntry(id=uuid4(), payload="{}"), token=token
         )
         messaging.post_decoy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -29,10 +30,20 @@ class SignedInByPassword:
     """Where the password falls short of today's rules; it was accepted all the same."""
 
 
-def with_password(*, email: str, phone: str, password: str, caller: Caller, at: datetime) -> SignedInByPassword:
+def with_password(
+    *,
+    email: str,
+    phone: str,
+    password: str,
+    caller: Caller,
+    at: datetime,
+    roles: Collection[str] | None = None,
+    not_after: datetime | None = None,
+) -> SignedInByPassword:
     """Sign in by address or number and password. Raises the errors of the password grant.
 
-    A ban or a missing confirmation is told only after the right password.
+    A ban or a missing confirmation is told only after the right password. With `roles`, users of any other role are
+    refused as if the password were wrong; `not_after` ends the session at that time.
     """
     config = settings.AUTH.signup
     if email and phone:
@@ -44,17 +55,28 @@ def with_password(*, email: str, phone: str, password: str, caller: Caller, at: 
     if not email and not phone:
         raise errors.IdentifierMissing
     for _ in range(2):
-        done = _try(email=email, phone=phone, password=password, caller=caller, at=at)
+        done = _try(email=email, phone=phone, password=password, caller=caller, at=at, roles=roles, not_after=not_after)
         if done is not None:
             return done
     raise errors.InvalidCredentials
 
 
-def _try(*, email: str, phone: str, password: str, caller: Caller, at: datetime) -> SignedInByPassword | None:
+def _try(
+    *,
+    email: str,
+    phone: str,
+    password: str,
+    caller: Caller,
+    at: datetime,
+    roles: Collection[str] | None,
+    not_after: datetime | None,
+) -> SignedInByPassword | None:
     """None when what is stored has changed between its proof and the sign-in: only what holds then counts."""
     user = _find(email=email, phone=phone, aud=caller.audience)
     stored = stored_hash(user) if user else None
     if not passwords.matches(password, stored) or user is None or stored is None:
+        raise errors.InvalidCredentials
+    if roles is not None and user.role not in roles:
         raise errors.InvalidCredentials
     if user.is_banned(at):
         raise errors.UserBannedAtSignIn
@@ -73,7 +95,7 @@ def _try(*, email: str, phone: str, password: str, caller: Caller, at: datetime)
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = sessions.start(subject=user, method="password", caller=caller, at=at)
+        tokens = sessions.start(subject=user, method="password", caller=caller, at=at, not_after=not_after)
     return SignedInByPassword(user=user, tokens=tokens, weakness=passwords.weaknesses(password))
 
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from accounts import queries
 from accounts.records import UserRecord
 from authsvc.core import audit, crypto, messaging
-from authsvc.core.audit import Action, Entry
+from authsvc.core.audit import Action, NewEntry
 from authsvc.core.caller import Caller
 from authsvc.core.messaging import Sms, SmsKind
 from tokens.models import TokenType
@@ -79,13 +79,13 @@ def pretend(phone: str, *, at: datetime) -> str:
     """Take the time of `send_sign_in_code` where there is nobody to send anything to; an id of no message."""
     token = _token(_code(phone, at=at), phone=phone, at=at)
     with transaction.atomic(savepoint=False):
-        entry = Entry(id=uuid4(), payload="{}")
+        entry = NewEntry(id=uuid4(), payload="{}")
         queries.note_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
         messaging.post_decoy()
     return str(uuid4())
 
 
-def _send_noted(user: UserRecord, entry: Entry, *, sent_at: str, channel: str, at: datetime) -> str:
+def _send_noted(user: UserRecord, entry: NewEntry, *, sent_at: str, channel: str, at: datetime) -> str:
     code = _code(user.phone, at=at)
     token = _token(code, phone=user.phone, at=at)
     with transaction.atomic(savepoint=False):

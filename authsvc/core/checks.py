@@ -16,6 +16,7 @@ _PLUGINS = {
     "TOKEN_GRANTS": "tokens.grants.Grant",
     "PHONE_VERIFIER": "authsvc.core.messaging.PhoneVerifier",
     "CAPTCHA_EXEMPTION": "authsvc.core.web.captcha.Exemption",
+    "PERSONAL_DATA": "authsvc.core.personal_data.Keeper",
 }
 """Setting → the Protocol that each of its entries satisfies."""
 
@@ -30,7 +31,7 @@ def _incomplete(setting: str) -> Iterator[CheckMessage]:
     entries = getattr(settings, setting)
     protocol = import_string(_PLUGINS[setting])
     wanted = {name for name in (*vars(protocol), *protocol.__annotations__) if not name.startswith("_")}
-    for path in entries.values() if isinstance(entries, dict) else [entries]:
+    for path in _paths(entries):
         try:
             plugin = import_string(path)
         except ImportError as error:
@@ -39,6 +40,12 @@ def _incomplete(setting: str) -> Iterator[CheckMessage]:
         missing = sorted(name for name in wanted if not hasattr(plugin, name))
         if missing:
             yield Error(f"{setting}: {path} lacks {', '.join(missing)}", id="authsvc.E002")
+
+
+def _paths(entries: Any) -> list[str]:
+    if isinstance(entries, dict):
+        return list(entries.values())
+    return entries if isinstance(entries, list) else [entries]
 
 
 @register(Tags.security, deploy=True)

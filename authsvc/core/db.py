@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,11 +43,19 @@ def row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, .
     return found[0] if found else None
 
 
+def estimated_rows(sql: str, parameters: Sequence[Any]) -> int:
+    """How many rows the planner expects a query to return; the query is not run."""
+    found = row(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+    plan = found[0] if found else "[]"
+    return int((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]["Plan Rows"])
+
+
 def _prefix_foreign_table(sender: type[Model], **_: object) -> None:
-    # Django's contrib tables and its migration log have names of their own making; the queue's belong to their library.
+    # Django's contrib tables and its migration log have names of their own making; the queue's, which we do not manage,
+    # belong to their library.
     options = sender._meta
     start = prefix(settings.AUTH.database.namespace)
-    if start and options.app_label != "procrastinate" and not options.db_table.startswith(start):
+    if start and options.managed and not options.db_table.startswith(start):
         options.db_table = start + options.db_table
 
 

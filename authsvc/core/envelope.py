@@ -76,6 +76,12 @@ def outdated(stored: str) -> bool:
     return envelope is None or envelope.key_id != config.encryption_key_id
 
 
+def key_id(stored: str) -> str:
+    """The key that a stored value is under; empty when it is plain."""
+    envelope = _parse(stored)
+    return envelope.key_id if envelope else ""
+
+
 def _parse(stored: str) -> _Envelope | None:
     if not stored.startswith("{"):
         return None

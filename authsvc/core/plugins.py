@@ -16,6 +16,12 @@ def one(setting: str) -> Any:
 
 
 @cache
+def in_order(setting: str) -> list[Any]:
+    """The objects of a setting that lists classes."""
+    return [import_string(path)() for path in getattr(settings, setting)]
+
+
+@cache
 def by_name(setting: str) -> dict[str, Any]:
     """The objects of a setting that maps names to classes."""
     return {name: import_string(path)() for name, path in getattr(settings, setting).items()}

@@ -15,6 +15,8 @@ THREADS = 4
 """Blocking threads per process: they wait on PostgreSQL, so some more than cores, and every one keeps a connection."""
 WORKER_CONNECTIONS = 4
 """What the message worker of a process holds at most: two of its own, one to listen, one for the job in hand."""
+INDEX_CONNECTIONS = 2
+"""What the index worker of a process holds now and then: one for its lock, one to build with."""
 IDLE_SECONDS = 75
 """How long a connection may be silent, between requests or inside the head of one.
 
@@ -41,7 +43,9 @@ def threads(config: schema.AuthConfig) -> int:
 
 
 def _beside(config: schema.AuthConfig) -> int:
-    return WORKER_CONNECTIONS if config.mailer.worker_enabled else 0
+    if not config.mailer.worker_enabled:
+        return 0
+    return WORKER_CONNECTIONS + (INDEX_CONNECTIONS if config.index_worker.is_on else 0)
 
 
 def address(config: schema.AuthConfig) -> str:

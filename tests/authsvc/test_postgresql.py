@@ -131,3 +131,26 @@ def test_only_one_holder_of_a_lock_at_a_time() -> None:
         assert not second_in.wait(3 * locks.PAUSE)
     thread.join()
     assert second_in.is_set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_index_can_be_built_concurrently_while_others_wait_for_the_lock() -> None:
+    waiters = [threading.Thread(target=_hold_for_a_moment) for _ in range(3)]
+    with connection.cursor() as cursor, locks.exclusive("test"):
+        cursor.execute("CREATE TABLE crowded AS SELECT 1 AS number")
+        for waiter in waiters:
+            waiter.start()
+        try:
+            cursor.execute("SET statement_timeout = '10s'")
+            for number in range(20):
+                cursor.execute(f"CREATE INDEX CONCURRENTLY crowded_{number} ON crowded (number)")
+        finally:
+            cursor.execute("RESET statement_timeout")
+            cursor.execute("DROP TABLE crowded")
+    for waiter in waiters:
+        waiter.join()
+
+
+def _hold_for_a_moment() -> None:
+    with locks.exclusive("test"):
+        pass

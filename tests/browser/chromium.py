@@ -63,6 +63,7 @@ class Chromium:
         self._received = b""
         self._session = ""
         self._sessions: dict[str, str] = {}
+        self._violations: list[str] = []
 
     def open(self, url: str) -> None:
         self._command("Page.navigate", url=url)
@@ -115,6 +116,17 @@ class Chromium:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2, mobile=True
         )
 
+    def watch_policy_violations(self) -> None:
+        """From now on keep what pages are stopped from doing by their Content-Security-Policy."""
+        self._violations = []
+        self._command("Log.enable")
+        self._command("Audits.enable")
+
+    def policy_violations(self) -> list[str]:
+        """What was stopped on any page since the watch began."""
+        self._command("Log.disable")  # what came before its answer has been received
+        return self._violations
+
     def screenshot(self, file: Path) -> None:
         """Write the page as it is seen to a PNG file."""
         file.write_bytes(base64.b64decode(self._command("Page.captureScreenshot")["data"]))
@@ -164,7 +176,8 @@ class Chromium:
         os.write(self._to_browser, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + timeout
         while (answer := self._receive(deadline - time.monotonic())).get("id") != number:
-            pass  # an event
+            if "Content Security Policy" in str(answer) or "contentSecurityPolicy" in str(answer):
+                self._violations.append(str(answer))
         if "error" in answer:
             raise CommandFailed(f"{method}: {answer['error']}")
         return answer["result"]  # type: ignore[no-any-return]

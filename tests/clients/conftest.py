@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ class Service:
 
     url: str
     post: Postbox
+    admin_token: str
+    """Of a program that administers."""
 
 
 @pytest.fixture(scope="package")
@@ -34,12 +37,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
     A second text message may follow after one.
     """
-    made = subprocess.run(
-        [sys.executable, str(live.PROJECT / "manage.py"), "generate_keys"], capture_output=True, text=True, check=True
-    )
+    keys = _printed("generate_keys")
     with live.fresh_database() as database_url, Postbox() as post:
         env = {
-            "AUTH_JWT_KEYS": made.stdout,
+            "AUTH_JWT_KEYS": keys,
             "AUTH_JWT_ISSUER": ISSUER,
             "AUTH_URI_ALLOW_LIST": "https://app.example.com/**",
             "AUTH_SMTP_HOST": post.smtp.host,
@@ -54,7 +55,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "AUTH_PASSWORD_REQUIRED_CHARACTERS": LETTERS_AND_DIGITS,
             **{
                 f"AUTH_MAILER_SUBJECTS_{kind}": SUBJECT
-                for kind in ("CONFIRMATION", "RECOVERY", "MAGIC_LINK", "EMAIL_CHANGE", "REAUTHENTICATION")
+                for kind in ("CONFIRMATION", "INVITE", "RECOVERY", "MAGIC_LINK", "EMAIL_CHANGE", "REAUTHENTICATION")
             },
             **{
                 f"AUTH_RATE_LIMIT_{bucket}": "10000"
@@ -63,4 +64,17 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         }
         folder = tmp_path_factory.mktemp("clients")
         with live.LiveServer(folder=folder, database_url=database_url, env=env) as server:
-            yield Service(url=server.url, post=post)
+            admin_token = _printed("mint_token", "--role=service_role", "--expires=1h", AUTH_JWT_KEYS=keys)
+            yield Service(url=server.url, post=post, admin_token=admin_token.strip())
+
+
+def _printed(*command: str, **env: str) -> str:
+    made = subprocess.run(
+        [sys.executable, str(live.PROJECT / "manage.py"), *command],
+        # Not the settings of the test run, which look away from what is in the environment.
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "authsvc.settings", **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return made.stdout

@@ -51,7 +51,7 @@ def test_auth_js_can(story: str, service: Service) -> None:
     ran = subprocess.run(
         [NODE, "stories.mjs", story],
         cwd=FOLDER,
-        env={"AUTH_URL": service.url, "LETTERS_URL": service.post.url},
+        env={"AUTH_URL": service.url, "LETTERS_URL": service.post.url, "ADMIN_TOKEN": service.admin_token},
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 import requests
-from supabase_auth import SyncGoTrueClient
+from supabase_auth import SyncGoTrueAdminAPI, SyncGoTrueClient
 from supabase_auth.errors import AuthApiError, AuthInvalidJwtError, AuthWeakPasswordError
 from supabase_auth.types import AuthChangeEvent, Session, SignOutOptions, SignOutScope, User
 
@@ -48,6 +48,13 @@ def open_client(service: Service, calls: list[str]) -> Iterator[Open]:
             return clients.enter_context(client)
 
         yield start
+
+
+@pytest.fixture
+def admin(open_client: Open, service: Service) -> SyncGoTrueAdminAPI:
+    """The administration that a program with a service token has."""
+    admin: SyncGoTrueAdminAPI = open_client(headers={"Authorization": f"Bearer {service.admin_token}"}).admin
+    return admin
 
 
 @pytest.fixture
@@ -465,3 +472,97 @@ def test_come_as_a_visitor_and_stay(open_client: Open, service: Service) -> None
     user = user_of(client)
     assert (user.id, user.is_anonymous, user.user_metadata["theme"]) == (visitor.id, False, "dark")
     open_client().sign_in_with_password({"email": email, "password": PASSWORD})
+
+
+def test_invite_somebody_who_accepts_by_link(
+    admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service
+) -> None:
+    options = {"redirect_to": "https://app.example.com/welcome", "data": {"team": "red"}}
+    invited = admin.invite_user_by_email(email, options).user  # type: ignore[arg-type]
+    assert invited.invited_at is not None
+    assert invited.user_metadata == {"team": "red"}
+    target = urlsplit(follow(service.post.wait(email).link))
+    assert target.path == "/welcome"
+    said = parse_qs(target.fragment)
+    client = open_client()
+    client.set_session(said["access_token"][0], said["refresh_token"][0])
+    client.update_user({"password": PASSWORD})
+    open_client().sign_in_with_password({"email": email, "password": PASSWORD})
+    with pytest.raises(AuthApiError) as refused:
+        admin.invite_user_by_email(email)
+    assert (refused.value.status, refused.value.code) == (422, "email_exists")
+
+
+def test_accept_an_invitation_by_code(
+    admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service
+) -> None:
+    admin.invite_user_by_email(email)
+    client = open_client()
+    client.verify_otp({"email": email, "type": "invite", "token": service.post.wait(email).code})
+    assert user_of(client).email == email
+
+
+def test_generate_a_link_of_every_type(
+    admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service
+) -> None:
+    made = admin.generate_link({"type": "signup", "email": email, "password": PASSWORD})
+    assert (made.user.email, made.properties.verification_type) == (email, "signup")
+    assert query(made.properties.action_link)["token"] == made.properties.hashed_token
+    assert "type=signup" in follow(made.properties.action_link)
+    open_client().sign_in_with_password({"email": email, "password": PASSWORD})
+    for type_ in ("magiclink", "recovery"):
+        made = admin.generate_link({"type": type_, "email": email})  # type: ignore[arg-type,misc]
+        client = open_client()
+        client.verify_otp({"email": email, "type": type_, "token": made.properties.email_otp})
+        assert user_of(client).email == email
+    wanted = new_address()
+    links = [
+        admin.generate_link({"type": type_, "email": email, "new_email": wanted}).properties.action_link
+        for type_ in ("email_change_current", "email_change_new")
+    ]
+    assert "message=" in follow(links[0])
+    assert "type=email_change" in follow(links[1])
+    open_client().sign_in_with_password({"email": wanted, "password": PASSWORD})
+    invited = new_address()
+    made = admin.generate_link({"type": "invite", "email": invited})
+    assert service.post.wait(invited).link == made.properties.action_link
+    client = open_client()
+    client.verify_otp({"type": "invite", "token_hash": made.properties.hashed_token})
+    assert user_of(client).email == invited
+
+
+def test_administer_users(admin: SyncGoTrueAdminAPI, open_client: Open, email: str) -> None:
+    wish = {"email": email, "password": PASSWORD, "email_confirm": True, "user_metadata": {"a": 1}}
+    made = admin.create_user(wish).user  # type: ignore[arg-type]
+    assert (made.email, made.user_metadata["a"]) == (email, 1)
+    client = open_client()
+    client.sign_in_with_password({"email": email, "password": PASSWORD})
+    assert made.id in {user.id for user in admin.list_users()}
+    assert len(admin.list_users(page=1, per_page=1)) == 1
+    wanted = new_address()
+    changed = admin.update_user_by_id(made.id, {"email": wanted, "user_metadata": {"b": 2}, "ban_duration": "1h"}).user
+    assert (changed.email, changed.user_metadata["b"]) == (wanted, 2)
+    with pytest.raises(AuthApiError) as refused:
+        client.get_user()
+    assert refused.value.code == "user_banned"
+    admin.update_user_by_id(made.id, {"ban_duration": "none"})
+    assert user_of(client).email == wanted
+    assert admin.mfa.list_factors({"user_id": made.id}) == []
+    with pytest.raises(AuthApiError) as refused:
+        admin.mfa.delete_factor({"user_id": made.id, "id": str(uuid.uuid4())})
+    assert refused.value.code == "mfa_factor_not_found"
+    admin.delete_user(made.id, should_soft_delete=True)
+    assert admin.get_user_by_id(made.id).user.email != wanted
+    admin.delete_user(made.id)
+    with pytest.raises(AuthApiError) as refused:
+        admin.get_user_by_id(made.id)
+    assert (refused.value.status, refused.value.code) == (404, "user_not_found")
+
+
+def test_a_list_is_not_for_everybody(client: SyncGoTrueClient, open_client: Open) -> None:
+    session = client.get_session()
+    assert session is not None
+    visitor = open_client(headers={"Authorization": f"Bearer {session.access_token}"}).admin
+    with pytest.raises(AuthApiError) as refused:
+        visitor.list_users()
+    assert (refused.value.status, refused.value.code) == (403, "not_admin")

@@ -18,22 +18,12 @@ FOLDER = live.PROJECT.parent / "shared" / "conformance"
 
 # Scenario: the capability it needs that the service does not have yet.
 NOT_PRESENT = {
-    "admin_and_factors": "admin API",
-    "admin_bans": "admin API",
-    "admin_creates_badly": "admin API",
-    "admin_door": "admin API",
-    "admin_imports_a_hash": "admin API",
-    "admin_life_of_a_user": "admin API",
-    "admin_soft_delete": "admin API",
-    "audit_log": "admin API",
+    "admin_and_factors": "second factors",
     "authorize": "OAuth providers",
     "callback_refusals": "OAuth providers",
     "factor_refusals": "second factors",
-    "generate_links": "admin API",
     "id_token_refusals": "OAuth providers",
     "identities": "OAuth providers",
-    "invite": "admin API",
-    "invite_when_closed": "admin API",
     "totp_factor": "second factors",
 }
 

@@ -34,10 +34,14 @@ def _nothing_fetched() -> None:
 
 
 class Queue:
-    """What lies in the queue's tables, and time travel."""
+    """What has been deferred to the queue's tables, and time travel."""
 
     def jobs(self) -> list[dict[str, Any]]:
-        return self._rows("SELECT id, queue_name, status::text, attempts, scheduled_at, args FROM procrastinate_jobs")
+        # Workers put periodic work there too when its time comes, and tell it that time.
+        return self._rows(
+            "SELECT id, queue_name, status::text, attempts, scheduled_at, args FROM procrastinate_jobs"
+            " WHERE NOT args ? 'timestamp'"
+        )
 
     def states(self) -> list[str]:
         return [job["status"] for job in self.jobs()]

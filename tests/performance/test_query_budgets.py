@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from authsvc.core import clock
 from authsvc.core.db import namespaced
 from tests import factories
+from tests.accounts import admins
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tokens.models import TokenType
@@ -43,6 +44,7 @@ def signed_in_user() -> Call:
 
 
 NUMBER = "15551234567"
+CHOSEN = "fc56ab41-2010-4870-a9b9-767c1dc573fb"
 FIXED_CODE = "123456"
 
 
@@ -172,6 +174,40 @@ def verify(token_type: TokenType, *, code: bool = False) -> Callable[[], Call]:
     return prepare
 
 
+def administer(method: str, path: str, body: Any = None) -> Callable[[], Call]:
+    """A request of administration; `{user}` and `{factor}` in the path are somebody's, who is the only user."""
+
+    def prepare() -> Call:
+        user = factories.make_user(email="ann@example.com")
+        factor = factories.make_factor(user, friendly_name="lost")
+        token = admins.token()
+        target = path.format(user=user.id, factor=factor.id)
+        return lambda api: api.request(method, target, body, bearer=token)
+
+    return prepare
+
+
+def administer_as_operator() -> Call:
+    token = factories.make_session(factories.make_user(role="svc_admin")).access_token
+    return lambda api: api.get("/admin/users", bearer=token)
+
+
+def list_many(number: int, query: str = "") -> Callable[[], Call]:
+    def prepare() -> Call:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {namespaced('users')} (id, aud, email, created_at, updated_at)"
+                " SELECT gen_random_uuid(), 'authenticated', n || '@example.com', now(), now()"
+                " FROM generate_series(1, %s) n",
+                [number],
+            )
+            cursor.execute(f"ANALYZE {namespaced('users')}")
+        token = admins.token()
+        return lambda api: api.get(f"/admin/users{query}", bearer=token)
+
+    return prepare
+
+
 PATHS = [
     Path("GET /health", 0, 200, lambda: lambda api: api.get("/health")),
     Path("GET /settings", 0, 200, lambda: lambda api: api.get("/settings")),
@@ -226,6 +262,54 @@ PATHS = [
     Path("POST /resend, unknown address", 3, 200, ask_by_mail("/resend", known=False, type="signup")),
     Path("POST /otp, number", 2, 200, ask_for_code(known=True)),
     Path("POST /otp, new number", 4, 200, ask_for_code(known=False)),
+    Path("GET /admin/users, all on one page", 1, 200, administer("GET", "/admin/users")),
+    Path("GET /admin/users, asked by an operator", 2, 200, administer_as_operator),
+    Path("GET /admin/users, the first of some pages", 1, 200, list_many(200)),
+    Path("GET /admin/users, the first of very many pages", 2, 200, list_many(12_000)),
+    Path("GET /admin/users, counted", 2, 200, list_many(200, "?count=exact")),
+    Path("GET /admin/users, exact", 1, 200, administer("GET", "/admin/users?email=ann@example.com")),
+    Path("GET /admin/users, filter that fits few", 2, 200, administer("GET", "/admin/users?filter=ann")),
+    Path("GET /admin/users, filter that fits many", 2, 200, list_many(12_000, "?filter=example")),
+    Path("POST /admin/users", 5, 200, administer("POST", "/admin/users", {"email": "bob@example.com"})),
+    Path(
+        "POST /admin/users/{user_id}", 6, 200, administer("POST", f"/admin/users/{CHOSEN}", {"email": "b@example.com"})
+    ),
+    Path("GET /admin/users/{user_id}", 1, 200, administer("GET", "/admin/users/{user}")),
+    Path("PUT /admin/users/{user_id}, role", 4, 200, administer("PUT", "/admin/users/{user}", {"role": "editor"})),
+    Path("PUT /admin/users/{user_id}, ban", 4, 200, administer("PUT", "/admin/users/{user}", {"ban_duration": "1h"})),
+    Path(
+        "PUT /admin/users/{user_id}, password",
+        7,
+        200,
+        administer("PUT", "/admin/users/{user}", {"password": "newsecret"}),
+    ),
+    Path(
+        "PUT /admin/users/{user_id}, address",
+        8,
+        200,
+        administer("PUT", "/admin/users/{user}", {"email": "b@example.com"}),
+    ),
+    Path("DELETE /admin/users/{user_id}", 10, 200, administer("DELETE", "/admin/users/{user}")),
+    Path(
+        "DELETE /admin/users/{user_id}, soft",
+        14,
+        200,
+        administer("DELETE", "/admin/users/{user}", {"should_soft_delete": True}),
+    ),
+    Path("GET /admin/users/{user_id}/factors", 1, 200, administer("GET", "/admin/users/{user}/factors")),
+    Path(
+        "PUT /admin/users/{user_id}/factors/{factor_id}",
+        4,
+        200,
+        administer("PUT", "/admin/users/{user}/factors/{factor}", {"friendly_name": "found"}),
+    ),
+    Path(
+        "DELETE /admin/users/{user_id}/factors/{factor_id}",
+        5,
+        200,
+        administer("DELETE", "/admin/users/{user}/factors/{factor}"),
+    ),
+    Path("GET /admin/audit", 1, 200, administer("GET", "/admin/audit?query=action:login")),
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -29,6 +30,12 @@ def load(environ: Mapping[str, str] | None = None) -> schema.AuthConfig:
     if variables.problems:
         raise ImproperlyConfigured("\n".join(variables.problems))
     return replace(config, notices=(*said, *deprecations.find(merged), *variables.notices))
+
+
+def origin(config: schema.AuthConfig) -> str:
+    """Scheme, host and port of this service as browsers see it (RFC 6454 §6.1)."""
+    parts = urlsplit(config.api.external_url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def secret_key(config: schema.AuthConfig) -> str:

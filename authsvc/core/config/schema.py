@@ -152,6 +152,8 @@ class Database:
     encryption_key_id: str = ""
     encryption_key: Secret = field(default_factory=lambda: Secret(""))
     decryption_keys: Mapping[str, Secret] = field(default_factory=dict)
+    cleanup_enabled: bool = False
+    """Remove what has expired or was abandoned, every minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +237,8 @@ class Mailer:
     template_retry_interval: timedelta = timedelta(seconds=10)
     template_reloading_enabled: bool = False
     template_reloading_max_idle: timedelta = timedelta(minutes=20)
+    generate_link_invite_enabled: bool = True
+    """Mail the invitations whose links administrators have made."""
     link_confirm_page_enabled: bool = False
     """A mailed link opens a page whose button redeems it."""
 
@@ -399,6 +403,38 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """The operator console at /operator/."""
+
+    enabled: bool = True
+    allowed_networks: tuple[Network, ...] = ()
+    """Client addresses that may reach it; empty = any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexWorker:
+    """Indexes that make the search for users by part of an address or name quick."""
+
+    ensure_user_search: bool = False
+    max_users: int = 0
+    """Build them as long as there are no more users than this, also when not asked to ensure them; 0 = never."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.ensure_user_search or self.max_users > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experimental:
+    """Habits of other servers that few installations want."""
+
+    cursor_pagination_enabled: bool = False
+    """The list of users goes by cursor, without totals, where no page is asked for."""
+    email_identity_on_password_enabled: bool = False
+    """A first password that an administrator sets also makes an identity by email."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuthConfig:
     """Everything an operator can set, read once at start and swapped as a whole on reload."""
 
@@ -423,5 +459,8 @@ class AuthConfig:
     sms: Sms = field(default_factory=Sms)
     captcha: Captcha = field(default_factory=Captcha)
     limits: Limits = field(default_factory=Limits)
+    console: Console = field(default_factory=Console)
+    index_worker: IndexWorker = field(default_factory=IndexWorker)
+    experimental: Experimental = field(default_factory=Experimental)
     notices: tuple[Notice, ...] = ()
     """What the log should say about these settings at start and after a reload."""

@@ -54,6 +54,19 @@ def build(v: Variables) -> schema.AuthConfig:
         sms=_sms(v),
         captcha=_captcha(v),
         limits=_limits(v),
+        index_worker=schema.IndexWorker(
+            ensure_user_search=v.flag(
+                "INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST", schema.IndexWorker().ensure_user_search
+            ),
+            max_users=v.count("INDEX_WORKER_MAX_USERS_THRESHOLD", schema.IndexWorker().max_users),
+        ),
+        experimental=_experimental(v),
+        console=schema.Console(
+            enabled=v.flag("OPERATOR_CONSOLE_ENABLED", schema.Console().enabled),
+            allowed_networks=v.read(
+                "OPERATOR_ALLOWED_NETWORKS", "list of networks", values.networks, schema.Console().allowed_networks
+            ),
+        ),
     )
 
 
@@ -87,6 +100,7 @@ def _database(v: Variables) -> schema.Database:
         encryption_key_id=v.text("SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID", default.encryption_key_id),
         encryption_key=v.secret("SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY"),
         decryption_keys={key_id: schema.Secret(key) for key_id, key in keys.items()},
+        cleanup_enabled=v.flag("DB_CLEANUP_ENABLED", default.cleanup_enabled),
     )
 
 
@@ -251,6 +265,9 @@ def _mailer(v: Variables) -> schema.Mailer:
         template_reloading_max_idle=v.duration(
             "MAILER_TEMPLATE_RELOADING_MAX_IDLE", default.template_reloading_max_idle
         ),
+        generate_link_invite_enabled=v.flag(
+            "MAILER_GENERATE_LINK_INVITE_ENABLED", default.generate_link_invite_enabled
+        ),
         link_confirm_page_enabled=v.flag("MAILER_LINK_CONFIRM_PAGE_ENABLED", default.link_confirm_page_enabled),
     )
 
@@ -329,6 +346,16 @@ def _limits(v: Variables) -> schema.Limits:
         token_refresh=v.number("RATE_LIMIT_TOKEN_REFRESH", default.token_refresh),
         otp=v.number("RATE_LIMIT_OTP", default.otp),
         anonymous_users=v.number("RATE_LIMIT_ANONYMOUS_USERS", default.anonymous_users),
+    )
+
+
+def _experimental(v: Variables) -> schema.Experimental:
+    default = schema.Experimental()
+    return schema.Experimental(
+        cursor_pagination_enabled=v.flag("EXPERIMENTAL_CURSOR_PAGINATION_ENABLED", default.cursor_pagination_enabled),
+        email_identity_on_password_enabled=v.flag(
+            "EXPERIMENTAL_CREATE_EMAIL_IDENTITY_ON_PASSWORD_SET_ENABLED", default.email_identity_on_password_enabled
+        ),
     )
 
 

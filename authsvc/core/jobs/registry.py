@@ -77,7 +77,8 @@ class Periodic:
 class Round:
     """A function that every worker runs at its start and again after each `pause`, in a thread of its own.
 
-    For what a process keeps in memory: it must not use the database.
+    For what a process keeps in memory, and what takes long. Of the database it may use a connection of its own alone,
+    and closes that before it returns.
     """
 
     name: str

@@ -36,7 +36,8 @@ class CorsMiddleware:
             return _preflight(request)
         response = self._get_response(request)
         patch_vary_headers(response, ["Origin"])
-        if request.META.get("HTTP_ORIGIN"):
+        # Pages for people say themselves that they are for their own origin only.
+        if request.META.get("HTTP_ORIGIN") and "Cross-Origin-Resource-Policy" not in response:
             response["Access-Control-Allow-Origin"] = "*"
             response["Access-Control-Expose-Headers"] = _EXPOSED
             response["Access-Control-Allow-Credentials"] = "true"

@@ -12,10 +12,10 @@ NO_STORE = "no-store"
 
 
 class Answer(HttpResponse):
-    """A JSON answer. `payload` may hold `orjson.Fragment`s, text that is JSON already."""
+    """A JSON answer. `payload` may hold `orjson.Fragment`s, text that is JSON already, and times by `clock.json`."""
 
     def __init__(self, payload: Any, *, status: int = 200, cache: str = NO_STORE) -> None:
-        super().__init__(orjson.dumps(payload), status=status, content_type="application/json")
+        super().__init__(orjson.dumps(payload, option=orjson.OPT_UTC_Z), status=status, content_type="application/json")
         self["Cache-Control"] = cache
 
 

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
 import authsvc
-from authsvc.core import deprecations, embedded, granian_server, gunicorn_server, serving
+from authsvc.core import deprecations, embedded, granian_server, gunicorn_server, sealed_columns, serving
 from authsvc.core.config import schema
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
         except (DatabaseError, embedded.EmbeddedDatabaseFailed) as error:
             _fail(f"error opening database: {error}")
+        sealed_columns.warn_of_unknown_keys()
         # Serving processes open their own.
         connections.close_all()
         announce(config)

@@ -1,5 +1,5 @@
 // What an application does with @supabase/auth-js, one story for each name given on the command line.
-// AUTH_URL is the service; LETTERS_URL answers {link, code} for ?to=ADDRESS&number=1.
+// AUTH_URL is the service; LETTERS_URL answers {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN administers.
 
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { AuthClient } from '@supabase/auth-js'
 
-const { AUTH_URL, LETTERS_URL } = process.env
+const { ADMIN_TOKEN, AUTH_URL, LETTERS_URL } = process.env
 const PASSWORD = 'correct horse 1'
 const stories = new Map()
 const story = (name, tell) => stories.set(name, tell)
@@ -63,6 +63,8 @@ async function confirmed() {
   good(await client.verifyOtp({ email, type: 'signup', token: (await letter(email)).code }))
   return { client, email }
 }
+
+const administrator = () => new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${ADMIN_TOKEN}` } }).admin
 
 async function signedIn(email) {
   const client = open()
@@ -481,6 +483,136 @@ story('come as a visitor and stay', async () => {
   const { claims } = good(await client.getClaims())
   assert.equal(claims.is_anonymous, false)
   good(await open().signInWithPassword({ email, password: PASSWORD }))
+})
+
+story('invite somebody, who accepts by link and chooses a password', async () => {
+  const email = newAddress()
+  const redirectTo = 'https://app.example.com/welcome'
+  const invited = good(
+    await administrator().inviteUserByEmail(email, { data: { team: 'red' }, redirectTo }),
+  ).user
+  assert.ok(invited.invited_at)
+  assert.deepEqual(invited.user_metadata, { team: 'red' })
+  const target = await follow((await letter(email)).link)
+  assert.equal(`${target.origin}${target.pathname}`, redirectTo)
+  const { access_token, refresh_token, type } = fragment(target)
+  assert.equal(type, 'invite')
+  const client = open()
+  good(await client.setSession({ access_token, refresh_token }))
+  good(await client.updateUser({ password: PASSWORD }))
+  await signedIn(email)
+  const again = await administrator().inviteUserByEmail(email)
+  assert.deepEqual([again.error.status, again.error.code], [422, 'email_exists'])
+})
+
+story('accept an invitation by code', async () => {
+  const email = newAddress()
+  good(await administrator().inviteUserByEmail(email))
+  const { user } = good(await open().verifyOtp({ email, type: 'invite', token: (await letter(email)).code }))
+  assert.equal(user.email, email)
+})
+
+story('generate a link of every type', async () => {
+  const email = newAddress()
+  const wanted = newAddress()
+  const redirectTo = 'https://app.example.com/landing'
+  const options = { redirectTo }
+  for (const [asked, expected] of [
+    [{ type: 'signup', email, password: PASSWORD, options: { ...options, data: { a: 1 } } }, 'signup'],
+    [{ type: 'magiclink', email, options }, 'magiclink'],
+    [{ type: 'recovery', email, options }, 'recovery'],
+  ]) {
+    const { properties, user } = good(await administrator().generateLink(asked))
+    assert.equal(user.email, email)
+    assert.equal(properties.verification_type, asked.type)
+    assert.equal(new URL(properties.action_link).searchParams.get('token'), properties.hashed_token)
+    const target = await follow(properties.action_link)
+    assert.equal(`${target.origin}${target.pathname}`, redirectTo)
+    assert.equal(fragment(target).type, expected)
+  }
+  await signedIn(email)
+  const links = []
+  for (const type of ['email_change_current', 'email_change_new']) {
+    const { properties, user } = good(await administrator().generateLink({ type, email, newEmail: wanted, options }))
+    assert.deepEqual([properties.verification_type, user.new_email], [type, wanted])
+    links.push(properties.action_link)
+  }
+  assert.match(fragment(await follow(links[0])).message, /other email/)
+  assert.equal(fragment(await follow(links[1])).type, 'email_change')
+  await signedIn(wanted)
+  const invited = newAddress()
+  const { properties } = good(await administrator().generateLink({ type: 'invite', email: invited, options }))
+  assert.equal((await letter(invited)).link, properties.action_link)
+  const { user } = good(await open().verifyOtp({ type: 'invite', token_hash: properties.hashed_token }))
+  assert.equal(user.email, invited)
+})
+
+story('links are not for everybody', async () => {
+  const { client, email } = await confirmed()
+  const { session } = good(await client.getSession())
+  const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
+  for (const { error } of [
+    await visitor.inviteUserByEmail(newAddress()),
+    await visitor.generateLink({ type: 'magiclink', email }),
+  ]) assert.deepEqual([error.status, error.code], [403, 'not_admin'])
+  const { error } = await administrator().generateLink({ type: 'recovery', email: newAddress() })
+  assert.deepEqual([error.status, error.code], [404, 'user_not_found'])
+})
+
+story('administer users', async () => {
+  const admin = administrator()
+  const email = newAddress()
+  const { user } = good(
+    await admin.createUser({ email, password: PASSWORD, email_confirm: true, user_metadata: { a: 1 }, app_metadata: { plan: 'pro' } }),
+  )
+  assert.deepEqual([user.email, user.user_metadata.a, user.app_metadata.plan], [email, 1, 'pro'])
+  const client = await signedIn(email)
+  assert.equal(good(await admin.getUserById(user.id)).user.email, email)
+  const wanted = newAddress()
+  const changed = good(
+    await admin.updateUserById(user.id, { email: wanted, user_metadata: { a: null, b: 2 }, ban_duration: '1h' }),
+  ).user
+  assert.deepEqual([changed.email, changed.user_metadata.a, changed.user_metadata.b], [wanted, undefined, 2])
+  assert.ok(changed.banned_until)
+  assert.equal((await client.getUser()).error.code, 'user_banned')
+  assert.equal(good(await admin.updateUserById(user.id, { ban_duration: 'none' })).user.banned_until, undefined)
+  assert.deepEqual(good(await admin.mfa.listFactors({ userId: user.id })).factors, [])
+  const unknown = await admin.mfa.deleteFactor({ userId: user.id, id: randomUUID() })
+  assert.deepEqual([unknown.error.status, unknown.error.code], [404, 'mfa_factor_not_found'])
+  const jwt = good(await client.getSession()).session.access_token
+  good(await admin.signOut(jwt, 'global'))
+  assert.equal((await admin.signOut(jwt, 'global')).error.name, 'AuthSessionMissingError')
+  good(await admin.deleteUser(user.id, true))
+  const emptied = good(await admin.getUserById(user.id)).user
+  assert.ok(emptied.deleted_at)
+  assert.notEqual(emptied.email, wanted)
+  good(await admin.deleteUser(user.id))
+  const gone = await admin.getUserById(user.id)
+  assert.deepEqual([gone.error.status, gone.error.code], [404, 'user_not_found'])
+})
+
+story('go through the list of users', async () => {
+  const admin = administrator()
+  for (let number = 0; number < 3; number++) good(await admin.createUser({ email: newAddress() }))
+  const all = good(await admin.listUsers())
+  assert.equal(all.aud, 'authenticated')
+  assert.ok(all.total >= 3)
+  const seen = []
+  for (let page = 1; page; ) {
+    const found = good(await admin.listUsers({ page, perPage: Math.ceil(all.total / 4) }))
+    seen.push(...found.users.map(({ id }) => id))
+    assert.equal(found.total, all.total)
+    page = found.nextPage
+  }
+  assert.equal(new Set(seen).size, all.total)
+})
+
+story('the list of users is not for everybody', async () => {
+  const { client } = await confirmed()
+  const { session } = good(await client.getSession())
+  const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
+  const { error } = await visitor.listUsers()
+  assert.deepEqual([error.status, error.code], [403, 'not_admin'])
 })
 
 for (const name of process.argv.slice(2)) {

@@ -1,0 +1,306 @@
+"""Users in the console: found, looked at, helped, banned, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.messages import constants as levels
+from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+
+from accounts import errors
+from accounts.forms import BANS, BanForm, RoleForm
+from accounts.models import Factor, Identity, User
+from accounts.services import administration, assistance, deletion, lookup
+from authsvc.core import clock, list_filters, markup, operators, panels
+from authsvc.core.markup import NOTHING, Tone
+from authsvc.core.operators import OperatorAdmin, Order
+from authsvc.core.panels import Line, Panel
+from tokens.services import evictions
+
+_MOST_FOUND = 200
+_UNCONFIRMED_FOR = timedelta(days=30)
+_FOR_GOOD = timedelta(days=10 * 365)
+_LOCKS_OUT = "Every sign-in of theirs ends, at once."
+
+
+class StateFilter(list_filters.Choice):
+    title = "state"
+    parameter_name = "state"
+    options = (
+        ("banned", "Banned"),
+        ("unconfirmed", f"Not confirmed, of the last {_UNCONFIRMED_FOR.days} days"),
+        ("anonymous", "Anonymous"),
+        ("operators", "Operators"),
+        ("deleted", "Deleted, row kept"),
+    )
+
+    def narrow(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+        at = clock.now()
+        conditions = {
+            "banned": Q(banned_until__gt=at),
+            "unconfirmed": Q(confirmed_at=None, is_anonymous=False, created_at__gte=at - _UNCONFIRMED_FOR),
+            "anonymous": Q(is_anonymous=True),
+            "operators": Q(role__in=settings.AUTH.jwt.admin_roles),
+            "deleted": Q(deleted_at__isnull=False),
+        }
+        return queryset.filter(conditions[value])
+
+
+@admin.register(User)
+class UserAdmin(OperatorAdmin):
+    list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
+    list_filter = (StateFilter, list_filters.Since)
+    search_fields = ("email",)  # shows the box; what is typed goes to accounts.services.lookup
+    search_help_text = "Email address, phone number, id, or part of a name"
+    ordering = ("-created_at", "-id")
+    sortable_by = ()
+    change_form_template = "operator/user.html"
+    actions = (
+        "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "set_role", "end_sessions", "ban",
+        "unban", "anonymise", "delete",
+    )  # fmt: skip
+    row_actions = actions
+
+    class Media:
+        css = {"all": ("operator/content.css",)}
+
+    @operators.action(label="Confirm email", done="Email confirmed")
+    def confirm_email(self, row: User, order: Order) -> str | None:
+        if not row.email or row.email_confirmed_at:
+            raise errors.NothingToConfirm
+        administration.confirm(row.pk, email=True, actor=order.actor, caller=order.caller, at=order.at)
+        return None
+
+    @operators.action(label="Confirm phone", done="Phone confirmed")
+    def confirm_phone(self, row: User, order: Order) -> str | None:
+        if not row.phone or row.phone_confirmed_at:
+            raise errors.NothingToConfirm
+        administration.confirm(row.pk, phone=True, actor=order.actor, caller=order.caller, at=order.at)
+        return None
+
+    @operators.action(label="Send confirmation again", done="Confirmation sent")
+    def resend_confirmation(self, row: User, order: Order) -> str | None:
+        to = assistance.resend_confirmation(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        return f"Confirmation on its way to {to}"
+
+    @operators.action(label="Send recovery mail", done="Recovery mail sent")
+    def send_recovery(self, row: User, order: Order) -> str | None:
+        to = assistance.send_recovery(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        return f"Recovery mail on its way to {to}"
+
+    @operators.action(
+        label="Set role",
+        done="Role set",
+        form=RoleForm,
+        question="Every token issued from now on has this role; those that are out keep theirs until they expire.",
+    )
+    def set_role(self, row: User, order: Order) -> str | None:
+        wish = administration.Changes(role=order.values["role"])
+        administration.update(row.pk, wish, actor=order.actor, caller=order.caller, at=order.at)
+        return f"{self.name_of(row)} has the role {wish.role}"
+
+    @operators.action(
+        label="End all sessions", done="Signed out everywhere", question="Sign out everywhere?", is_dangerous=True
+    )
+    def end_sessions(self, row: User, order: Order) -> str | None:
+        ended = evictions.end_all(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        return f"{self.name_of(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
+
+    @operators.action(
+        label="Ban",
+        done="Banned",
+        form=BanForm,
+        question="Nobody banned can sign in or use a session until the time is over or the ban is lifted.",
+        is_dangerous=True,
+    )
+    def ban(self, row: User, order: Order) -> str | None:
+        duration = order.values["duration"]
+        administration.set_ban(row.pk, ban_duration=duration, actor=order.actor, caller=order.caller, at=order.at)
+        return f"{self.name_of(row)} is banned: {dict(BANS)[duration].lower()}"
+
+    @operators.action(label="Lift ban", done="No longer banned")
+    def unban(self, row: User, order: Order) -> str | None:
+        administration.set_ban(row.pk, ban_duration="none", actor=order.actor, caller=order.caller, at=order.at)
+        return None
+
+    @operators.action(
+        label="Erase personal data",
+        done="Personal data erased",
+        question=f"What tells whose account it was is erased for good; the row stays, with its id. {_LOCKS_OUT}",
+        is_dangerous=True,
+    )
+    def anonymise(self, row: User, order: Order) -> str | None:
+        deletion.delete(row.pk, soft=True, actor=order.actor, caller=order.caller, at=order.at)
+        return None
+
+    @operators.action(
+        label="Delete",
+        done="Deleted",
+        question=f"The account and all that belongs to it is gone for good. {_LOCKS_OUT}",
+        is_dangerous=True,
+    )
+    def delete(self, row: User, order: Order) -> str | None:
+        deletion.delete(row.pk, soft=False, actor=order.actor, caller=order.caller, at=order.at)
+        return None
+
+    def carry_out(self, request: HttpRequest, deed: Callable[[], str | None], *, row: Model, done: str) -> None:
+        if row.pk == operators.operator_of(request).id:
+            # So that the last operator does not lock everybody out with one click.
+            self.message_user(request, f"{self.name_of(row)}: {errors.OwnAccount.message}", levels.ERROR)
+        else:
+            super().carry_out(request, deed, row=row, done=done)
+
+    def name_of(self, row: Any) -> str:
+        if row.deleted_at:
+            return f"Deleted user {row.pk}"
+        return str(row.email or (f"+{row.phone}" if row.phone else f"Anonymous user {row.pk}"))
+
+    def offered(self, row: User) -> Iterable[str]:
+        if row.deleted_at:
+            return ("delete",)
+        is_banned = row.banned_until is not None and row.banned_until > clock.now()
+        fits = {
+            "confirm_email": bool(row.email) and not row.email_confirmed_at,
+            "confirm_phone": bool(row.phone) and not row.phone_confirmed_at,
+            "send_recovery": bool(row.email),
+            "ban": not is_banned,
+            "unban": is_banned,
+        }
+        fits["resend_confirmation"] = fits["confirm_email"] or fits["confirm_phone"]
+        return [name for name in self.row_actions if fits.get(name, True)]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        has_password = Q(password__isnull=False) & ~Q(password="")
+        annotated: QuerySet[Any] = (
+            super()
+            .get_queryset(request)
+            .annotate(has_password=ExpressionWrapper(has_password, output_field=BooleanField()))
+        )
+        return annotated
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term:
+            return queryset, False
+        found = lookup.meant_by(search_term, audience=settings.AUTH.jwt.aud, most=_MOST_FOUND)
+        if len(found) == _MOST_FOUND:
+            self.message_user(
+                request, f"Only the newest {_MOST_FOUND} are shown: type more of the address or name.", levels.WARNING
+            )
+        return queryset.filter(pk__in=found), False
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        pending = (("Waiting for confirmation", {"fields": ("email_change", "phone_change")}),)
+        return [
+            ("Account", {"fields": ("user_id", "email", "phone", "full_name", "role", "audience", "password_state")}),
+            (
+                "Times",
+                {
+                    "fields": (
+                        "created_at", "invited_at", "email_confirmed_at", "phone_confirmed_at", "last_sign_in_at",
+                        "confirmation_sent_at", "recovery_sent_at", "updated_at", "banned_until", "deleted_at",
+                    )
+                },
+            ),
+            *(pending if obj and (obj.email_change or obj.phone_change) else ()),
+            ("Metadata", {"fields": ("user_metadata", "app_metadata"), "classes": ("collapse",)}),
+        ]  # fmt: skip
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> HttpResponse:
+        context["state"] = self.state(obj)
+        context["panels"] = [
+            _identities(obj), _factors(obj), *panels.about(self.admin_site._registry.values(), obj.pk)
+        ]  # fmt: skip
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    @admin.display(description="account")
+    def account(self, row: User) -> str:
+        return self.name_of(row)
+
+    @admin.display(description="id")
+    def user_id(self, row: User) -> SafeString | str:
+        return markup.code(row.pk)
+
+    @admin.display(description="name")
+    def full_name(self, row: User) -> str:
+        said = row.raw_user_meta_data if isinstance(row.raw_user_meta_data, dict) else {}
+        return str(said.get("full_name") or said.get("name") or NOTHING)
+
+    @admin.display(description="audience")
+    def audience(self, row: User) -> str:
+        return row.aud or NOTHING
+
+    @admin.display(description="password")
+    def password_state(self, row: Any) -> str:
+        return "Set" if row.has_password else "None"
+
+    @admin.display(description="user metadata")
+    def user_metadata(self, row: User) -> SafeString | str:
+        return markup.pretty(row.raw_user_meta_data)
+
+    @admin.display(description="app metadata")
+    def app_metadata(self, row: User) -> SafeString | str:
+        return markup.pretty(row.raw_app_meta_data)
+
+    @admin.display(description="state")
+    def state(self, row: User) -> SafeString:
+        at = clock.now()
+        if row.deleted_at:
+            return markup.word("deleted", Tone.QUIET)
+        if row.banned_until and row.banned_until > at:
+            is_long = row.banned_until - at > _FOR_GOOD
+            return markup.word("banned" if is_long else f"banned until {markup.moment(row.banned_until)}", Tone.BAD)
+        if row.is_anonymous:
+            return markup.word("anonymous", Tone.QUIET)
+        if row.confirmed_at is None:
+            return markup.word("not confirmed", Tone.WAITING)
+        return markup.word("confirmed", Tone.GOOD)
+
+
+def _identities(row: User) -> Panel:
+    found = Identity.objects.filter(user_id=row.pk).order_by("created_at", "id")
+    return Panel(
+        title="Identities",
+        columns=("Provider", "Known there as", "Email", "Since", "Last sign-in"),
+        lines=[
+            Line(cells=(each.provider, each.provider_id, each.email, each.created_at, each.last_sign_in_at))
+            for each in found
+        ],
+        empty="None.",
+        place=10,
+    )
+
+
+def _factors(row: User) -> Panel:
+    columns = ("factor_type", "friendly_name", "status", "phone", "created_at", "last_challenged_at")
+    found = Factor.objects.filter(user_id=row.pk).order_by("created_at", "id").values_list(*columns)
+    return Panel(
+        title="Second factors",
+        columns=("Kind", "Name", "Status", "Number", "Since", "Last asked for"),
+        lines=[
+            Line(
+                cells=(
+                    kind, name, markup.word(status, Tone.GOOD if status == "verified" else Tone.WAITING),
+                    f"+{phone}" if phone else None, since, asked_at,
+                )
+            )
+            for kind, name, status, phone, since, asked_at in found
+        ],
+        empty="None: the password, a link or a code is enough.",
+        place=20,
+    )  # fmt: skip

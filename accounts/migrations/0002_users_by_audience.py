@@ -1,0 +1,20 @@
+"""An index that the list of users is read from: one audience, by age."""
+
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+
+from authsvc.core.db import namespaced
+
+NAME = namespaced("users_aud_created_at_idx")
+
+
+class Migration(migrations.Migration):
+    atomic = False
+
+    dependencies = [("accounts", "0001_tables")]
+
+    operations = [
+        # What an interrupted run has left behind is no index.
+        migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
+        AddIndexConcurrently(model_name="user", index=models.Index(fields=["aud", "-created_at", "-id"], name=NAME)),
+    ]

@@ -1,0 +1,70 @@
+"""Taking an account away: the whole of it, or all that tells whose it was."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts import errors, queries, records
+from accounts.models import Factor, User
+from accounts.records import UserRecord
+from authsvc.core import audit, crypto, personal_data
+from authsvc.core.audit import Administrator
+from authsvc.core.caller import Caller
+from authsvc.core.personal_data import Person
+from tokens.services import one_time_tokens, sessions
+
+_LONGEST_NUMBER = 15
+
+
+def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, at: datetime) -> None:
+    """Delete an account, or with `soft` leave its row without anything of the person in it; both end every sign-in.
+
+    The audit trail stays, and says what the address and number were. Raises UserNotFound.
+    """
+    with transaction.atomic(durable=True):
+        # Until the end, nobody signs in or changes what is being taken away.
+        if not User.objects.select_for_update().filter(id=user_id).values_list("pk").first():
+            raise errors.UserNotFound
+        row = queries.by_id(user_id)
+        if row is None:
+            raise errors.UserNotFound
+        user = records.read(row)
+        traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
+        audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
+        if not soft:
+            # What belongs to the row goes with it, by the database's own cascade.
+            User.objects.filter(id=user_id)._raw_delete("default")
+        elif user.deleted_at is None:
+            _empty(user, at=at)
+        else:
+            return
+        person = Person(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
+        for keeper in personal_data.keepers():
+            keeper.forget(person)
+
+
+def _empty(user: UserRecord, *, at: datetime) -> None:
+    def obscured(text: str) -> str:
+        return crypto.unpadded_encode(hashlib.sha256(f"{user.id}{text}".encode()).digest())
+
+    User.objects.filter(id=user.id).update(
+        email=obscured(user.email),
+        phone=obscured(user.phone)[:_LONGEST_NUMBER],
+        email_change=obscured(user.email_change),
+        phone_change=obscured(user.phone_change)[:_LONGEST_NUMBER],
+        password=None,
+        raw_app_meta_data={},
+        raw_user_meta_data={},
+        deleted_at=at,
+        updated_at=at,
+    )
+    queries.empty_identities(
+        {UUID(each.id): obscured(f"{each.provider}:{each.provider_id}") for each in user.identities}, at=at
+    )
+    Factor.objects.filter(user_id=user.id)._raw_delete("default")
+    one_time_tokens.clear(user.id)
+    sessions.revoke_all(user.id)

@@ -1,0 +1,37 @@
+"""Who may be meant by what somebody has typed: exactly known users first, else those whose address or name has it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from accounts import identifiers, queries
+from accounts.selection import Selection
+from accounts.services import directory
+
+
+def meant_by(text: str, *, audience: str, most: int) -> list[UUID]:
+    """Ids of up to `most` users, the newest ones when there are more.
+
+    An id, a whole address or a whole number finds its user in every audience, by unique indexes; if it finds one,
+    nothing else is looked for. Parts of an address or full name find users of `audience`, with the list's own bounds.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    exact = _known_as(text, audience=audience)
+    if exact:
+        return exact
+    return [row[0] for row in directory.stretch(Selection(aud=audience, filter=text), after=None, size=most).rows]
+
+
+def _known_as(text: str, *, audience: str) -> list[UUID]:
+    if user_id := identifiers.uuid(text):
+        return [user_id] if queries.by_id(user_id) else []
+    if "@" in text:
+        address = identifiers.lower_email(text)
+        row = queries.by_email(address, aud=None)
+        of_sso = directory.stretch(Selection(aud=audience, email=address), after=None, size=10).rows
+        return list(dict.fromkeys([*([row[0]] if row else []), *(found[0] for found in of_sso)]))
+    number = identifiers.bare_phone(text)
+    row = queries.by_phone(number, aud=None) if number.isascii() and number.isdigit() else None
+    return [row[0]] if row else []

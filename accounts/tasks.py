@@ -1,0 +1,36 @@
+"""What the workers do for accounts, and which of their rows have had their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from accounts import search_indexes
+from accounts.models import FactorStatus
+from authsvc.core import cleanup, jobs
+from authsvc.core.cleanup import Chore
+
+_EVERY = timedelta(hours=1)
+_FACTOR_UNVERIFIED_FOR = timedelta(hours=24)
+_ANONYMOUS_FOR = timedelta(days=30)
+
+
+@jobs.in_every_worker(name="accounts.search_indexes", pause=lambda: _EVERY)
+def ensure_search_indexes() -> None:
+    search_indexes.ensure()
+
+
+def _unverified(at: datetime) -> Sequence[str | datetime]:
+    return FactorStatus.UNVERIFIED, at - _FACTOR_UNVERIFIED_FOR
+
+
+def _anonymous(at: datetime) -> Sequence[datetime] | None:
+    return (at - _ANONYMOUS_FOR,) if settings.AUTH.signup.anonymous_enabled else None
+
+
+cleanup.declare(
+    Chore(table="mfa_factors", condition="t.status = %s AND t.created_at < %s", values=_unverified),
+    Chore(table="users", condition="t.is_anonymous AND t.created_at < %s", values=_anonymous),
+)

@@ -1,0 +1,1 @@
+"""Thin endpoints for administrators."""

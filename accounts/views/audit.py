@@ -1,0 +1,45 @@
+"""GET /admin/audit."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+
+from accounts import errors, paging, payloads
+from authsvc.core import audit
+from authsvc.core.web.renderers import Answer
+from authsvc.core.web.views import Endpoint, ServiceRequest
+from tokens.authentication import AdminAuthentication
+from tokens.permissions import IsAdmin
+
+_PARAMETERS = frozenset(("page", "per_page", "query", "count"))
+
+
+class AuditView(Endpoint):
+    authentication_classes = (AdminAuthentication,)
+    permission_classes = (IsAdmin,)
+
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        asked = request.http.GET
+        paging.refuse_unknown(asked, _PARAMETERS)
+        page = paging.read(asked)
+        scope, value = "", ""
+        if "query" in asked:
+            scope, value = _condition(paging.first(asked, "query"))
+        entries, total = audit.search(
+            scope=scope,
+            value=value,
+            limit=page.limit,
+            offset=page.offset,
+            count_exactly=paging.first(asked, "count") == "exact",
+        )
+        answer = Answer([payloads.audit_entry(entry) for entry in entries])
+        answer["X-Total-Count"] = str(total)
+        answer["Link"] = paging.links(request.http.path, asked, page=page, total=total)
+        return answer
+
+
+def _condition(query: str) -> tuple[str, str]:
+    scope, separated, value = query.partition(":")
+    if not separated or scope not in audit.SCOPES:
+        raise errors.AuditQueryInvalid(query)
+    return scope, value

@@ -1,0 +1,1 @@
+"""How the console writes dates: Django looks for one package for each language here."""

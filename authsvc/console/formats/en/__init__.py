@@ -1,0 +1,1 @@
+"""English, the console's only language."""

@@ -1,0 +1,50 @@
+"""The console's pages that stand alone: for what went wrong, and for who is not in yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from authsvc.core.errors import ApiError
+from authsvc.core.web import handler
+
+_UNKNOWN = "There is no such page. What it showed may have been deleted."
+_FORBIDDEN = "Nothing can be changed here."
+_EXPIRED = "The form was too old, or it came from another site. Nothing was done: go back, reload the page, try again."
+
+
+def refusal(request: HttpRequest, error: Exception) -> HttpResponse:
+    """A page for any exception; what nobody expected is logged and its page names the request only."""
+    match error:
+        case Http404():
+            return _page(request, 404, "Not found", _UNKNOWN)
+        case PermissionDenied():
+            return _page(request, 403, "Not possible", _FORBIDDEN)
+        case SuspiciousOperation() | BadRequest() | ValidationError():
+            return _page(request, 400, "Not understood", "This address or form asks for something that is not offered.")
+        case ApiError() if error.status < 500:
+            return _page(request, error.status, "Refused", error.message)
+    known = handler.translate(error)
+    request.META["authsvc.error_code"] = known.error_code
+    request_id = request.META.get("authsvc.request_id")
+    where = f" The log has more, under request {request_id}." if request_id else " The log has more."
+    return _page(request, known.status, "That went wrong", known.message + where)
+
+
+def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's view for a form without a valid token against forgery (CSRF_FAILURE_VIEW)."""
+    return _page(request, 403, "Form expired", _EXPIRED)
+
+
+def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    return alone(request, "operator/refusal.html", status=status, title=title, text=text)
+
+
+def alone(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
+    """A page without lists around it, which asks the database nothing."""
+    site = {"site_title": admin.site.site_title, "site_header": admin.site.site_header}
+    return render(request, template, {**site, **context}, status=status)

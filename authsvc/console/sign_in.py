@@ -1,0 +1,115 @@
+"""Into the console and out of it: the password by the API's own journey, then the second step where one is due."""
+
+from __future__ import annotations
+
+from django import forms
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.http import require_POST, require_safe
+
+from accounts.services import sign_in
+from authsvc.console import backend, pages
+from authsvc.core import clock
+from authsvc.core.errors import ApiError
+from authsvc.core.web import callers
+from authsvc.core.web.throttling import Bucket
+from authsvc.core.web.views import Endpoint
+from tokens import refresh_tokens
+from tokens.services import sessions
+
+
+class SignInForm(forms.Form):
+    name = forms.CharField(
+        label="Email or phone",
+        max_length=255,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "username", "autocapitalize": "none"}),
+    )
+    password = forms.CharField(strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
+
+
+@csrf_protect
+def enter(request: HttpRequest) -> HttpResponse:
+    """The sign-in page. Who is in already is sent on."""
+    if found := backend.signed_in(request):
+        return HttpResponseRedirect(
+            reverse("admin:second_step") if backend.needs_second_step(found) else _next(request)
+        )
+    if request.method != "POST":
+        return _form(request, SignInForm())
+    form = SignInForm(request.POST)
+    try:
+        Endpoint.throttle(Bucket.TOKEN, request)
+        if not form.is_valid():
+            return _form(request, form, status=400)
+        _start(request, name=form.cleaned_data["name"], password=form.cleaned_data["password"])
+    except ApiError as error:
+        if error.status >= 500:
+            raise
+        return _refused(request, form, error)
+    return HttpResponseRedirect(_next(request))
+
+
+@require_POST
+@csrf_protect
+def leave(request: HttpRequest) -> HttpResponse:
+    """End the session behind the cookie, not just the cookie."""
+    if found := backend.signed_in(request):
+        sessions.log_out(found, scope="local", caller=callers.of(request), at=clock.now())
+    backend.end(request)
+    return HttpResponseRedirect(reverse("admin:login"))
+
+
+@require_safe
+@csrf_protect
+def second_step(request: HttpRequest) -> HttpResponse:
+    """Where operators with a second factor wait, as nothing opens for a session below the level they can reach.
+
+    A form that verifies the factor belongs here: once it has raised the session's level, the next request is let in.
+    """
+    found = backend.signed_in(request)
+    if found is None:
+        return HttpResponseRedirect(reverse("admin:login"))
+    if not backend.needs_second_step(found):
+        return HttpResponseRedirect(reverse("admin:index"))
+    return pages.alone(request, "operator/second_step.html", status=403, title="Second step")
+
+
+def _start(request: HttpRequest, *, name: str, password: str) -> None:
+    """Raises the errors of the password grant; to users who are no operators, that of a wrong password."""
+    at = clock.now()
+    is_email = "@" in name
+    done = sign_in.with_password(
+        email=name if is_email else "",
+        phone="" if is_email else name,
+        password=password,
+        caller=callers.of(request),
+        at=at,
+        roles=settings.AUTH.jwt.admin_roles,
+        not_after=at + backend.LONGEST,
+    )
+    # The tokens themselves go nowhere: what the browser gets is the cookie.
+    backend.begin(request, session_id=refresh_tokens.open(done.tokens.refresh_token).session_id, at=at)
+
+
+def _refused(request: HttpRequest, form: SignInForm, error: ApiError) -> HttpResponse:
+    form.add_error(None, error.message)
+    request.META["authsvc.error_code"] = error.error_code
+    response = _form(request, form, status=error.status)
+    if error.retry_after is not None:
+        response["Retry-After"] = str(int(error.retry_after + 0.999))
+    return response
+
+
+def _form(request: HttpRequest, form: SignInForm, *, status: int = 200) -> HttpResponse:
+    return pages.alone(request, "operator/sign_in.html", status=status, title="Sign in", form=form, next=_next(request))
+
+
+def _next(request: HttpRequest) -> str:
+    """The page that was asked for before the sign-in, when it is one of the console."""
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    start = reverse("admin:index")
+    is_ours = wanted.startswith(start) and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
+    return wanted if is_ours else start

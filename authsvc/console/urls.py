@@ -1,0 +1,7 @@
+"""Routes of the console, to be included under `operator/`."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+urlpatterns, app_name, _ = admin.site.urls

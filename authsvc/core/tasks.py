@@ -1,0 +1,15 @@
+"""What one of the workers does every minute: rows that have had their time go."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from authsvc.core import cleanup, clock, jobs, limits
+
+
+@jobs.periodic(name="core.cleanup", cron="* * * * *")
+def clean_up() -> None:
+    # Counters say nothing once they are over, so this is not asked of the operator.
+    limits.sweep()
+    if settings.AUTH.database.cleanup_enabled:
+        cleanup.run(at=clock.now())

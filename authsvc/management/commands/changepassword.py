@@ -1,0 +1,27 @@
+"""`manage.py changepassword`: a new password for a user, which ends every session and every outstanding link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from accounts.services import administration
+from accounts.services.administration import Changes
+from authsvc.core import clock
+from authsvc.management import people
+from authsvc.management.service_command import ACTOR, ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Give a user a new password, and end all their sessions."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", help="e-mail address, phone number or id")
+        parser.add_argument("--password-file", default="", help="its first line is the password; - is standard input")
+
+    def handle(self, *_: Any, user: str, password_file: str, **__: Any) -> None:
+        found = people.get(user)
+        wish = Changes(password=self.new_password(file=password_file))
+        administration.update(found.id, wish, actor=ACTOR, caller=self.caller(), at=clock.now())
+        self.stdout.write(f"{found.id} has a new password")

@@ -1,0 +1,53 @@
+"""`manage.py createsuperuser`: an operator, or a user made one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from accounts import identifiers, passwords
+from accounts.services import administration
+from accounts.services.administration import Changes, NewUser
+from authsvc.core import clock
+from authsvc.management import people
+from authsvc.management.service_command import ACTOR, ServiceCommand
+
+_ROLE = "svc_admin"
+
+
+class Command(ServiceCommand):
+    help = (
+        "Create an operator: a confirmed user whose role opens the administration API and the operator console. "
+        "Asks for what is not given."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--email", default="")
+        parser.add_argument("--password-file", default="", help="its first line is the password; - is standard input")
+        parser.add_argument("--role", default=_ROLE, help="one of AUTH_JWT_ADMIN_ROLES; default: %(default)s")
+        parser.add_argument(
+            "--promote",
+            action="store_true",
+            help="make somebody an operator who has an account; the new password ends all their sessions",
+        )
+
+    def handle(self, *_: Any, email: str, password_file: str, role: str, promote: bool, **__: Any) -> None:
+        roles = settings.AUTH.jwt.admin_roles
+        if role not in roles:
+            raise CommandError(f"{role} is no role of an operator: choose one of {', '.join(roles)} with --role")
+        address = identifiers.email(email or self.ask("E-mail address: "))
+        caller = self.caller()
+        existing = people.find(address, audience=caller.audience)
+        if existing is not None and not promote:
+            raise CommandError("there is a user with this address: --promote makes them an operator")
+        password = self.new_password(file=password_file)
+        if existing is not None:
+            changes = Changes(role=role, password=password, email_confirm=True)
+            administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
+        else:
+            passwords.check_policy(password)
+            wish = NewUser(email=address, password=password, role=role, email_confirm=True)
+            administration.create(wish, actor=ACTOR, caller=caller, at=clock.now())
+        self.stdout.write(f"{address} is an operator now ({role})")

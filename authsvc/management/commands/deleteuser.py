@@ -1,0 +1,26 @@
+"""`manage.py deleteuser`: an account and all that belongs to it, gone for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from accounts.services import deletion
+from authsvc.core import clock
+from authsvc.management import people
+from authsvc.management.service_command import ACTOR, ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Delete a user for good. What is in the audit trail stays; see erase_user."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", help="e-mail address, phone number or id")
+        parser.add_argument("--aud", default="", help="whose addresses are meant; default: AUTH_JWT_AUD")
+
+    def handle(self, *_: Any, user: str, aud: str, **__: Any) -> None:
+        caller = self.caller(audience=aud)
+        found = people.get(user, audience=caller.audience)
+        deletion.delete(found.id, soft=False, actor=ACTOR, caller=caller, at=clock.now())
+        self.stdout.write(f"{found.id} is deleted")

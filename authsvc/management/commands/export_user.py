@@ -1,0 +1,73 @@
+"""`manage.py export_user`: everything held about one person, as one JSON document."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+from django.core.management.base import CommandError, CommandParser
+from django.db import connection, transaction
+
+from authsvc.core import clock, personal_data
+from authsvc.core.personal_data import Person
+from authsvc.management import people
+from authsvc.management.progress import Progress
+from authsvc.management.service_command import ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = (
+        "Export everything held about one user as one JSON document, table by table, as it was at one moment. "
+        "Hashes, keys, codes and tokens are left out."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", help="e-mail address, phone number or id")
+        parser.add_argument(
+            "-o", "--output", default="", help="a new file, readable by its owner alone; default: print"
+        )
+
+    def handle(self, *_: Any, user: str, output: str, **__: Any) -> None:
+        with transaction.atomic(durable=True):
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            person = people.person(people.get(user))
+            progress = Progress(sys.stderr, what="rows")
+            with self._opened(output) as write:
+                for piece in _document(person, progress=progress):
+                    write(piece)
+            progress.finish()
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[Callable[[str], object]]:
+        if not path:
+            yield lambda text: self.stdout.write(text, ending="")
+            return
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise CommandError(f"cannot write {path}: {error.strerror}") from None
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                yield stream.write
+        except BaseException:
+            Path(path).unlink()  # half a document would pass for a whole one
+            raise
+
+
+def _document(person: Person, *, progress: Progress) -> Iterator[str]:
+    """The text of the document in pieces, a row at a time, since a trail may be long."""
+    yield f'{{"user_id":"{person.id}","exported_at":"{clock.text(clock.now())}","held":{{'
+    tables = (held for keeper in personal_data.keepers() for held in keeper.held(person))
+    for number, (table, rows) in enumerate(tables):
+        yield f'{"," if number else ""}\n"{table}":['
+        for count, row in enumerate(rows):
+            yield ("," if count else "") + "\n" + orjson.dumps(row).decode()
+            progress.advance()
+        yield "]"
+    yield "\n}}\n"

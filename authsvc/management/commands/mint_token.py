@@ -1,0 +1,34 @@
+"""`manage.py mint_token`: a token for a program that calls the administration API."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from authsvc.core import clock, durations
+from authsvc.management.service_command import ServiceCommand
+from tokens import service_tokens
+
+
+class Command(ServiceCommand):
+    help = "Print a service token, signed with the key that access tokens are signed with."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--role", required=True, help="service_role, or another of AUTH_JWT_ADMIN_ROLES")
+        parser.add_argument("--expires", required=True, help="how long it holds: 1h, 720h, 2h45m")
+
+    def handle(self, *_: Any, role: str, expires: str, **__: Any) -> None:
+        try:
+            life = durations.parse(expires)
+        except ValueError as error:
+            raise CommandError(f"--expires: {error}") from None
+        if life < timedelta(seconds=1):
+            raise CommandError("--expires: the token would be worth nothing")
+        if not role:
+            raise CommandError("--role: a token without a role opens nothing")
+        if role not in settings.AUTH.jwt.admin_roles:
+            self.tell(f"{role} is not in AUTH_JWT_ADMIN_ROLES: this token opens nothing of this service")
+        self.stdout.write(service_tokens.issue(role=role, life=life, at=clock.now()))

@@ -1,0 +1,206 @@
+"""The index worker on a real PostgreSQL: what it builds, when it does not, and what it makes of an interrupted build.
+
+Most of it needs a server with the extension pg_trgm, which the embedded one lacks: run with DATABASE_URL set to such.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection, connections
+
+from accounts import list_queries, search_indexes
+from accounts.selection import Selection
+from authsvc.core.postgresql import locks
+from tests import factories
+from tests.conftest import ChangeConfig
+from tests.live import LiveServer
+from tests.performance import crowd
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAMES = {"users_email_search_idx", "users_full_name_search_idx"}
+EMAIL_INDEX = "CREATE INDEX CONCURRENTLY users_email_search_idx ON users USING gin (email {schema}.gin_trgm_ops)"
+
+
+def asked(statement: str) -> list[Any]:
+    """The first column of what a statement returns."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return [row[0] for row in cursor.fetchall()] if cursor.description else []
+
+
+def built() -> set[str]:
+    return set(
+        asked(
+            "SELECT relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+            " WHERE relname LIKE 'users%_search_idx' AND indisvalid"
+        )
+    )
+
+
+def drop_all() -> None:
+    for name in NAMES:
+        asked(f"DROP INDEX IF EXISTS {name}")
+    asked("DROP EXTENSION IF EXISTS pg_trgm")
+    asked("DROP SCHEMA IF EXISTS elsewhere")
+
+
+@pytest.fixture
+def trigrams() -> Iterator[None]:
+    if not asked("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"):
+        pytest.skip("this PostgreSQL has no pg_trgm")
+    drop_all()
+    yield
+    drop_all()
+
+
+@pytest.fixture
+def ensured(auth_config: ChangeConfig) -> None:
+    auth_config(index_worker={"ensure_user_search": True})
+
+
+def test_nothing_is_built_unless_asked_for(trigrams: None) -> None:
+    search_indexes.ensure()
+    assert built() == set()
+
+
+def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
+    crowd.fill(connection.connection, 1, 5000)
+    search_indexes.ensure()
+    assert built() == NAMES
+    chosen, values = list_queries.matching(Selection(aud="authenticated", filter="keller.2711"))
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {chosen}", values)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert all(name in plan for name in NAMES)
+
+
+def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None:
+    search_indexes.ensure()
+    before = asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1")
+    search_indexes.ensure()
+    assert asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1") == before
+
+
+def test_the_extension_may_be_in_another_schema(trigrams: None, ensured: None) -> None:
+    asked("CREATE SCHEMA elsewhere")
+    asked("CREATE EXTENSION pg_trgm SCHEMA elsewhere")
+    search_indexes.ensure()
+    assert built() == NAMES
+
+
+@pytest.mark.parametrize(("most", "expected"), [(9, set()), (10, NAMES)])
+def test_a_table_above_the_threshold_is_left_alone(
+    trigrams: None, auth_config: ChangeConfig, most: int, expected: set[str]
+) -> None:
+    for _ in range(10):
+        factories.make_user()
+    asked("VACUUM ANALYZE users")
+    auth_config(index_worker={"max_users": most})
+    search_indexes.ensure()
+    assert built() == expected
+
+
+def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
+    with locks.exclusive("search indexes of users"):
+        search_indexes.ensure()
+        assert built() == set()
+    search_indexes.ensure()
+    assert built() == NAMES
+
+
+def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -> None:
+    asked("CREATE EXTENSION pg_trgm")
+    with held_up(EMAIL_INDEX.format(schema="public")) as kill:
+        search_indexes.ensure()
+        assert built() == set(), "somebody else's build was not waited for"
+        kill()
+    assert asked("SELECT indisvalid FROM pg_index WHERE indexrelid = 'users_email_search_idx'::regclass") == [False]
+    search_indexes.ensure()
+    assert built() == NAMES
+
+
+def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: pytest.LogCaptureFixture) -> None:
+    asked("ALTER TABLE users RENAME TO hidden")
+    try:
+        with caplog.at_level(logging.WARNING):
+            search_indexes.ensure()
+    finally:
+        asked("ALTER TABLE hidden RENAME TO users")
+    assert [record.getMessage() for record in caplog.records] == ["search indexes not built"]
+
+
+def test_without_the_extension_it_says_what_is_missing(ensured: None, caplog: pytest.LogCaptureFixture) -> None:
+    if asked("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"):
+        pytest.skip("this PostgreSQL has pg_trgm")
+    with caplog.at_level(logging.WARNING):
+        search_indexes.ensure()
+    assert [record.getMessage() for record in caplog.records] == [
+        "search indexes need the extension pg_trgm, which this database does not have"
+    ]
+
+
+def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path: Path, fresh_database_url: str) -> None:
+    env = {"AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true"}
+    with contextlib.ExitStack() as servers:
+        for namespace in ("", "svc"):
+            servers.enter_context(
+                LiveServer(
+                    folder=tmp_path, database_url=fresh_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace}
+                )
+            )
+        wanted = {f"{prefix}{name}" for prefix in ("", "svc_") for name in NAMES}
+        deadline = time.monotonic() + 60
+        with psycopg.connect(fresh_database_url, autocommit=True) as other:
+            while time.monotonic() < deadline:
+                found = other.execute(
+                    "SELECT relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+                    " WHERE relname LIKE '%users%_search_idx' AND indisvalid"
+                ).fetchall()
+                if {name for (name,) in found} == wanted:
+                    return
+                time.sleep(0.2)
+    pytest.fail(f"only {found} came to be")
+
+
+@contextlib.contextmanager
+def held_up(statement: str) -> Iterator[Callable[[], None]]:
+    """Run a statement on another connection, where it waits for an open transaction; `kill()` ends both."""
+    holding, building = (connections.create_connection("default") for _ in range(2))
+    holding.set_autocommit(autocommit=False)
+    with holding.cursor() as cursor:
+        cursor.execute("LOCK TABLE users IN ROW EXCLUSIVE MODE")
+    with building.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+
+    def run() -> None:
+        with contextlib.suppress(Exception), building.cursor() as cursor:
+            cursor.execute(statement)
+
+    building.inc_thread_sharing()
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def kill() -> None:
+        asked(f"SELECT pg_terminate_backend({pid}, 10000)")
+        thread.join()
+        holding.rollback()
+
+    try:
+        while not asked("SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database()"):
+            time.sleep(0.05)
+        yield kill
+    finally:
+        thread.join()
+        holding.close()
+        building.close()

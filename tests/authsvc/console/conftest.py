@@ -1,0 +1,61 @@
+"""A browser's part of the console: a client that keeps cookies, knows forms and enforces what browsers are made to."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from tests import factories
+from tests.conftest import Answer
+from tests.factories import PASSWORD
+
+SIGN_IN = "/operator/login/"
+START = "/operator/"
+
+
+class Console:
+    """One browser of an operator."""
+
+    def __init__(self) -> None:
+        self.client = Client(enforce_csrf_checks=True)
+
+    def get(self, path: str = START, **headers: str) -> Answer:
+        answer: Any = self.client.get(path, headers=headers)
+        return answer  # type: ignore[no-any-return]
+
+    def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
+        """Fill in the form of a page, with the token against forgery that is in it, and send it."""
+        found = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page).content)
+        assert found, "the page has no form"
+        form = {"csrfmiddlewaretoken": found[1].decode(), **fields}
+        answer: Any = self.client.post(to or page, form, headers=headers)
+        return answer  # type: ignore[no-any-return]
+
+    def sign_in(self, name: str, password: str = PASSWORD, *, next: str = "") -> Answer:
+        return self.submit(SIGN_IN, name=name, password=password, next=next)
+
+    def sign_out(self) -> Answer:
+        return self.submit(START, to="/operator/logout/")
+
+    @property
+    def is_in(self) -> bool:
+        answer = self.get()
+        assert answer.status_code in (200, 302)
+        return answer.status_code == 200
+
+    def cookie(self, name: str = "operator_session") -> str:
+        return self.client.cookies[name].value if name in self.client.cookies else ""
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console()
+
+
+@pytest.fixture
+def operator() -> User:
+    return factories.make_user(email="op@example.com", role="svc_admin")

@@ -1,0 +1,332 @@
+"""Into the console and out of it."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import argon2
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import User
+from authsvc.console import backend
+from authsvc.core import clock
+from authsvc.core.models import AuditLogEntry
+from tests import factories
+from tests.authsvc.console.conftest import SIGN_IN, START, Console
+from tests.conftest import Answer, Api, ChangeConfig
+from tests.factories import PASSWORD
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+REFUSED = "Invalid login credentials"
+
+
+def test_an_operator_signs_in_and_out(console: Console, operator: User) -> None:
+    answer = console.sign_in("op@example.com")
+    assert (answer.status_code, answer.headers["Location"]) == (302, START)
+    page = console.get()
+    assert page.status_code == 200
+    assert b"op@example.com" in page.content
+    [session] = Session.objects.filter(user=operator)
+    assert session.not_after is not None
+    payload: Any = AuditLogEntry.objects.get().payload
+    assert payload["action"] == "login"
+    assert payload["actor_id"] == str(operator.id)
+    assert payload["traits"] == {"provider": "email"}
+
+    answer = console.sign_out()
+    assert (answer.status_code, answer.headers["Location"]) == (302, SIGN_IN)
+    assert not Session.objects.filter(user=operator).exists()
+    assert not console.is_in
+    assert set(AuditLogEntry.objects.values_list("payload__action", flat=True)) == {"login", "logout"}
+
+
+def test_an_operator_may_give_the_phone_number(console: Console, operator: User, auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True})
+    User.objects.filter(id=operator.id).update(phone="15551234567", phone_confirmed_at=clock.now())
+    assert console.sign_in("+15551234567").status_code == 302
+    assert console.is_in
+
+
+@pytest.mark.parametrize(
+    ("columns", "name", "password", "said"),
+    [
+        ({}, "op@example.com", "wrong", REFUSED),
+        ({}, "nobody@example.com", PASSWORD, REFUSED),
+        ({}, "15550000000", PASSWORD, "Phone logins are disabled"),
+        ({"role": "authenticated"}, "op@example.com", PASSWORD, REFUSED),
+        ({"role": None}, "op@example.com", PASSWORD, REFUSED),
+        ({"role": "SVC_ADMIN"}, "op@example.com", PASSWORD, REFUSED),
+        (
+            {"role": "authenticated", "raw_app_meta_data": {"role": "svc_admin"}, "raw_user_meta_data": {"role": "x"}},
+            "op@example.com",
+            PASSWORD,
+            REFUSED,
+        ),
+        ({"role": "authenticated", "email_confirmed_at": None}, "op@example.com", PASSWORD, REFUSED),
+        ({"role": "authenticated", "banned": True}, "op@example.com", PASSWORD, REFUSED),
+        ({"banned": True}, "op@example.com", PASSWORD, "User is banned"),
+        ({"email_confirmed_at": None}, "op@example.com", PASSWORD, "Email not confirmed"),
+        ({"password": None}, "op@example.com", PASSWORD, REFUSED),
+        ({"aud": "elsewhere"}, "op@example.com", PASSWORD, REFUSED),
+        ({}, "op@example.com", "", "This field is required."),
+        ({}, "", PASSWORD, "This field is required."),
+    ],
+)
+def test_who_is_refused_gets_no_session(
+    console: Console, operator: User, columns: dict[str, Any], name: str, password: str, said: str
+) -> None:
+    changes = {key: value for key, value in columns.items() if key != "banned"}
+    if columns.get("banned"):
+        changes["banned_until"] = clock.now() + timedelta(hours=1)
+    User.objects.filter(id=operator.id).update(**changes or {"updated_at": clock.now()})
+    answer = console.sign_in(name, password)
+    assert 400 <= answer.status_code < 500
+    assert said in answer.content.decode()
+    assert not console.cookie()
+    assert not Session.objects.exists()
+    assert not AuditLogEntry.objects.exists()
+    assert not console.is_in
+
+
+def without_tokens(answer: Answer) -> tuple[int, list[str], set[str]]:
+    lines = [line for line in answer.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
+    return answer.status_code, lines, set(answer.headers)
+
+
+def test_a_user_who_is_no_operator_gets_the_answer_of_a_wrong_password(operator: User) -> None:
+    factories.make_user(email="ua@example.com")
+    answers = [
+        without_tokens(Console().sign_in(name, password))
+        for name, password in (("ua@example.com", PASSWORD), ("ua@example.com", "wrong"))
+    ]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [
+        ("op@example.com", "wrong"),
+        ("user@example.com", PASSWORD),
+        ("user@example.com", "wrong"),
+        ("nobody@example.com", PASSWORD),
+    ],
+)
+def test_every_refusal_costs_one_hash_and_the_same_statements(
+    console: Console, monkeypatch: pytest.MonkeyPatch, name: str, password: str
+) -> None:
+    factories.make_user(email="user@example.com")
+    assert console.sign_in("nobody@example.com").status_code == 400  # what is made once is made
+    hashes: list[str] = []
+    verify = argon2.PasswordHasher.verify
+
+    def spy(hasher: argon2.PasswordHasher, hash: str, given: str) -> bool:
+        hashes.append(hash)
+        return verify(hasher, hash, given)
+
+    monkeypatch.setattr(argon2.PasswordHasher, "verify", spy)
+    with CaptureQueriesContext(connection) as statements:
+        assert console.sign_in(name, password).status_code == 400
+    assert (len(hashes), len(statements)) == (1, 2)
+
+
+def test_too_many_tries_are_refused_with_the_time_to_wait(
+    console: Console, operator: User, auth_config: ChangeConfig
+) -> None:
+    auth_config(limits={"token_refresh": 0.001})
+    for _ in range(30):
+        assert console.sign_in("op@example.com", "wrong").status_code == 400
+    answer = console.sign_in("op@example.com")
+    assert answer.status_code == 429
+    assert 0 < int(answer.headers["Retry-After"]) <= 3600
+    assert "Request rate limit reached" in answer.content.decode()
+    assert not console.is_in
+    # The share is the one of the API's password grant, so neither is a way around the other.
+    body = {"email": "op@example.com", "password": PASSWORD}
+    assert Api().post("/token?grant_type=password", body).status_code == 429
+
+
+def test_a_form_without_its_token_does_nothing(console: Console, operator: User) -> None:
+    answer: Any = console.client.post(SIGN_IN, {"name": "op@example.com", "password": PASSWORD})
+    assert answer.status_code == 403
+    assert "Form expired" in answer.content.decode()
+    assert not Session.objects.exists()
+
+
+def test_a_form_sent_from_another_site_does_nothing(console: Console, operator: User) -> None:
+    for origin, status in (("https://evil.example", 403), ("null", 403), ("http://127.0.0.1:8081", 302)):
+        answer = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
+        assert answer.status_code == status
+        assert Session.objects.exists() is (status == 302)
+
+
+def test_signing_out_needs_the_forms_token(console: Console, operator: User) -> None:
+    console.sign_in("op@example.com")
+    assert console.client.post("/operator/logout/").status_code == 403
+    assert console.client.get("/operator/logout/").status_code == 405
+    assert console.is_in
+
+
+def test_a_cookie_from_before_the_sign_in_opens_nothing(console: Console, operator: User) -> None:
+    thief = factories.make_user(email="thief@example.com", role="svc_admin")
+    other = Console()
+    other.sign_in("thief@example.com")
+    planted = other.cookie()
+    other_token = other.cookie("operator_csrf")
+    other.sign_out()
+
+    console.client.cookies["operator_session"] = planted
+    console.client.cookies["operator_csrf"] = other_token
+    console.sign_in("op@example.com")
+    assert console.is_in
+    assert console.cookie() != planted
+    assert console.cookie("operator_csrf") != other_token
+    other.client.cookies["operator_session"] = planted
+    assert not other.is_in
+    assert not Session.objects.filter(user=thief).exists()
+
+
+def test_a_cookie_of_nobodys_making_opens_nothing(console: Console, operator: User) -> None:
+    session = factories.make_session(operator).session
+    for forged in (str(session.id), "x", f"{session.id}:abc:def", "." * 3000):
+        console.client.cookies["operator_session"] = forged
+        assert not console.is_in
+
+
+@pytest.mark.parametrize(
+    ("wanted", "target"),
+    [
+        ("/operator/?x=1", "/operator/?x=1"),
+        ("https://evil.example/operator/", START),
+        ("//evil.example/operator/", START),
+        ("/operator/../user", "/operator/../user"),
+        ("/user", START),
+        ("javascript:alert(1)", START),
+        ("/operator/\\evil.example", "/operator/%5Cevil.example"),
+        ("", START),
+    ],
+)
+def test_the_sign_in_leads_to_pages_of_the_console_only(
+    console: Console, operator: User, wanted: str, target: str
+) -> None:
+    assert console.sign_in("op@example.com", next=wanted).headers["Location"] == target
+
+
+def test_who_asks_for_a_page_gets_it_after_the_sign_in(console: Console, operator: User) -> None:
+    asked = console.get("/operator/somewhere/?x=1")
+    assert asked.status_code == 302
+    assert asked.headers["Location"] == f"{SIGN_IN}?next=/operator/somewhere/%3Fx%3D1"
+
+
+def lose_role(user: User) -> None:
+    User.objects.filter(id=user.id).update(role="authenticated")
+
+
+def ban(user: User) -> None:
+    User.objects.filter(id=user.id).update(banned_until=clock.now() + timedelta(hours=1))
+
+
+def end_session(user: User) -> None:
+    Session.objects.filter(user=user).delete()
+
+
+def delete(user: User) -> None:
+    user.delete()
+
+
+def leave_open_too_long(user: User) -> None:
+    factories.make_older(*Session.objects.filter(user=user), by=backend.LONGEST + timedelta(minutes=1))
+
+
+def enrol_second_factor(user: User) -> None:
+    factories.make_factor(user)
+
+
+@pytest.mark.parametrize(
+    "happening",
+    [lose_role, ban, end_session, delete, leave_open_too_long, enrol_second_factor],
+    ids=lambda f: f.__name__,
+)
+def test_whatever_ends_a_sign_in_counts_at_the_next_click(console: Console, operator: User, happening: Any) -> None:
+    console.sign_in("op@example.com")
+    assert console.is_in
+    happening(operator)
+    assert not console.is_in
+    assert console.get("/operator/jsi18n/").status_code == 302
+
+
+def test_a_role_that_no_longer_administrates_is_out(
+    console: Console, operator: User, auth_config: ChangeConfig
+) -> None:
+    console.sign_in("op@example.com")
+    auth_config(jwt={"admin_roles": ("service_role",)})
+    assert not console.is_in
+
+
+def test_an_hour_without_a_click_ends_it(console: Console, operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    console.sign_in("op@example.com")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3500)
+    assert console.is_in
+    monkeypatch.setattr(time, "time", lambda: now + 7000)
+    assert console.is_in
+    monkeypatch.setattr(time, "time", lambda: now + 7000 + 3700)
+    assert not console.is_in
+
+
+def test_the_services_own_time_limit_of_inactivity_counts_clicks(
+    console: Console, operator: User, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auth_config(sessions={"inactivity_timeout": timedelta(minutes=10)})
+    console.sign_in("op@example.com")
+    start = clock.now()
+    for minutes, is_in in ((8, True), (16, True), (27, False)):
+        monkeypatch.setattr(clock, "now", lambda minutes=minutes: start + timedelta(minutes=minutes))
+        assert console.is_in is is_in
+
+
+def test_nothing_is_shown_to_an_operator_who_owes_a_second_factor(console: Console, operator: User) -> None:
+    factories.make_factor(operator)
+    assert console.sign_in("op@example.com").status_code == 302
+    assert console.get().status_code == 302
+    waiting = console.get(SIGN_IN)
+    assert waiting.headers["Location"] == "/operator/second-step/"
+    page = console.get("/operator/second-step/")
+    assert page.status_code == 403
+    assert "second factor" in page.content.decode()
+    assert b"op@example.com" not in page.content
+    assert console.submit("/operator/second-step/", to="/operator/logout/").status_code == 302
+    assert not Session.objects.exists()
+
+
+def test_a_session_that_has_shown_its_second_factor_is_in(console: Console, operator: User) -> None:
+    factories.make_factor(operator)
+    console.sign_in("op@example.com")
+    Session.objects.filter(user=operator).update(aal="aal2")
+    assert console.is_in
+    assert console.get("/operator/second-step/").headers["Location"] == START
+
+
+def test_an_unverified_factor_asks_for_nothing(console: Console, operator: User) -> None:
+    factories.make_factor(operator, status="unverified")
+    console.sign_in("op@example.com")
+    assert console.is_in
+
+
+def test_the_second_step_is_for_those_who_made_the_first(console: Console, operator: User) -> None:
+    assert console.get("/operator/second-step/").headers["Location"] == SIGN_IN
+    console.sign_in("op@example.com")
+    assert console.get(SIGN_IN).headers["Location"] == START
+
+
+def test_an_access_token_is_no_key_to_the_console(operator: User) -> None:
+    token = factories.make_session(operator).access_token
+    answer = Client().get(START, headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 302

@@ -1,0 +1,141 @@
+"""Sessions in the console: on their user's page, on a page each, and ended from there."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin import helpers
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
+
+from authsvc.core import clock, markup, operators
+from authsvc.core.markup import Tone
+from authsvc.core.operators import OperatorAdmin, Order
+from authsvc.core.panels import MOST_LINES, Button, Line, Panel
+from tokens import devices
+from tokens.models import Session
+from tokens.services import evictions
+
+_OWNER = "user"
+
+
+@admin.register(Session)
+class SessionAdmin(OperatorAdmin):
+    list_display = ("device", "ip", "created_at", "age", "last_used", "methods", "level")
+    list_display_links = ("device",)
+    ordering = ("-created_at", "-id")
+    sortable_by = ()
+    fields = (
+        "owner", "device", "user_agent", "ip", "created_at", "age", "last_used", "ends", "methods", "level", "tag",
+        "scopes", "session_id",
+    )  # fmt: skip
+    actions = ("end",)
+    row_actions = ("end",)
+
+    class Media:
+        css = {"all": ("operator/content.css",)}
+
+    @operators.action(
+        label="End session",
+        done="Ended",
+        question="Whoever holds this session has to sign in again. An access token that is out holds with others who"
+        " trust our keys until it expires.",
+        is_dangerous=True,
+    )
+    def end(self, row: Session, order: Order) -> str | None:
+        evictions.end(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        return f"Session ended: {self.device(row)}"
+
+    def name_of(self, row: Session) -> str:
+        return f"{self.device(row)}, {row.ip or 'unknown address'}, since {markup.moment(row.created_at)}"
+
+    def about_user(self, user_id: UUID) -> Panel:
+        found = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MOST_LINES + 1])
+        return Panel(
+            title="Sessions",
+            columns=("Device", "Address", "Since", "Age", "Last used", "Signed in by", "Level"),
+            lines=[
+                Line(
+                    cells=(
+                        self.device(row),
+                        row.ip or markup.NOTHING,
+                        row.created_at,
+                        self.age(row),
+                        self.last_used(row),
+                        self.methods(row),
+                        self.level(row),
+                    ),
+                    url=self.row_url(row),
+                    button=Button(label="End", url=self.list_url(), action="end", row=row.pk),
+                )
+                for row in found[:MOST_LINES]
+            ],
+            empty="Not signed in anywhere.",
+            more_url=self.list_url(**{_OWNER: user_id}) if len(found) > MOST_LINES else "",
+            place=30,
+        )
+
+    @admin.display(description="device")
+    def device(self, row: Session) -> str:
+        return devices.describe(row.user_agent) or "Unknown device"
+
+    @admin.display(description="user")
+    def owner(self, row: Session) -> SafeString | str:
+        return markup.user_link(row.user_id)
+
+    @admin.display(description="session id")
+    def session_id(self, row: Session) -> SafeString | str:
+        return markup.code(row.pk)
+
+    @admin.display(description="age")
+    def age(self, row: Session) -> str:
+        return timesince(row.created_at, clock.now(), depth=1) if row.created_at else markup.NOTHING
+
+    @admin.display(description="last used")
+    def last_used(self, row: Session) -> str:
+        return markup.moment(row.refreshed_at or row.created_at)
+
+    @admin.display(description="ends")
+    def ends(self, row: Session) -> str:
+        return markup.moment(row.not_after)
+
+    @admin.display(description="signed in by")
+    def methods(self, row: Session) -> str:
+        return ", ".join(each.authentication_method for each in row.amr_claims.all()) or markup.NOTHING
+
+    @admin.display(description="level")
+    def level(self, row: Session) -> SafeString:
+        return markup.word(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).prefetch_related("amr_claims")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return False  # not in the menu: sessions are reached through their user
+
+    def has_view_permission(self, request: HttpRequest, _row: Any = None) -> bool:
+        return super().has_module_permission(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.method == "GET" and not {_OWNER, "e"} & request.GET.keys():
+            # No index has all sessions by age.
+            return HttpResponseRedirect(reverse("admin:index"))
+        return super().changelist_view(request, extra_context)
+
+    def response_action(  # type: ignore[override]  # the stubs know a parameter of later versions
+        self, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
+        chosen = queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
+        owners = set(chosen.values_list("user_id", flat=True)[: operators.MOST_AT_ONCE])
+        answer = super().response_action(request, queryset)
+        if isinstance(answer, HttpResponseRedirect) and len(owners) == 1:
+            return HttpResponseRedirect(markup.user_url(owners.pop()) or answer.url)
+        return answer
+
+    def _readable(self) -> QuerySet[Session]:
+        return Session.objects.defer("refresh_token_hmac_key").prefetch_related("amr_claims")

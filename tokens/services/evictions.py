@@ -1,0 +1,36 @@
+"""Ending the sign-ins of others: what operators do about a lost device or an account in the wrong hands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from authsvc.core import audit
+from authsvc.core.audit import Administrator
+from authsvc.core.caller import Caller
+from tokens import errors
+from tokens.models import Session
+from tokens.services import sessions
+
+
+def end(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
+    """End one session; its refresh token dies at once. Raises SessionOver when it has ended already."""
+    with transaction.atomic(durable=True):
+        found = Session.objects.select_for_update().filter(id=session_id).values_list("user_id").first()
+        if found is None:
+            raise errors.SessionOver
+        traits = {"user_id": str(found[0]), "session_id": str(session_id)}
+        audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
+        sessions.revoke(session_id)
+
+
+def end_all(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
+    """End every session of a user; how many there were."""
+    with transaction.atomic(durable=True):
+        ending = list(Session.objects.select_for_update().filter(user_id=user_id).values_list("id"))
+        traits = {"user_id": str(user_id), "sessions": len(ending)}
+        audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
+        sessions.revoke_all(user_id)
+    return len(ending)

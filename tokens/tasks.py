@@ -1,0 +1,64 @@
+"""Which rows of tokens have had their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from authsvc.core import cleanup
+from authsvc.core.cleanup import Chore
+from authsvc.core.db import namespaced
+
+_DAY = timedelta(hours=24)
+_SESSIONS_AT_ONCE = 10
+
+
+def _a_day_ago(at: datetime) -> Sequence[datetime]:
+    return (at - _DAY,)
+
+
+def _three_days_ago(at: datetime) -> Sequence[datetime]:
+    return (at - 3 * _DAY,)
+
+
+def _older_than_timebox(at: datetime) -> Sequence[datetime] | None:
+    timebox = settings.AUTH.sessions.timebox
+    return None if timebox is None else (at - _DAY - timebox,)
+
+
+def _idle_for_too_long(at: datetime) -> Sequence[datetime] | None:
+    timeout = settings.AUTH.sessions.inactivity_timeout
+    return None if timeout is None else (at - _DAY - timeout,)
+
+
+def _idle_for_too_long_twice(at: datetime) -> Sequence[datetime] | None:
+    values = _idle_for_too_long(at)
+    return None if values is None else (*values, *values)
+
+
+_SESSION_IS_OVER = (
+    f"NOT t.revoked AND EXISTS (SELECT FROM {namespaced('sessions')} s WHERE s.id = t.session_id AND s.not_after < %s)"
+)
+# An imported session that is not converted was last used when its refresh token was made.
+_NEVER_REFRESHED = (
+    "t.refreshed_at IS NULL AND t.created_at < %s AND NOT EXISTS"
+    f" (SELECT FROM {namespaced('refresh_tokens')} r"
+    " WHERE r.session_id = t.id AND NOT r.revoked AND r.updated_at >= %s)"
+)
+
+cleanup.declare(
+    Chore(table="refresh_tokens", condition="t.revoked AND t.updated_at < %s", values=_a_day_ago),
+    Chore(
+        table="refresh_tokens",
+        condition=_SESSION_IS_OVER,
+        values=_a_day_ago,
+        change="revoked = true, updated_at = now()",
+    ),
+    Chore(table="sessions", condition="t.not_after < %s", values=_three_days_ago, at_once=_SESSIONS_AT_ONCE),
+    Chore(table="flow_state", condition="t.created_at < %s", values=_a_day_ago),
+    Chore(table="sessions", condition="t.created_at < %s", values=_older_than_timebox),
+    Chore(table="sessions", condition="t.refreshed_at < %s", values=_idle_for_too_long),
+    Chore(table="sessions", condition=_NEVER_REFRESHED, values=_idle_for_too_long_twice),
+)
