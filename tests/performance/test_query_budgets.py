@@ -289,10 +289,10 @@ PATHS = [
         200,
         administer("PUT", "/admin/users/{user}", {"email": "b@example.com"}),
     ),
-    Path("DELETE /admin/users/{user_id}", 10, 200, administer("DELETE", "/admin/users/{user}")),
+    Path("DELETE /admin/users/{user_id}", 9, 200, administer("DELETE", "/admin/users/{user}")),
     Path(
         "DELETE /admin/users/{user_id}, soft",
-        14,
+        13,
         200,
         administer("DELETE", "/admin/users/{user}", {"should_soft_delete": True}),
     ),
