@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from accounts import errors
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
-from accounts.services import administration, assistance, deletion, lookup
+from accounts.services import administration, assistance, deletion, lookup, lost_factors
 from authsvc.core import clock, list_filters, markup, operators, panels
 from authsvc.core.markup import NOTHING, Tone
 from authsvc.core.operators import OperatorAdmin, Order
@@ -62,8 +62,8 @@ class UserAdmin(OperatorAdmin):
     sortable_by = ()
     change_form_template = "operator/user.html"
     actions = (
-        "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "set_role", "end_sessions", "ban",
-        "unban", "anonymise", "delete",
+        "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "set_role", "reset_factors",
+        "end_sessions", "ban", "unban", "anonymise", "delete",
     )  # fmt: skip
     row_actions = actions
 
@@ -104,6 +104,17 @@ class UserAdmin(OperatorAdmin):
         wish = administration.Changes(role=order.values["role"])
         administration.update(row.pk, wish, actor=order.actor, caller=order.caller, at=order.at)
         return f"{self.name_of(row)} has the role {wish.role}"
+
+    @operators.action(
+        label="Reset second factors",
+        done="Second factors taken away",
+        question="All second factors and recovery codes go, and with them what they have proved. Make sure that who"
+        " asks for it is who they say: from then on the password, a link or a code is enough.",
+        is_dangerous=True,
+    )
+    def reset_factors(self, row: User, order: Order) -> str | None:
+        gone = lost_factors.reset(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        return f"{self.name_of(row)}: {gone} second {'factor' if gone == 1 else 'factors'} taken away"
 
     @operators.action(
         label="End all sessions", done="Signed out everywhere", question="Sign out everywhere?", is_dangerous=True

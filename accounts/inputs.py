@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from authsvc.core.web.inputs import Body
 
@@ -125,3 +126,35 @@ class UserInput(Body, frozen=True):
     channel: str | None = None
     code_challenge: str | None = None
     code_challenge_method: str | None = None
+
+
+class FactorInput(Body, frozen=True):
+    factor_type: str | None = None
+    friendly_name: str | None = None
+    issuer: str | None = None
+    phone: str | None = None
+
+
+class ChallengeInput(Body, frozen=True):
+    channel: str | None = None
+    webauthn: dict[str, Any] | None = None
+
+
+class FactorAnswerInput(Body, frozen=True):
+    challenge_id: UUID | None = None
+    code: str | None = None
+    webauthn: dict[str, Any] | None = None
+
+
+class RecoveryCodeInput(Body, frozen=True):
+    code: str | None = None
+
+
+class CredentialInput(Body, frozen=True):
+    challenge_id: str | None = None
+    credential: Any = None
+    """What `navigator.credentials` returned; judged where it is verified."""
+
+
+class PasskeyInput(Body, frozen=True):
+    friendly_name: str | None = None

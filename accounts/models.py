@@ -1,4 +1,4 @@
-"""Who the user is: the account, its identities at providers (our own included), its second factors."""
+"""Who the user is: the account, its identities at providers (our own included), its second factors and passkeys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Least, Lower
+from django.db.models.functions import Least, Lower, Now
 
 from authsvc.core.db import namespaced
 
@@ -143,10 +143,18 @@ class Factor(models.Model):
     web_authn_credential = models.JSONField(null=True)
     web_authn_aaguid = models.UUIDField(null=True)
     last_webauthn_challenge_data = models.JSONField(null=True)
+    last_totp_step = models.BigIntegerField(null=True)
+    """Time step of the last code taken after enrolment: that one and those before are spent (RFC 6238 §5.2)."""
 
     class Meta:
         db_table = namespaced("mfa_factors")
         indexes = [
+            # Enrolments that came to nothing; every other one looks for them.
+            models.Index(
+                fields=["created_at"],
+                condition=Q(status=FactorStatus.UNVERIFIED),
+                name=namespaced("mfa_factors_unverified_idx"),
+            ),
             models.Index(fields=["user"], name=namespaced("mfa_factors_user_id_idx")),
             models.Index(fields=["user", "created_at"], name=namespaced("factor_id_created_at_idx")),
         ]
@@ -167,3 +175,122 @@ class Factor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.factor_type} {self.id}"
+
+
+class FactorChallenge(models.Model):
+    """A question put to a second factor: open, used (`verified_at`), or dead after too many wrong codes."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    factor = models.ForeignKey(
+        Factor, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="challenges"
+    )
+    created_at = models.DateTimeField()
+    verified_at = models.DateTimeField(null=True)
+    ip_address = models.GenericIPAddressField(null=True)
+    otp_code = models.TextField(null=True)
+    web_authn_session_data = models.JSONField(null=True)
+    attempts = models.SmallIntegerField(db_default=0)
+    session_id = models.UUIDField(null=True)
+    """Where it was asked for; None for one that was imported or asked for without a session."""
+
+    class Meta:
+        db_table = namespaced("mfa_challenges")
+        indexes = [
+            models.Index(fields=["-created_at"], name=namespaced("mfa_challenge_created_at_idx")),
+            # What goes with a factor, and whether it was ever challenged.
+            models.Index(fields=["factor"], name=namespaced("mfa_challenges_factor_id_idx")),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class RecoveryCode(models.Model):
+    """One of the codes that stand in for a lost factor, as a digest; deleted when it is used."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    user = models.ForeignKey(
+        User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="recovery_codes"
+    )
+    code_hash = models.TextField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("mfa_recovery_codes")
+        constraints = [
+            models.UniqueConstraint(fields=["user", "code_hash"], name=namespaced("mfa_recovery_codes_user_hash_key"))
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class CeremonyType(models.TextChoices):
+    SIGNUP = "signup"
+    REGISTRATION = "registration"
+    AUTHENTICATION = "authentication"
+
+
+class Passkey(models.Model):
+    """A WebAuthn credential that signs its user in by itself; the public key is a COSE key in CBOR."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    user = models.ForeignKey(
+        User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="passkeys"
+    )
+    credential_id = models.BinaryField()
+    public_key = models.BinaryField()
+    attestation_type = models.TextField(db_default="")
+    aaguid = models.UUIDField(null=True)
+    sign_count = models.BigIntegerField(db_default=0)
+    transports = models.JSONField(db_default=Value([], models.JSONField()))
+    backup_eligible = models.BooleanField(db_default=False)
+    backed_up = models.BooleanField(db_default=False)
+    friendly_name = models.TextField(db_default="")
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = namespaced("webauthn_credentials")
+        indexes = [models.Index(fields=["user"], name=namespaced("webauthn_credentials_user_id_idx"))]
+        constraints = [
+            models.UniqueConstraint(fields=["credential_id"], name=namespaced("webauthn_credentials_credential_id_key"))
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class PasskeyChallenge(models.Model):
+    """A registration or sign-in by passkey under way; of no user yet when anybody may answer it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    user = models.ForeignKey(
+        User,
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        db_index=False,
+        related_name="passkey_challenges",
+        null=True,
+    )
+    challenge_type = models.TextField(choices=CeremonyType)
+    session_data = models.JSONField()
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("webauthn_challenges")
+        indexes = [
+            models.Index(fields=["user"], name=namespaced("webauthn_challenges_user_id_idx")),
+            models.Index(fields=["expires_at"], name=namespaced("webauthn_challenges_expires_at_idx")),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(challenge_type__in=CeremonyType.values),
+                name=namespaced("webauthn_challenges_challenge_type_check"),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.challenge_type} {self.id}"

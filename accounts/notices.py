@@ -66,6 +66,18 @@ def identity_linked(user: UserRecord, *, provider: str) -> Email:
     return _notice(EmailKind.IDENTITY_LINKED, user, Provider=provider)
 
 
+def factor_enrolled(user: UserRecord, *, factor_type: str) -> Email:
+    return _notice(EmailKind.FACTOR_ENROLLED, user, FactorType=factor_type)
+
+
+def factor_unenrolled(user: UserRecord, *, factor_type: str) -> Email:
+    return _notice(EmailKind.FACTOR_UNENROLLED, user, FactorType=factor_type)
+
+
+def recovery_code_used(user: UserRecord, *, remaining: int) -> Email:
+    return _notice(EmailKind.RECOVERY_CODE_USED, user, Remaining=str(remaining))
+
+
 def _notice(kind: EmailKind, user: UserRecord, *, expires_at: datetime | None = None, **variables: str) -> Email:
     """A mail without a link, to the user's present address."""
     known = {

@@ -9,9 +9,13 @@ from uuid import UUID
 
 import orjson
 
+from accounts.models import FactorType, Passkey
 from accounts.queries import USER_WIDTH, Row
 from accounts.records import FactorRecord, IdentityRecord, UserRecord
 from accounts.services.action_links import ActionLink
+from accounts.services.factors.challenges import Challenged
+from accounts.services.factors.enrolment import Enrolled
+from accounts.services.passkeys.challenges import Begun
 from authsvc.core import clock
 from authsvc.core.audit import Entry
 
@@ -126,6 +130,24 @@ def action_link(made: ActionLink) -> dict[str, Any]:
     }
 
 
+def enrolled(made: Enrolled) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": str(made.id), "type": made.factor_type, "friendly_name": made.friendly_name}
+    if made.seed is not None:
+        shown["totp"] = {"qr_code": made.seed.qr_code, "secret": made.seed.secret, "uri": made.seed.uri}
+    if made.factor_type == FactorType.PHONE:
+        shown["phone"] = made.phone
+    return shown
+
+
+def challenged(made: Challenged) -> dict[str, Any]:
+    return {
+        "id": str(made.id),
+        "type": made.factor_type,
+        "expires_at": int(made.expires_at.timestamp()),
+        **made.shown,
+    }
+
+
 def identity(record: IdentityRecord, *, user_id: str) -> dict[str, Any]:
     return _identity(
         user_id,
@@ -205,6 +227,23 @@ def _factor(
         shown["friendly_name"] = friendly_name
     if web_authn_aaguid:
         shown["web_authn_aaguid"] = web_authn_aaguid
+    return shown
+
+
+def begun(ceremony: Begun) -> dict[str, Any]:
+    return {
+        "challenge_id": str(ceremony.challenge_id),
+        "options": ceremony.options,
+        "expires_at": int(ceremony.expires_at.timestamp()),
+    }
+
+
+def passkey(row: Passkey) -> dict[str, Any]:
+    shown = {"id": str(row.id), "created_at": clock.text(row.created_at)}
+    if row.friendly_name:
+        shown["friendly_name"] = row.friendly_name
+    if row.last_used_at:
+        shown["last_used_at"] = clock.text(row.last_used_at)
     return shown
 
 

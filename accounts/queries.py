@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from authsvc.core import audit
 from authsvc.core.db import namespaced, row, rows
 from tokens import queries as tokens
@@ -31,6 +33,8 @@ _SESSION = (
     " refresh_token_counter"
 ).split()
 SESSION_WIDTH = len(_SESSION) + 1
+
+_ABANDONED_AT_ONCE = 1_000
 
 _TOKEN = "id token_type token_hash relates_to created_at attempts".split()
 
@@ -181,6 +185,43 @@ def empty_identities(provider_ids: Mapping[UUID, str], *, at: datetime) -> None:
         FROM unnest(%s::uuid[], %s::text[]) o (id, provider_id) WHERE i.id = o.id
     """
     rows(sql, (at, list(provider_ids), list(provider_ids.values())))
+
+
+def delete_abandoned_factors(*, before: datetime) -> None:
+    """Delete enrolments of all users, begun before this time, that nobody went on with: no challenge was ever made.
+
+    Those that another request is working on are left to the next run, so that nobody waits.
+    """
+    factors = namespaced("mfa_factors")
+    sql = f"""
+        DELETE FROM {factors} WHERE id IN (
+            SELECT f.id FROM {factors} f WHERE f.status = 'unverified' AND f.created_at < %s
+                AND NOT EXISTS (SELECT FROM {namespaced("mfa_challenges")} c WHERE c.factor_id = f.id)
+            ORDER BY f.created_at LIMIT {_ABANDONED_AT_ONCE} FOR UPDATE OF f SKIP LOCKED)
+    """
+    rows(sql, (before,))
+
+
+def count_attempt(*, challenge_id: UUID, most: int) -> bool:
+    """Count an answer to a challenge before it is looked at; False when there have been `most` already (0: no end)."""
+    sql = f"""
+        UPDATE {namespaced("mfa_challenges")} SET attempts = least(attempts + 1, 32767)
+        WHERE id = %s AND (%s = 0 OR attempts < %s) RETURNING id
+    """
+    return row(sql, (challenge_id, most, most)) is not None
+
+
+def take_passkey_challenge(
+    challenge_id: UUID, *, type: str, user_id: UUID | None
+) -> tuple[dict[str, Any], datetime] | None:
+    """Delete a challenge of this type and user, or of nobody, and return its state and end: of many, one has it."""
+    sql = f"""
+        DELETE FROM {namespaced("webauthn_challenges")}
+        WHERE id = %s AND challenge_type = %s AND user_id IS NOT DISTINCT FROM %s
+        RETURNING session_data::text, expires_at
+    """
+    found = row(sql, (challenge_id, type, user_id))
+    return (orjson.loads(found[0]), found[1]) if found else None
 
 
 @cache

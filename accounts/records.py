@@ -87,6 +87,14 @@ class UserRecord:
         return orjson.loads(self.user_metadata_json).get("full_name")
 
     @property
+    def name(self) -> str:
+        """`user_metadata.name` when that is a text."""
+        if '"name"' not in self.user_metadata_json:
+            return ""
+        name = orjson.loads(self.user_metadata_json).get("name")
+        return name if isinstance(name, str) else ""
+
+    @property
     def providers(self) -> list[str]:
         """Distinct providers of the identities, oldest first."""
         return list(dict.fromkeys(identity.provider for identity in self.identities))

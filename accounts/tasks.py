@@ -13,6 +13,7 @@ from authsvc.core import cleanup, jobs
 from authsvc.core.cleanup import Chore
 
 _EVERY = timedelta(hours=1)
+_CHALLENGE_KEPT_FOR = timedelta(hours=24)
 _FACTOR_UNVERIFIED_FOR = timedelta(hours=24)
 _ANONYMOUS_FOR = timedelta(days=30)
 
@@ -20,6 +21,14 @@ _ANONYMOUS_FOR = timedelta(days=30)
 @jobs.in_every_worker(name="accounts.search_indexes", pause=lambda: _EVERY)
 def ensure_search_indexes() -> None:
     search_indexes.ensure()
+
+
+def _challenged(at: datetime) -> Sequence[datetime]:
+    return (at - _CHALLENGE_KEPT_FOR,)
+
+
+def _now(at: datetime) -> Sequence[datetime]:
+    return (at,)
 
 
 def _unverified(at: datetime) -> Sequence[str | datetime]:
@@ -31,6 +40,8 @@ def _anonymous(at: datetime) -> Sequence[datetime] | None:
 
 
 cleanup.declare(
+    Chore(table="mfa_challenges", condition="t.created_at < %s", values=_challenged),
     Chore(table="mfa_factors", condition="t.status = %s AND t.created_at < %s", values=_unverified),
+    Chore(table="webauthn_challenges", condition="t.expires_at < %s", values=_now),
     Chore(table="users", condition="t.is_anonymous AND t.created_at < %s", values=_anonymous),
 )

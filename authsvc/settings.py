@@ -116,6 +116,7 @@ SEALED_COLUMNS = [  # what authsvc.core.envelope protects, each value bound to t
     "users.encrypted_password",
     "sessions.refresh_token_hmac_key",
     "mfa_factors.secret",
+    "mfa_challenges.otp_code",
 ]
 PERSONAL_DATA = [  # authsvc.core.personal_data.Keeper, in the order of an export
     "accounts.personal_data.Account",

@@ -51,7 +51,7 @@ class SettingsView(Endpoint):
                 "sms_provider": config.sms.provider,
                 "saml_enabled": False,
                 "saml_private_key_next_configured": False,
-                "passkeys_enabled": False,
+                "passkeys_enabled": config.passkeys.enabled,
             },
             cache=_NO_CACHE,
         )

@@ -80,6 +80,11 @@ EMAILS: Mapping[EmailKind, EmailEntry] = {
         variables=_COMMON | {"FactorType"},
         switch="mfa_factor_unenrolled",
     ),
+    EmailKind.RECOVERY_CODE_USED: EmailEntry(
+        key="mfa_recovery_code_used_notification",
+        subject="A recovery code was used to sign in to your account",
+        variables=_COMMON | {"Remaining"},
+    ),
 }
 
 SMS_VARIABLES = frozenset({"Code"})

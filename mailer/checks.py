@@ -12,9 +12,15 @@ from mailer import syntax
 
 @register(Tags.templates)
 def sms_template_can_be_read(**_: Any) -> list[CheckMessage]:
-    sms = settings.AUTH.sms
-    try:
-        syntax.compile(sms.template)
-    except syntax.TemplateSyntaxError as error:
-        return [Error(f"AUTH_SMS_TEMPLATE: not a template: {error}", id="mailer.E001")] if sms.provider else []
-    return []
+    sms, mfa = settings.AUTH.sms, settings.AUTH.mfa
+    found: list[CheckMessage] = []
+    for name, text, is_used in (
+        ("AUTH_SMS_TEMPLATE", sms.template, bool(sms.provider)),
+        ("AUTH_MFA_PHONE_TEMPLATE", mfa.phone_template, mfa.phone_enroll_enabled or mfa.phone_verify_enabled),
+    ):
+        try:
+            syntax.compile(text)
+        except syntax.TemplateSyntaxError as error:
+            if is_used:
+                found.append(Error(f"{name}: not a template: {error}", id="mailer.E001"))
+    return found

@@ -100,7 +100,7 @@ def _send(message: Email | Sms, *, at: datetime) -> str:
 
 
 def _send_text(message: Sms) -> str:
-    body = templates.render_sms(message.variables)
+    body = templates.render_sms(message.kind, message.variables)
     gateway = sms.configured()
     if gateway is None and not settings.AUTH.mailer.dev_inbox_enabled:
         raise NotDelivered("no SMS provider")

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from authsvc.core.messaging import EmailKind
+from authsvc.core.messaging import EmailKind, SmsKind
 from mailer import catalogue, plain_text, source_cache, syntax
 from mailer.sources import Source
 
@@ -46,13 +46,15 @@ def fill(source: Source, kind: EmailKind, variables: Mapping[str, Any]) -> Rende
     )
 
 
-def render_sms(variables: Mapping[str, Any]) -> str:
-    """The text of an SMS, in which only `Code` is a variable.
+def render_sms(kind: SmsKind, variables: Mapping[str, Any]) -> str:
+    """The text of an SMS of a kind, in which only `Code` is a variable.
 
     Raises `syntax.TemplateSyntaxError` for a configured text that is no template.
     """
     visible = _only(variables, catalogue.SMS_VARIABLES)
-    return _compiled(settings.AUTH.sms.template).render(visible, mode=syntax.Mode.TEXT)
+    config = settings.AUTH
+    text = config.mfa.phone_template if kind is SmsKind.FACTOR else config.sms.template
+    return _compiled(text).render(visible, mode=syntax.Mode.TEXT)
 
 
 def _only(variables: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 AAL1 = "aal1"
 AAL2 = "aal2"
 
-_SECOND_FACTORS = frozenset({"totp", "mfa/phone", "mfa/webauthn"})
+SECOND_FACTORS = frozenset({"totp", "mfa/phone", "mfa/webauthn", "mfa/recovery_code"})
+"""Methods that raise a session to `aal2`."""
 _RECOVERY_METHODS = frozenset({"otp", "magiclink", "recovery"})
 
 
@@ -29,7 +30,7 @@ class AmrEntry:
 
 def aal(methods: Iterable[str]) -> str:
     """`aal2` when a second factor is among the methods, else `aal1`."""
-    return AAL1 if _SECOND_FACTORS.isdisjoint(methods) else AAL2
+    return AAL1 if SECOND_FACTORS.isdisjoint(methods) else AAL2
 
 
 def claim(entries: Iterable[AmrEntry]) -> list[dict[str, str | int]]:

@@ -79,6 +79,14 @@ class SessionNoLongerValid(ApiError):
     message = "Session is no longer valid"
 
 
+class VisitorsNotAllowed(ApiError):
+    """An anonymous user's token, where there must be a way to sign in again."""
+
+    status = 403
+    error_code = "no_authorization"
+    message = "Anonymous user not allowed to perform these actions"
+
+
 class NotAdmin(ApiError):
     """The token is good, but its role, or the present one of its user, is no administrator's."""
 

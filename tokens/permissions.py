@@ -6,7 +6,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from tokens import errors
+from tokens import authentication, errors
 from tokens.admins import Admin
 from tokens.subjects import SignedIn
 
@@ -17,6 +17,15 @@ class IsSignedIn(BasePermission):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.user, SignedIn):
             raise errors.NoAuthorization
+        return True
+
+
+class IsNoVisitor(BasePermission):
+    """Somebody who has said who they are; what counts is the token. To be listed behind IsSignedIn."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if authentication.claims_of(request).is_anonymous:
+            raise errors.VisitorsNotAllowed
         return True
 
 

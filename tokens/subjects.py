@@ -78,6 +78,11 @@ class SignedIn:
     session: SessionFacts | None
     amr: tuple[AmrEntry, ...] = ()
 
+    @property
+    def is_aal2(self) -> bool:
+        """Whether a second factor was shown in this session, and has not been taken away since."""
+        return self.session is not None and self.session.aal == "aal2"
+
 
 class Subjects(Protocol):
     """What `tokens` asks of the app that owns the users; named by the setting SUBJECTS."""

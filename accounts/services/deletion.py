@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 
 from accounts import errors, queries, records
-from accounts.models import Factor, User
+from accounts.models import Factor, Passkey, PasskeyChallenge, RecoveryCode, User
 from accounts.records import UserRecord
 from authsvc.core import audit, crypto, personal_data
 from authsvc.core.audit import Administrator
@@ -65,6 +65,12 @@ def _empty(user: UserRecord, *, at: datetime) -> None:
     queries.empty_identities(
         {UUID(each.id): obscured(f"{each.provider}:{each.provider_id}") for each in user.identities}, at=at
     )
-    Factor.objects.filter(user_id=user.id)._raw_delete("default")
+    drop_factors(user.id)
     one_time_tokens.clear(user.id)
     sessions.revoke_all(user.id)
+
+
+def drop_factors(user_id: UUID) -> None:
+    """Delete the second factors and passkeys of a user. Joins the caller's transaction."""
+    for model in (Factor, RecoveryCode, Passkey, PasskeyChallenge):
+        model._default_manager.filter(user_id=user_id)._raw_delete("default")

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts.models import Factor, Identity, User
+from accounts.models import Identity, User
 from accounts.services import deletion
 from authsvc.core import audit, personal_data, traces
 from authsvc.core.caller import Caller
@@ -96,4 +96,4 @@ def _empty(user_id: UUID, *, at: datetime) -> None:
         email=None, phone=None, email_change="", phone_change="", updated_at=at, **dict.fromkeys(nothing)
     )
     Identity.objects.filter(user_id=user_id)._raw_delete("default")
-    Factor.objects.filter(user_id=user_id)._raw_delete("default")
+    deletion.drop_factors(user_id)

@@ -9,15 +9,13 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from accounts import errors, identifiers
-from accounts.models import Factor, FactorType
+from accounts.models import Factor, FactorType, User
 from accounts.records import FactorRecord, UserRecord
 from accounts.services import directory
+from accounts.services.factors import enrolment, removal
 from authsvc.core import audit
 from authsvc.core.audit import Administrator
 from authsvc.core.caller import Caller
-from tokens.services import sessions
-
-_METHODS = {FactorType.TOTP: "totp", FactorType.PHONE: "mfa/phone", FactorType.WEBAUTHN: "mfa/webauthn"}
 
 
 def change(
@@ -32,10 +30,12 @@ def change(
 ) -> FactorRecord:
     """Give a factor another name, a phone another number; what is empty stays, and so does what was proved.
 
-    Raises UserNotFound, FactorNotFound, PhoneInvalid, FactorNameTaken or FactorPhoneTaken.
+    Raises UserNotFound, FactorNotFound, FactorNameTooLong, PhoneInvalid, FactorNameTaken or FactorPhoneTaken.
     """
     factor = _find(directory.find(user_id), factor_id)
     columns: dict[str, Any] = {"updated_at": at}
+    if len(friendly_name) > enrolment.LONGEST_NAME:
+        raise errors.FactorNameTooLong
     if friendly_name:
         columns["friendly_name"] = friendly_name
     if phone and factor.factor_type == FactorType.PHONE:
@@ -63,11 +63,34 @@ def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> F
     factor = _find(user, factor_id)
     traits = {"user_id": str(user_id), "factor_id": factor.id}
     with transaction.atomic(durable=True):
-        if not Factor.objects.filter(id=factor_id, user_id=user_id)._raw_delete("default"):
+        _hold(user_id)
+        if not removal.take_away(user_id, factor_id):
             raise errors.FactorNotFound
         audit.record(audit.Action.FACTOR_DELETED, actor=user, caller=caller, at=at, traits=traits)
-        sessions.step_down(user_id, factor_id=factor_id, method=_METHODS[FactorType(factor.factor_type)])
     return factor
+
+
+def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
+    """Take all factors away, recovery codes among them, and lower every session; how many factors there were.
+
+    Raises UserNotFound or NoFactors.
+    """
+    with transaction.atomic(durable=True):
+        _hold(user_id)
+        user = directory.find(user_id)
+        if not user.factors:
+            raise errors.NoFactors
+        for factor in user.factors:
+            removal.take_away(user_id, UUID(factor.id))
+            traits = {"user_id": str(user_id), "factor_id": factor.id}
+            audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+    return len(user.factors)
+
+
+def _hold(user_id: UUID) -> None:
+    """Let nobody verify, enrol or give back a factor of this user until the transaction is over."""
+    if not User.objects.select_for_update().filter(id=user_id).values_list("pk").first():
+        raise errors.UserNotFound
 
 
 def _find(user: UserRecord, factor_id: UUID) -> FactorRecord:

@@ -99,8 +99,7 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: Wish) -> _Change:
     if wish.app_metadata is not None and not (group and user.aud == settings.AUTH.jwt.aud and user.role == group):
         raise errors.AppMetadataNotAllowed
     weakens = bool(email or phone or wish.password is not None)
-    is_aal2 = assurance.aal(entry.method for entry in signed_in.amr) == assurance.AAL2
-    if user.has_verified_factor and not is_aal2 and weakens:
+    if user.has_verified_factor and not signed_in.is_aal2 and weakens:
         raise errors.InsufficientAal
     if user.is_anonymous and wish.password is not None and not email and not phone:
         raise errors.PasswordOfAnonymousUser

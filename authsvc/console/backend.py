@@ -20,6 +20,7 @@ LONGEST = timedelta(hours=12)
 """After this time an operator signs in again, however busy (NIST SP 800-63B-4 §2.2.3 asks for 24 hours at most)."""
 _SESSION = "session"
 _SEEN_AT = "seen_at"
+_LEVEL = "level"
 _FOUND = "authsvc.console.sign_in"
 
 
@@ -29,6 +30,23 @@ def begin(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
     request.session[_SESSION] = str(session_id)
     request.session[_SEEN_AT] = int(at.timestamp())
     rotate_token(request)
+
+
+def step_up(request: HttpRequest) -> None:
+    """The second factor was shown in this browser; a copy of its cookie from before is worth nothing from here on."""
+    request.session[_LEVEL] = assurance.AAL2
+    rotate_token(request)
+    request.META.pop(_FOUND, None)
+
+
+def keep(request: HttpRequest, name: str, text: str) -> None:
+    """Remember something of this sign-in that is no secret: the browser can read it, and cannot change it."""
+    request.session[name] = text
+
+
+def kept(request: HttpRequest, name: str) -> str:
+    """What `keep` has kept, `""` when there is nothing."""
+    return str(request.session.get(name, ""))
 
 
 def end(request: HttpRequest) -> None:
@@ -70,16 +88,17 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
         return None
     found = subjects.current().with_session(UUID(known))
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
-    if found is None or not _stands(found, seen_at=seen_at, at=at):
+    level = request.session.get(_LEVEL, assurance.AAL1)
+    if found is None or not _stands(found, level=level, seen_at=seen_at, at=at):
         request.session.flush()
         return None
     request.session[_SEEN_AT] = int(at.timestamp())
     return found
 
 
-def _stands(found: SignedIn, *, seen_at: datetime, at: datetime) -> bool:
+def _stands(found: SignedIn, *, level: str, seen_at: datetime, at: datetime) -> bool:
     subject, session = found.subject, found.session
-    if session is None or subject.role not in settings.AUTH.jwt.admin_roles:
+    if session is None or session.aal > level or subject.role not in settings.AUTH.jwt.admin_roles:
         return False
     if subject.banned_until is not None and at < subject.banned_until:
         return False

@@ -8,6 +8,8 @@ from django.contrib import admin
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from authsvc.core.errors import ApiError
 from authsvc.core.web import handler
@@ -48,3 +50,19 @@ def alone(request: HttpRequest, template: str, *, status: int = 200, **context: 
     """A page without lists around it, which asks the database nothing."""
     site = {"site_title": admin.site.site_title, "site_header": admin.site.site_header}
     return render(request, template, {**site, **context}, status=status)
+
+
+def wanted(request: HttpRequest) -> str:
+    """The page that was asked for before the sign-in, when it is one of the console; else the start page."""
+    asked = request.POST.get("next") or request.GET.get("next") or ""
+    start = reverse("admin:index")
+    is_ours = asked.startswith(start) and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
+    return asked if is_ours else start
+
+
+def refused(request: HttpRequest, page: HttpResponse, error: ApiError) -> HttpResponse:
+    """A page that tells of a refusal, marked as one for the log and for clients that read headers."""
+    request.META["authsvc.error_code"] = error.error_code
+    if error.retry_after is not None:
+        page["Retry-After"] = str(int(error.retry_after + 0.999))
+    return page

@@ -1,14 +1,15 @@
-"""Into the console and out of it: the password by the API's own journey, then the second step where one is due."""
+"""Into the console and out of it: the password by the API's own journey."""
 
 from __future__ import annotations
+
+from urllib.parse import urlencode
 
 from django import forms
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.csrf import csrf_protect
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from accounts.services import sign_in
 from authsvc.console import backend, pages
@@ -34,9 +35,9 @@ class SignInForm(forms.Form):
 def enter(request: HttpRequest) -> HttpResponse:
     """The sign-in page. Who is in already is sent on."""
     if found := backend.signed_in(request):
-        return HttpResponseRedirect(
-            reverse("admin:second_step") if backend.needs_second_step(found) else _next(request)
-        )
+        if backend.needs_second_step(found):
+            return HttpResponseRedirect(f"{reverse('admin:second_step')}?{urlencode({'next': pages.wanted(request)})}")
+        return HttpResponseRedirect(pages.wanted(request))
     if request.method != "POST":
         return _form(request, SignInForm())
     form = SignInForm(request.POST)
@@ -49,7 +50,7 @@ def enter(request: HttpRequest) -> HttpResponse:
         if error.status >= 500:
             raise
         return _refused(request, form, error)
-    return HttpResponseRedirect(_next(request))
+    return HttpResponseRedirect(pages.wanted(request))
 
 
 @require_POST
@@ -60,21 +61,6 @@ def leave(request: HttpRequest) -> HttpResponse:
         sessions.log_out(found, scope="local", caller=callers.of(request), at=clock.now())
     backend.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
-
-
-@require_safe
-@csrf_protect
-def second_step(request: HttpRequest) -> HttpResponse:
-    """Where operators with a second factor wait, as nothing opens for a session below the level they can reach.
-
-    A form that verifies the factor belongs here: once it has raised the session's level, the next request is let in.
-    """
-    found = backend.signed_in(request)
-    if found is None:
-        return HttpResponseRedirect(reverse("admin:login"))
-    if not backend.needs_second_step(found):
-        return HttpResponseRedirect(reverse("admin:index"))
-    return pages.alone(request, "operator/second_step.html", status=403, title="Second step")
 
 
 def _start(request: HttpRequest, *, name: str, password: str) -> None:
@@ -96,20 +82,10 @@ def _start(request: HttpRequest, *, name: str, password: str) -> None:
 
 def _refused(request: HttpRequest, form: SignInForm, error: ApiError) -> HttpResponse:
     form.add_error(None, error.message)
-    request.META["authsvc.error_code"] = error.error_code
-    response = _form(request, form, status=error.status)
-    if error.retry_after is not None:
-        response["Retry-After"] = str(int(error.retry_after + 0.999))
-    return response
+    return pages.refused(request, _form(request, form, status=error.status), error)
 
 
 def _form(request: HttpRequest, form: SignInForm, *, status: int = 200) -> HttpResponse:
-    return pages.alone(request, "operator/sign_in.html", status=status, title="Sign in", form=form, next=_next(request))
-
-
-def _next(request: HttpRequest) -> str:
-    """The page that was asked for before the sign-in, when it is one of the console."""
-    wanted = request.POST.get("next") or request.GET.get("next") or ""
-    start = reverse("admin:index")
-    is_ours = wanted.startswith(start) and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
-    return wanted if is_ours else start
+    return pages.alone(
+        request, "operator/sign_in.html", status=status, title="Sign in", form=form, next=pages.wanted(request)
+    )

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
-from authsvc.console import overview, sign_in, static
+from authsvc.console import overview, second_step, sign_in, static
 from authsvc.core.operators import Operator, OperatorAdmin
 
 _ABSENT = frozenset({"login", "logout", "password_change", "password_change_done", "view_on_site"})
@@ -37,7 +37,7 @@ class OperatorSite(AdminSite):
         return [
             path("login/", sign_in.enter, name="login"),
             path("logout/", sign_in.leave, name="logout"),
-            path("second-step/", sign_in.second_step, name="second_step"),
+            path("second-step/", second_step.take, name="second_step"),
             path(f"{static.URL.removeprefix('/operator/')}<path:name>", static.serve, name="file"),
             *standard,
         ]

@@ -43,6 +43,8 @@ _TITLES = {
     Action.CHALLENGE_CREATED: "Factor asked for",
     Action.FACTOR_VERIFIED: "Factor verified",
     Action.FACTOR_UNENROLLED: "Factor removed",
+    Action.RECOVERY_CODES_CREATED: "Recovery codes made",
+    Action.RECOVERY_CODE_USED: "Recovery code used",
     Action.FACTOR_DELETED: "Factor removed by an administrator",
     Action.FACTOR_UPDATED: "Factor changed",
     Action.PASSKEY_CREATED: "Passkey registered",

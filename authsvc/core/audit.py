@@ -86,6 +86,8 @@ class Action(StrEnum):
     FACTOR_UNENROLLED = "factor_unenrolled"
     FACTOR_DELETED = "factor_deleted"
     FACTOR_UPDATED = "factor_updated"
+    RECOVERY_CODES_CREATED = "recovery_codes_created"
+    RECOVERY_CODE_USED = "recovery_code_used"
     PASSKEY_CREATED = "passkey_created"
     PASSKEY_UPDATED = "passkey_updated"
     PASSKEY_DELETED = "passkey_deleted"
@@ -102,7 +104,7 @@ _LOG_TYPES = {
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (
         Action.FACTOR_ENROLLED, Action.CHALLENGE_CREATED, Action.FACTOR_VERIFIED, Action.FACTOR_UNENROLLED,
-        Action.FACTOR_DELETED, Action.FACTOR_UPDATED,
+        Action.FACTOR_DELETED, Action.FACTOR_UPDATED, Action.RECOVERY_CODES_CREATED, Action.RECOVERY_CODE_USED,
     ),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}
@@ -112,7 +114,7 @@ _WITH_ADDRESS = frozenset(
     {
         Action.IDENTITY_LINKED, Action.IDENTITY_UNLINKED, Action.FACTOR_ENROLLED, Action.CHALLENGE_CREATED,
         Action.FACTOR_VERIFIED, Action.FACTOR_UNENROLLED, Action.FACTOR_DELETED, Action.PASSKEY_CREATED,
-        Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
+        Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED, Action.RECOVERY_CODES_CREATED, Action.RECOVERY_CODE_USED,
     }
 )  # fmt: skip
 

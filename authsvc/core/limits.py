@@ -56,6 +56,12 @@ def take(*, bucket: str, key: str, burst: float, per_second: float, life: timede
     return float(row[0]) if row else 0.0
 
 
+def give_back(*, bucket: str, key: str) -> None:
+    """Put the token of one `take` back, for an event that turned out not to count."""
+    with connection.cursor() as cursor:
+        cursor.execute(_statements(namespaced("rate_limits")).give_back, {"bucket": bucket, "key": _fitting(key)})
+
+
 def admit_once(*, group: str, key: str, interval: timedelta) -> float | None:
     """Admit an event of (`group`, `key`) unless the one admitted before is younger than `interval`.
 
@@ -117,7 +123,7 @@ def sweep() -> int:
 class _Statements:
     """The SQL for one table; its name is quoted, and every value is a parameter."""
 
-    __slots__ = ("sweep", "take", "wait")
+    __slots__ = ("give_back", "sweep", "take", "wait")
 
     def __init__(self, table: str) -> None:
         self.take = f"""
@@ -127,6 +133,8 @@ class _Statements:
             SET tokens = {_LEVEL} - 1, updated_at = clock_timestamp(),
                 created_at = CASE WHEN {_OLD} THEN clock_timestamp() ELSE r.created_at END
             WHERE {_LEVEL} >= 1 RETURNING tokens"""  # noqa: S608
+        # More than the capacity is never counted, so one too many does no harm.
+        self.give_back = f"UPDATE {table} SET tokens = tokens + 1 WHERE bucket = %(bucket)s AND key = %(key)s"  # noqa: S608
         # Either enough is refilled or the bucket ends, whichever comes first.
         self.wait = f"""
             SELECT CASE WHEN {_LEVEL} >= 1 THEN 0 ELSE GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),

@@ -55,12 +55,14 @@ class EmailKind(StrEnum):
     IDENTITY_UNLINKED = "identity_unlinked_notification"
     FACTOR_ENROLLED = "mfa_factor_enrolled_notification"
     FACTOR_UNENROLLED = "mfa_factor_unenrolled_notification"
+    RECOVERY_CODE_USED = "mfa_recovery_code_used_notification"
 
 
 class SmsKind(StrEnum):
     CONFIRMATION = "confirmation"
     PHONE_CHANGE = "phone_change"
     REAUTHENTICATION = "reauthentication"
+    FACTOR = "mfa"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from authsvc.core.db import namespaced, rows
 from authsvc.core.models import AuditLogEntry, RateLimit
@@ -21,19 +21,24 @@ _IMPERSONAL = frozenset({"action", "log_type", "actor_id", "actor_via_sso"})
 _IMPERSONAL_TRAITS = frozenset(
     {
         "action", "channel", "chain", "client_id", "factor_status", "factor_type", "network", "oauth_client_id",
-        "provider", "provider_type",
+        "provider", "provider_type", "remaining",
     }
 )  # fmt: skip
 
 
 class Counters:
-    """Limits that count against an address or a number of the person."""
+    """Limits that count against an address or a number of the person, or against something that is theirs."""
 
     def held(self, person: Person) -> Iterator[tuple[str, Iterable[Row]]]:
-        yield "rate_limits", shown(RateLimit.objects.filter(key__in=person.addresses))
+        yield "rate_limits", shown(_counters(person))
 
     def forget(self, person: Person) -> Mapping[str, int]:
-        return {"rate_limits": RateLimit.objects.filter(key__in=person.addresses)._raw_delete("default")}
+        return {"rate_limits": _counters(person)._raw_delete("default")}
+
+
+def _counters(person: Person) -> QuerySet[RateLimit]:
+    # Counters of one thing that somebody has begin with their id.
+    return RateLimit.objects.filter(Q(key__in=person.addresses) | Q(key__startswith=f"{person.id}/"))
 
 
 class AuditTrail:

@@ -11,7 +11,7 @@ import pytest
 from django.db import DataError, Error, IntegrityError, connection
 
 from accounts import queries, records
-from accounts.models import Factor, Identity, User
+from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
 from authsvc.core import audit, clock
 from authsvc.core.caller import Caller
 from tests.conftest import Api, Mailbox
@@ -235,6 +235,9 @@ def test_a_value_of_another_kind_is_refused(run: Run, statement: str) -> None:
         ("sessions", {}),
         ("mfa_factors", {"factor_type": "totp", "status": "verified", "created_at": TEN, "updated_at": TEN}),
         ("one_time_tokens", {"token_type": "recovery_token", "token_hash": "x", "relates_to": "x"}),
+        ("mfa_recovery_codes", {"code_hash": "x", "created_at": TEN}),
+        ("webauthn_credentials", {"credential_id": b"x", "public_key": b"x"}),
+        ("webauthn_challenges", {"challenge_type": "registration", "session_data": "{}", "expires_at": TEN}),
     ],
 )
 def test_nothing_belongs_to_an_account_that_is_not_there(run: Run, table: str, columns: dict[str, Any]) -> None:
@@ -251,11 +254,24 @@ def test_an_account_takes_with_it_what_is_its_own_and_nothing_else(run: Run) -> 
     for each in (user, other):
         make_session(each)
         make_legacy_tokens(each)
-        make_factor(each)
+        factor = make_factor(each)
+        FactorChallenge.objects.create(factor=factor, created_at=TEN)
+        RecoveryCode.objects.create(user=each, code_hash="x", created_at=TEN)
+        Passkey.objects.create(user=each, credential_id=each.id.bytes, public_key=b"x")
+        PasskeyChallenge.objects.create(user=each, challenge_type="registration", session_data={}, expires_at=TEN)
         make_one_time_token(each)
         make_flow(each)
     audit.record(audit.Action.LOGIN, actor=_record(user), caller=Caller(), at=clock.now())
-    tables: list[Any] = [Identity, Session, LegacyRefreshToken, Factor, OneTimeToken]
+    tables: list[Any] = [
+        Identity,
+        Session,
+        LegacyRefreshToken,
+        Factor,
+        RecoveryCode,
+        Passkey,
+        PasskeyChallenge,
+        OneTimeToken,
+    ]
     before = {table: table.objects.filter(user_id=other.id).count() for table in tables}
 
     run("DELETE FROM users WHERE id = %s", user.id)
@@ -263,6 +279,7 @@ def test_an_account_takes_with_it_what_is_its_own_and_nothing_else(run: Run) -> 
     assert {table: table.objects.filter(user_id=other.id).count() for table in tables} == before
     assert all(before.values())
     assert set(AmrClaim.objects.values_list("session__user_id", flat=True)) == {other.id}
+    assert set(FactorChallenge.objects.values_list("factor__user_id", flat=True)) == {other.id}
     assert FlowState.objects.filter(user_id=user.id).count() == 1
     assert audit_trail() == [("login", None)]
 

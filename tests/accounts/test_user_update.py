@@ -25,7 +25,7 @@ from tests.factories import (
     make_user,
 )
 from tests.observations import audit_trail, contents, refused
-from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
+from tokens.models import OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -321,11 +321,8 @@ def test_a_user_with_a_second_factor_uses_it_first(
     api: Api, auth_config: ChangeConfig, body: dict[str, str], status: str, second: bool
 ) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
-    made = make_session(make_user(email=EMAIL))
+    made = make_session(make_user(email=EMAIL), aal="aal2" if second else "aal1")
     make_factor(made.user, status=status)
-    if second:
-        at = clock.now()
-        AmrClaim.objects.create(session=made.session, authentication_method="totp", created_at=at, updated_at=at)
     before = contents()
     answer = put(api, made, body)
     if second or status == "unverified":

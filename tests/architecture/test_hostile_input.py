@@ -24,6 +24,7 @@ from accounts.models import User
 from authsvc.core import clock, messaging
 from authsvc.core.config.schema import AuthConfig
 from mailer import sealing
+from tests.accounts.passkeys import PARTY
 from tests.architecture.test_routes import ROUTES, sample
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
@@ -53,6 +54,7 @@ BODIES: dict[str, dict[str, str]] = {
     "/magiclink": {"email": TEXT, "data": OBJECT, **PKCE_KEYS},
     "/recover": {"email": TEXT, **PKCE_KEYS},
     "/resend": {"type": TEXT, "email": TEXT, "phone": TEXT, **PKCE_KEYS},
+    "/passkeys/authentication/verify": {"challenge_id": TEXT},
 }  # fmt: skip
 """Every endpoint that reads a body, with the keys it knows."""
 BEARER = [("GET", "/user"), ("POST", "/logout")]
@@ -142,6 +144,11 @@ ABSURD_ADDRESSES = [
     "%s%n@exa%mple",
     "{{7*7}}@exa mple.com",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _passkeys_are_on(auth_config: ChangeConfig) -> None:
+    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
 
 
 @pytest.fixture(autouse=True)

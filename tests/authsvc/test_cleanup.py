@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, connections
 from django.db.models import Model
 
-from accounts.models import Factor, FactorStatus, FactorType, User
+from accounts.models import CeremonyType, Factor, FactorChallenge, FactorStatus, FactorType, PasskeyChallenge, User
 from authsvc.core import cleanup, clock, tasks
 from authsvc.core.cleanup import Chore
 from authsvc.core.models import RateLimit
@@ -55,6 +55,17 @@ def factor(status: FactorStatus, *, created_at: datetime) -> Factor:
     )
 
 
+def challenge(*, created_at: datetime) -> FactorChallenge:
+    asked = factor(FactorStatus.VERIFIED, created_at=AT - 2 * DAY)
+    return FactorChallenge.objects.create(factor=asked, created_at=created_at)
+
+
+def passkey_challenge(*, expires_at: datetime) -> PasskeyChallenge:
+    return PasskeyChallenge.objects.create(
+        challenge_type=CeremonyType.AUTHENTICATION, session_data={}, expires_at=expires_at
+    )
+
+
 def flow(*, created_at: datetime) -> FlowState:
     return factories.make_flow(factories.make_user(), created_at=created_at)
 
@@ -76,6 +87,14 @@ CASES: dict[str, tuple[Make, Make]] = {
     "a flow, after a day": (
         lambda: flow(created_at=AT - DAY - HOUR),
         lambda: flow(created_at=AT - DAY + HOUR),
+    ),
+    "a challenge of a factor, after a day": (
+        lambda: challenge(created_at=AT - DAY - HOUR),
+        lambda: challenge(created_at=AT - DAY + HOUR),
+    ),
+    "a challenge of a passkey, at its end": (
+        lambda: passkey_challenge(expires_at=AT - HOUR),
+        lambda: passkey_challenge(expires_at=AT + HOUR),
     ),
     "a factor never verified, after a day": (
         lambda: factor(FactorStatus.UNVERIFIED, created_at=AT - DAY - HOUR),

@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 
 from accounts import queries, records
-from accounts.models import Factor, User
+from accounts.models import Factor, FactorChallenge, Passkey, PasskeyChallenge, RecoveryCode, User
 from authsvc.core import audit, clock, limits, messaging, personal_data, traces
 from authsvc.core.caller import Caller
 from authsvc.core.db import namespaced
@@ -55,7 +55,8 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     user = make_plain_user(email=email, phone=phone, data={"full_name": name})
     signed_in = make_session(user)
     make_legacy_tokens(user)
-    make_factor(user, secret="totp-secret", friendly_name=f"the phone of {name}", phone=phone)
+    factor = make_factor(user, secret="totp-secret", friendly_name=f"the phone of {name}", phone=phone)
+    make_rows_about_factors(user, factor, address=address)
     make_one_time_token(user, TokenType.RECOVERY)
     make_flow(user, provider_access_token="token-at-the-provider")
     at = clock.now()
@@ -76,6 +77,19 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     )
     limits.admit_once(group="passwordless", key=email, interval=timedelta(hours=1))
     return user
+
+
+def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None:
+    at = clock.now()
+    FactorChallenge.objects.create(factor=factor, created_at=at, ip_address=address, otp_code="texted-code")
+    RecoveryCode.objects.create(user=user, code_hash="recovery-digest", created_at=at)
+    Passkey.objects.create(
+        user=user, credential_id=user.id.bytes, public_key=b"key", friendly_name=f"key of {user.email}"
+    )
+    PasskeyChallenge.objects.create(
+        user=user, challenge_type="registration", session_data={"challenge": "ceremony"}, expires_at=at
+    )
+    limits.admit_once(group="WrongFactorCode", key=f"{user.id}/{factor.id}", interval=timedelta(hours=1))
 
 
 def run(*arguments: str) -> str:
@@ -146,7 +160,7 @@ def test_no_table_with_a_user_in_it_is_forgotten() -> None:
 def test_no_column_that_could_open_anything_is_shown() -> None:
     user = make_user()
     suspicious = re.compile("hash|secret|token|password|key|credential|challenge|code|hmac")
-    harmless = {"token_type", "code_challenge_method", "email_change_confirm_status"}
+    harmless = {"token_type", "challenge_type", "code_challenge_method", "email_change_confirm_status"}
     person = Person(id=user.id, addresses=frozenset({EMAIL, PHONE}))
     shown = {
         (table, column)
@@ -172,6 +186,10 @@ def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
         "users": 1,
         "identities": 1,
         "mfa_factors": 1,
+        "mfa_challenges": 1,
+        "mfa_recovery_codes": 1,
+        "webauthn_credentials": 1,
+        "webauthn_challenges": 1,
         "sessions": 2,
         "mfa_amr_claims": 2,
         "refresh_tokens": 2,
@@ -179,7 +197,7 @@ def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
         "flow_state": 1,
         "messages": 1,
         "message_attempts": 1,
-        "rate_limits": 1,
+        "rate_limits": 2,
         TRAIL: 3,
     }
     (shown,) = document["held"]["users"]
@@ -194,6 +212,7 @@ def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
 def test_an_export_tells_nothing_that_opens_anything() -> None:
     user = make_user()
     secrets = [CODE, "totp-secret", "token-at-the-provider", user.password]
+    secrets += ["texted-code", "recovery-digest", "ceremony"]
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT refresh_token_hmac_key FROM sessions WHERE refresh_token_hmac_key IS NOT NULL"
@@ -202,7 +221,7 @@ def test_an_export_tells_nothing_that_opens_anything() -> None:
         )
         secrets += [secret for (secret,) in cursor.fetchall()]
     text = run("export_user", EMAIL)
-    assert len(secrets) == 10
+    assert len(secrets) == 13
     assert [secret for secret in secrets if not secret or secret in text] == []
 
 
@@ -242,6 +261,10 @@ def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_
         "users": 1,
         "identities": 1,
         "mfa_factors": 1,
+        "mfa_challenges": 1,
+        "mfa_recovery_codes": 1,
+        "webauthn_credentials": 1,
+        "webauthn_challenges": 1,
         "sessions": 2,
         "mfa_amr_claims": 2,
         "refresh_tokens": 2,
@@ -249,7 +272,7 @@ def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_
         "flow_state": 1,
         "messages": 1,
         "message_attempts": 1,
-        "rate_limits": 1,
+        "rate_limits": 2,
     }
     assert (receipt["rewritten"], receipt["left"], receipt["kept_id"]) == ({TRAIL: 4}, {}, False)
 

@@ -272,6 +272,28 @@ SETTINGS: list[tuple[str, str, str, object]] = [
     ),
     *_sms_credentials(),
     ("AUTH_INTERNAL_HTTP_TIMEOUT", "3s", "api.internal_http_timeout", seconds(3)),
+    ("AUTH_MFA_TOTP_ENROLL_ENABLED", "false", "mfa.totp_enroll_enabled", False),
+    ("AUTH_MFA_TOTP_VERIFY_ENABLED", "false", "mfa.totp_verify_enabled", False),
+    ("AUTH_MFA_PHONE_ENROLL_ENABLED", "true", "mfa.phone_enroll_enabled", True),
+    ("AUTH_MFA_PHONE_VERIFY_ENABLED", "true", "mfa.phone_verify_enabled", True),
+    ("AUTH_MFA_WEB_AUTHN_ENROLL_ENABLED", "true", "mfa.web_authn_enroll_enabled", True),
+    ("AUTH_MFA_WEB_AUTHN_VERIFY_ENABLED", "true", "mfa.web_authn_verify_enabled", True),
+    ("AUTH_MFA_CHALLENGE_EXPIRY_DURATION", "600.5", "mfa.challenge_expiry", seconds(600.5)),
+    ("AUTH_MFA_FACTOR_EXPIRY_DURATION", "10m", "mfa.factor_expiry", seconds(600)),
+    ("AUTH_MFA_MAX_ENROLLED_FACTORS", "3.9", "mfa.max_enrolled", 3),
+    ("AUTH_MFA_MAX_VERIFIED_FACTORS", "4", "mfa.max_verified", 4),
+    ("AUTH_MFA_PHONE_OTP_LENGTH", "8", "mfa.phone_otp_length", 8),
+    ("AUTH_MFA_PHONE_TEMPLATE", "{{ .Code }}", "mfa.phone_template", "{{ .Code }}"),
+    ("AUTH_MFA_PHONE_MAX_FREQUENCY", "5", "mfa.phone_max_frequency", seconds(5)),
+    ("AUTH_MFA_RECOVERY_CODES_ENABLED", "true", "mfa.recovery_codes_enabled", True),
+    ("AUTH_MFA_RATE_LIMIT_CHALLENGE_AND_VERIFY", "5", "limits.factors", 5.0),
+    ("AUTH_PASSKEY_ENABLED", "true", "passkeys.enabled", True),
+    ("AUTH_PASSKEY_MAX_PASSKEYS_PER_USER", "3", "passkeys.max_per_user", 3),
+    ("AUTH_WEBAUTHN_RP_ID", "example.com", "webauthn.rp_id", "example.com"),
+    ("AUTH_WEBAUTHN_RP_DISPLAY_NAME", "Example", "webauthn.rp_display_name", "Example"),
+    ("AUTH_WEBAUTHN_RP_ORIGINS", "https://a,https://b", "webauthn.rp_origins", ("https://a", "https://b")),
+    ("AUTH_WEBAUTHN_CHALLENGE_EXPIRY_DURATION", "90s", "webauthn.challenge_expiry", seconds(90)),
+    ("AUTH_RATE_LIMIT_PASSKEY", "5", "limits.passkey", 5.0),
     ("AUTH_SECURITY_CAPTCHA_PROVIDER", "Turnstile", "captcha.provider", "turnstile"),
     ("AUTH_SECURITY_CAPTCHA_SECRET", "  s ", "captcha.secret", schema.Secret("s")),
     ("AUTH_SECURITY_CAPTCHA_TIMEOUT", "3s", "captcha.timeout", seconds(3)),
@@ -485,6 +507,11 @@ def test_a_value_that_spans_lines_stays_on_one_line_of_the_report() -> None:
         ("AUTH_SMS_OTP_EXP", "0", "sms.otp_exp", seconds(60)),
         ("AUTH_SMS_MAX_FREQUENCY", "0", "sms.max_frequency", seconds(60)),
         ("AUTH_SMS_TEMPLATE", "", "sms.template", "Your code is {{ .Code }}"),
+        ("AUTH_MFA_CHALLENGE_EXPIRY_DURATION", "299", "mfa.challenge_expiry", seconds(300)),
+        ("AUTH_MFA_FACTOR_EXPIRY_DURATION", "-1h", "mfa.factor_expiry", seconds(300)),
+        ("AUTH_MFA_PHONE_OTP_LENGTH", "11", "mfa.phone_otp_length", 6),
+        ("AUTH_MFA_PHONE_TEMPLATE", "", "mfa.phone_template", "Your code is {{ .Code }}"),
+        ("AUTH_MFA_PHONE_MAX_FREQUENCY", "0", "mfa.phone_max_frequency", seconds(60)),
         ("AUTH_SMS_TEST_OTP", " ", "sms.test_codes", {}),
         ("AUTH_SMS_TEST_OTP_VALID_UNTIL", " ", "sms.test_codes_end_at", None),
         ("AUTH_INTERNAL_HTTP_TIMEOUT", "0", "api.internal_http_timeout", seconds(10)),
@@ -729,6 +756,19 @@ def test_an_enabled_provider_with_missing_values_is_a_notice_that_names_them() -
     ).notices
     missing = "AUTH_EXTERNAL_KEYCLOAK_CLIENT_ID, AUTH_EXTERNAL_KEYCLOAK_REDIRECT_URI, AUTH_EXTERNAL_KEYCLOAK_URL"
     assert notice.fields == {"setting": "AUTH_EXTERNAL_KEYCLOAK_ENABLED", "missing": missing}
+
+
+@pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
+@pytest.mark.parametrize("missing", ["RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS"])
+def test_webauthn_without_a_whole_relying_party_is_a_notice(switch: str, missing: str) -> None:
+    party = {f"AUTH_WEBAUTHN_{part}": "https://x" for part in ("RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS")}
+    given = {"AUTH_JWT_KEYS": json.dumps([RSA]), **party}
+    assert load(**given, **{f"AUTH_{switch}": "true"}).notices == ()
+    del given[f"AUTH_WEBAUTHN_{missing}"]
+    assert load(**given).notices == ()
+    (notice,) = load(**given, **{f"AUTH_{switch}": "true"}).notices
+    assert (notice.level, notice.message) == ("warning", "WebAuthn configuration is invalid")
+    assert notice.fields["error"] == f"conf: AUTH_WEBAUTHN_{missing} is required when WebAuthn is enabled"
 
 
 def test_secrets_do_not_show_in_the_settings() -> None:

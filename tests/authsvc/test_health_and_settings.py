@@ -65,6 +65,7 @@ def test_the_defaults_are_told_with_every_key(api: Api, path: str) -> None:
         ({"signup": {"disabled": True}}, {"disable_signup": True}),
         ({"mailer": {"autoconfirm": True}}, {"autoconfirm": True, "mailer_autoconfirm": True}),
         ({"sms": {"autoconfirm": True, "provider": "vonage"}}, {"phone_autoconfirm": True, "sms_provider": "vonage"}),
+        ({"passkeys": {"enabled": True}}, {"passkeys_enabled": True}),
     ],
 )
 def test_a_setting_is_told(

@@ -116,6 +116,22 @@ class Chromium:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2, mobile=True
         )
 
+    def add_authenticator(self, *, transport: str) -> None:
+        """Have a security device that keeps credentials and agrees to everything at once.
+
+        `transport`: `internal` for one that is part of the machine, `usb` for a key.
+        """
+        device = {
+            "protocol": "ctap2",
+            "transport": transport,
+            "hasResidentKey": True,
+            "hasUserVerification": True,
+            "isUserVerified": True,
+            "automaticPresenceSimulation": True,
+        }
+        self._command("WebAuthn.enable")
+        self._command("WebAuthn.addVirtualAuthenticator", options=device)
+
     def watch_policy_violations(self) -> None:
         """From now on keep what pages are stopped from doing by their Content-Security-Policy."""
         self._violations = []

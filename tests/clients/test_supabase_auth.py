@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import time
 import uuid
@@ -557,6 +558,49 @@ def test_administer_users(admin: SyncGoTrueAdminAPI, open_client: Open, email: s
     with pytest.raises(AuthApiError) as refused:
         admin.get_user_by_id(made.id)
     assert (refused.value.status, refused.value.code) == (404, "user_not_found")
+
+
+def app_code(secret: str) -> str:
+    """RFC 6238, as an authenticator app has it."""
+    digest = hmac.digest(base64.b32decode(secret), int(time.time() // 30).to_bytes(8), "sha1")
+    start = digest[-1] & 15
+    return f"{(int.from_bytes(digest[start : start + 4]) & 0x7FFFFFFF) % 1_000_000:06d}"
+
+
+def test_show_the_code_of_an_authenticator_app(client: SyncGoTrueClient, admin: SyncGoTrueAdminAPI, email: str) -> None:
+    def levels() -> tuple[str | None, str | None]:
+        found = client.mfa.get_authenticator_assurance_level()
+        return found.current_level, found.next_level
+
+    enrolled = client.mfa.enroll({"factor_type": "totp", "friendly_name": "phone", "issuer": "My app"})
+    assert enrolled.type == "totp"
+    assert enrolled.totp is not None
+    secret = enrolled.totp.secret
+    assert levels() == ("aal1", "aal1")
+    challenge = client.mfa.challenge({"factor_id": enrolled.id})
+    with pytest.raises(AuthApiError) as refused:
+        client.mfa.verify({"factor_id": enrolled.id, "challenge_id": challenge.id, "code": "12345"})
+    assert refused.value.code == "mfa_verification_failed"
+    client.mfa.verify({"factor_id": enrolled.id, "challenge_id": challenge.id, "code": app_code(secret)})
+    assert levels() == ("aal2", "aal2")
+    client.sign_in_with_password({"email": email, "password": PASSWORD})
+    assert levels() == ("aal1", "aal2")
+    with pytest.raises(AuthApiError) as refused:
+        client.mfa.unenroll({"factor_id": enrolled.id})
+    assert refused.value.code == "insufficient_aal"
+    client.mfa.challenge_and_verify({"factor_id": enrolled.id, "code": app_code(secret)})
+    assert levels() == ("aal2", "aal2")
+    assert [factor.id for factor in client.mfa.list_factors().totp] == [enrolled.id]
+    assert client.mfa.unenroll({"factor_id": enrolled.id}).id == enrolled.id
+    client.refresh_session()
+    assert levels() == ("aal1", "aal1")
+
+    again = client.mfa.enroll({"factor_type": "totp", "friendly_name": "lost"})
+    user_id = user_of(client).id
+    (found,) = admin.mfa.list_factors({"user_id": user_id})
+    assert found.id == again.id
+    assert admin.mfa.delete_factor({"user_id": user_id, "id": again.id}).id == again.id
+    assert client.mfa.list_factors().all == []
 
 
 def test_a_list_is_not_for_everybody(client: SyncGoTrueClient, open_client: Open) -> None:

@@ -18,13 +18,10 @@ FOLDER = live.PROJECT.parent / "shared" / "conformance"
 
 # Scenario: the capability it needs that the service does not have yet.
 NOT_PRESENT = {
-    "admin_and_factors": "second factors",
     "authorize": "OAuth providers",
     "callback_refusals": "OAuth providers",
-    "factor_refusals": "second factors",
     "id_token_refusals": "OAuth providers",
     "identities": "OAuth providers",
-    "totp_factor": "second factors",
 }
 
 if not (FOLDER / "conformance.py").is_file():

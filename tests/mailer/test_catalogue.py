@@ -23,10 +23,11 @@ SUBJECTS = {
     "identity_unlinked_notification": "A sign-in method was removed from your account",
     "mfa_factor_enrolled_notification": "A new MFA factor has been enrolled",
     "mfa_factor_unenrolled_notification": "An MFA factor has been unenrolled",
+    "mfa_recovery_code_used_notification": "A recovery code was used to sign in to your account",
 }
 NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailKind if kind.value.endswith("_notification")}
-# Its sender is a setting of its own.
-del NOTICES[EmailKind.EMAIL_TAKEN]
+# Their senders are settings of their own.
+del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED]
 
 
 def test_every_kind_has_its_key_and_default_subject() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.core.messaging import EmailKind
+from authsvc.core.messaging import EmailKind, SmsKind
 from mailer import catalogue, templates
 from tests.conftest import ChangeConfig
 
@@ -25,6 +25,7 @@ VARIABLES: dict[str, Any] = {
     "OldPhone": "4915199999",
     "Provider": "google",
     "FactorType": "totp",
+    "Remaining": "9",
     "Token": "123456",
     "TokenHash": "0a1b",
     "RedirectTo": "https://example.com",
@@ -47,6 +48,7 @@ REQUIRED = {
     EmailKind.IDENTITY_UNLINKED: ["google", "ada@example.com", SUPPORT],
     EmailKind.FACTOR_ENROLLED: ["totp", SUPPORT],
     EmailKind.FACTOR_UNENROLLED: ["totp", SUPPORT],
+    EmailKind.RECOVERY_CODE_USED: ["ada@example.com", "Codes left: 9", SUPPORT],
 }
 WITH_LINK = [kind for kind, entry in catalogue.EMAILS.items() if "ConfirmationURL" in entry.variables]
 
@@ -145,10 +147,15 @@ def test_a_rendered_mail_shows_nothing_in_its_repr() -> None:
 
 
 def test_an_sms_carries_the_code() -> None:
-    assert templates.render_sms({"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
+    assert templates.render_sms(SmsKind.CONFIRMATION, {"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
 
 
 def test_the_text_of_an_sms_is_configured_and_no_html(auth_config: ChangeConfig) -> None:
     auth_config(sms={"template": "<{{ .Code }}> & {{ .Data.x }}{{ if .SiteURL }}!{{ end }}"})
     given = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
-    assert templates.render_sms(given) == "<1'2> & "
+    assert templates.render_sms(SmsKind.PHONE_CHANGE, given) == "<1'2> & "
+
+
+def test_the_text_of_a_factors_code_is_a_setting_of_its_own(auth_config: ChangeConfig) -> None:
+    auth_config(mfa={"phone_template": "second: {{ .Code }}"})
+    assert templates.render_sms(SmsKind.FACTOR, {"Code": "123456"}) == "second: 123456"

@@ -11,10 +11,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from accounts.models import FactorChallenge
 from authsvc.core import clock
 from authsvc.core.db import namespaced
 from tests import factories
 from tests.accounts import admins
+from tests.accounts.factors import wire as factors
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tokens.models import TokenType
@@ -41,6 +43,37 @@ class Path:
 def signed_in_user() -> Call:
     token = factories.make_session().access_token
     return lambda api: api.get("/user", bearer=token)
+
+
+def enroll_factor() -> Call:
+    token = factories.make_session().access_token
+    return lambda api: factors.enroll(api, token)
+
+
+def challenge_factor() -> Call:
+    owner = factors.make_owner()
+    return lambda api: factors.challenge(api, owner.token, owner.factor.id)
+
+
+def verify_factor(status: str) -> Callable[[], Call]:
+    def prepare() -> Call:
+        owner = factors.make_owner(status=status)
+        challenge = FactorChallenge.objects.create(factor=owner.factor, created_at=clock.now(), ip_address="127.0.0.1")
+        return lambda api: factors.verify(api, owner.token, owner.factor.id, challenge.id, factors.code())
+
+    return prepare
+
+
+def unenroll_factor() -> Call:
+    owner = factors.make_owner()
+    type(owner.session).objects.filter(id=owner.session.id).update(aal="aal2", factor_id=owner.factor.id)
+    return lambda api: factors.unenroll(api, owner.token, owner.factor.id)
+
+
+def user_with_factors() -> Call:
+    owner = factors.make_owner()
+    factories.make_factor(owner.user, friendly_name="other")
+    return lambda api: api.get("/user", bearer=owner.token)
 
 
 NUMBER = "15551234567"
@@ -214,6 +247,7 @@ PATHS = [
     Path("GET /.well-known/jwks.json", 0, 200, lambda: lambda api: api.get("/.well-known/jwks.json")),
     Path("a bearer token that is none", 0, 403, lambda: lambda api: api.get("/user", bearer="a.b.c")),
     Path("GET /user", 1, 200, signed_in_user),
+    Path("GET /user, with factors", 1, 200, user_with_factors),
     Path("PUT /user, nothing", 6, 200, change()),
     Path("PUT /user, metadata", 6, 200, change(data={"a": 1, "b": None})),
     Path("PUT /user, password", 11, 200, change(password="another horse battery")),
@@ -230,6 +264,11 @@ PATHS = [
     Path("PUT /user, a visitor's address", 12, 200, convert(email="new@example.com")),
     Path("GET /reauthenticate", 5, 200, reauthenticate),
     *(Path(f"POST /logout, {scope}", 3, 204, logout(scope)) for scope in ("global", "local", "others")),
+    Path("POST /factors", 7, 200, enroll_factor),
+    Path("POST /factors/{factor_id}/challenge", 5, 200, challenge_factor),
+    Path("POST /factors/{factor_id}/verify", 17, 200, verify_factor("verified")),
+    Path("POST /factors/{factor_id}/verify, first", 17, 200, verify_factor("unverified")),
+    Path("DELETE /factors/{factor_id}", 11, 200, unenroll_factor),
     Path("refresh", 3, 200, refresh(0)),
     Path("refresh, once more", 3, 200, refresh(1)),
     Path("refresh, used again", 3, 400, refresh(2)),
@@ -292,7 +331,7 @@ PATHS = [
     Path("DELETE /admin/users/{user_id}", 9, 200, administer("DELETE", "/admin/users/{user}")),
     Path(
         "DELETE /admin/users/{user_id}, soft",
-        13,
+        16,
         200,
         administer("DELETE", "/admin/users/{user}", {"should_soft_delete": True}),
     ),
@@ -305,7 +344,7 @@ PATHS = [
     ),
     Path(
         "DELETE /admin/users/{user_id}/factors/{factor_id}",
-        5,
+        7,
         200,
         administer("DELETE", "/admin/users/{user}/factors/{factor}"),
     ),

@@ -10,6 +10,7 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -140,8 +141,13 @@ def session_key(session: SessionFacts) -> str | None:
     """The key behind a session's refresh tokens; None for an imported session that is not converted."""
     if session.refresh_token_hmac_key is None or session.refresh_token_counter is None:
         return None
+    return open_key(session.refresh_token_hmac_key, session_id=session.id)
+
+
+def open_key(sealed: str, *, session_id: UUID) -> str:
+    """The key of a session as it is stored. Raises UnexpectedFailure when it cannot be opened."""
     try:
-        return envelope.open(session.refresh_token_hmac_key, bound_to=session.id)
+        return envelope.open(sealed, bound_to=session_id)
     except envelope.Undecryptable as error:
         raise UnexpectedFailure("Unable to decrypt the refresh token key of the session") from error
 

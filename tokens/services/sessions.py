@@ -142,14 +142,6 @@ def revoke(session_id: UUID) -> None:
     _delete(Session.objects.filter(id=session_id))
 
 
-def step_down(user_id: UUID, *, factor_id: UUID, method: str) -> None:
-    """Take back what a second factor has proved in the sessions of its user. Joins the caller's transaction."""
-    proved = Session.objects.filter(user_id=user_id, factor_id=factor_id)
-    with transaction.atomic(savepoint=False):
-        AmrClaim.objects.filter(session__in=proved.values("id"), authentication_method=method)._raw_delete("default")
-        proved.update(aal=assurance.AAL1, factor_id=None)
-
-
 def _delete(sessions: QuerySet[Session]) -> None:
     # The foreign keys cascade in the database; Django's own cascade would read every dependent row first.
     sessions._raw_delete(sessions.db)

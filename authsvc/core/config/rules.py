@@ -46,6 +46,7 @@ def check(config: schema.AuthConfig, variables: Variables) -> None:
     _mail(config, variables)
     _recipients(config.recipients, variables)
     _sms(config.sms, variables)
+    _webauthn(config, variables)
     _captcha(config.captcha, variables)
     _providers(config.providers, variables)
 
@@ -235,6 +236,14 @@ def _recipients(recipients: schema.Recipients, variables: Variables) -> None:
 def _sms(sms: schema.Sms, variables: Variables) -> None:
     if sms.provider and not sms.is_usable:
         variables.warn("SMS_PROVIDER", sms.fault)
+
+
+def _webauthn(config: schema.AuthConfig, variables: Variables) -> None:
+    is_used = config.passkeys.enabled or config.mfa.web_authn_enroll_enabled or config.mfa.web_authn_verify_enabled
+    missing = config.webauthn.missing
+    if is_used and missing:
+        error = f"conf: {PREFIX}{missing} is required when WebAuthn is enabled"
+        variables.warn(missing, "WebAuthn configuration is invalid", error=error)
 
 
 def _captcha(captcha: schema.Captcha, variables: Variables) -> None:

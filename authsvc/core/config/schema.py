@@ -360,6 +360,56 @@ class Sms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mfa:
+    """Second factors. A switch that is off stops new operations; what is verified keeps counting."""
+
+    totp_enroll_enabled: bool = True
+    totp_verify_enabled: bool = True
+    phone_enroll_enabled: bool = False
+    phone_verify_enabled: bool = False
+    web_authn_enroll_enabled: bool = False
+    web_authn_verify_enabled: bool = False
+    challenge_expiry: timedelta = timedelta(seconds=300)
+    """Life of a challenge; never below 300 s."""
+    factor_expiry: timedelta = timedelta(seconds=300)
+    """Life of an enrolment that was never challenged; never below 300 s."""
+    max_enrolled: int = 10
+    max_verified: int = 10
+    phone_otp_length: int = 6
+    phone_template: str = "Your code is {{ .Code }}"
+    phone_max_frequency: timedelta = timedelta(seconds=60)
+    recovery_codes_enabled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passkeys:
+    enabled: bool = False
+    max_per_user: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebAuthn:
+    """The relying party of passkeys and of WebAuthn factors."""
+
+    rp_id: str = ""
+    """The domain that credentials are bound to."""
+    rp_display_name: str = ""
+    rp_origins: tuple[str, ...] = ()
+    """Where credentials may be used: origins of web pages, and those of apps as their systems write them."""
+    challenge_expiry: timedelta = timedelta(minutes=5)
+    """Of passkeys; challenges of factors live as long as those of any factor."""
+
+    @property
+    def missing(self) -> str:
+        """The first setting needed and not there; empty when complete."""
+        return _first_missing(
+            ("WEBAUTHN_RP_ID", self.rp_id),
+            ("WEBAUTHN_RP_DISPLAY_NAME", self.rp_display_name),
+            ("WEBAUTHN_RP_ORIGINS", self.rp_origins),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Captcha:
     enabled: bool = False
     provider: str = "hcaptcha"
@@ -400,6 +450,9 @@ class Limits:
     token_refresh: float = 150
     otp: float = 30
     anonymous_users: float = 30
+    factors: float = 15
+    """A minute, for challenges of factors and for their verification each."""
+    passkey: float = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,6 +510,9 @@ class AuthConfig:
     mailer: Mailer = field(default_factory=Mailer)
     recipients: Recipients = field(default_factory=Recipients)
     sms: Sms = field(default_factory=Sms)
+    mfa: Mfa = field(default_factory=Mfa)
+    passkeys: Passkeys = field(default_factory=Passkeys)
+    webauthn: WebAuthn = field(default_factory=WebAuthn)
     captcha: Captcha = field(default_factory=Captcha)
     limits: Limits = field(default_factory=Limits)
     console: Console = field(default_factory=Console)

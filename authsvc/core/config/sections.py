@@ -24,6 +24,7 @@ LINK_PATHS = ("invite", "confirmation", "recovery", "email_change")
 
 _SHORTEST_PASSWORD = 6
 _SHORTEST_FLOW = timedelta(seconds=300)
+_SHORTEST_CHALLENGE = timedelta(seconds=300)
 
 
 def build(v: Variables) -> schema.AuthConfig:
@@ -52,6 +53,12 @@ def build(v: Variables) -> schema.AuthConfig:
         mailer=_mailer(v),
         recipients=_recipients(v),
         sms=_sms(v),
+        mfa=_mfa(v),
+        passkeys=schema.Passkeys(
+            enabled=v.flag("PASSKEY_ENABLED", schema.Passkeys().enabled),
+            max_per_user=v.integer("PASSKEY_MAX_PASSKEYS_PER_USER", schema.Passkeys().max_per_user),
+        ),
+        webauthn=_webauthn(v),
         captcha=_captcha(v),
         limits=_limits(v),
         index_worker=schema.IndexWorker(
@@ -326,6 +333,39 @@ def _twilio(v: Variables, name: str) -> schema.Twilio:
     )
 
 
+def _mfa(v: Variables) -> schema.Mfa:
+    default = schema.Mfa()
+    expiry = v.read("MFA_CHALLENGE_EXPIRY_DURATION", "float", values.length_in_seconds, default.challenge_expiry)
+    return schema.Mfa(
+        totp_enroll_enabled=v.flag("MFA_TOTP_ENROLL_ENABLED", default.totp_enroll_enabled),
+        totp_verify_enabled=v.flag("MFA_TOTP_VERIFY_ENABLED", default.totp_verify_enabled),
+        phone_enroll_enabled=v.flag("MFA_PHONE_ENROLL_ENABLED", default.phone_enroll_enabled),
+        phone_verify_enabled=v.flag("MFA_PHONE_VERIFY_ENABLED", default.phone_verify_enabled),
+        web_authn_enroll_enabled=v.flag("MFA_WEB_AUTHN_ENROLL_ENABLED", default.web_authn_enroll_enabled),
+        web_authn_verify_enabled=v.flag("MFA_WEB_AUTHN_VERIFY_ENABLED", default.web_authn_verify_enabled),
+        challenge_expiry=max(expiry, _SHORTEST_CHALLENGE),
+        factor_expiry=max(v.duration("MFA_FACTOR_EXPIRY_DURATION", default.factor_expiry), _SHORTEST_CHALLENGE),
+        max_enrolled=int(v.number("MFA_MAX_ENROLLED_FACTORS", default.max_enrolled)),
+        max_verified=v.integer("MFA_MAX_VERIFIED_FACTORS", default.max_verified),
+        phone_otp_length=v.code_length("MFA_PHONE_OTP_LENGTH", default.phone_otp_length),
+        phone_template=v.text("MFA_PHONE_TEMPLATE") or default.phone_template,
+        phone_max_frequency=v.seconds("MFA_PHONE_MAX_FREQUENCY", default.phone_max_frequency)
+        or default.phone_max_frequency,
+        recovery_codes_enabled=v.flag("MFA_RECOVERY_CODES_ENABLED", default.recovery_codes_enabled),
+    )
+
+
+def _webauthn(v: Variables) -> schema.WebAuthn:
+    default = schema.WebAuthn()
+    return schema.WebAuthn(
+        rp_id=v.text("WEBAUTHN_RP_ID", default.rp_id),
+        rp_display_name=v.text("WEBAUTHN_RP_DISPLAY_NAME", default.rp_display_name),
+        rp_origins=v.items("WEBAUTHN_RP_ORIGINS", default.rp_origins),
+        challenge_expiry=v.duration("WEBAUTHN_CHALLENGE_EXPIRY_DURATION", default.challenge_expiry)
+        or default.challenge_expiry,
+    )
+
+
 def _captcha(v: Variables) -> schema.Captcha:
     default = schema.Captcha()
     return schema.Captcha(
@@ -346,6 +386,8 @@ def _limits(v: Variables) -> schema.Limits:
         token_refresh=v.number("RATE_LIMIT_TOKEN_REFRESH", default.token_refresh),
         otp=v.number("RATE_LIMIT_OTP", default.otp),
         anonymous_users=v.number("RATE_LIMIT_ANONYMOUS_USERS", default.anonymous_users),
+        factors=v.number("MFA_RATE_LIMIT_CHALLENGE_AND_VERIFY", default.factors),
+        passkey=v.number("RATE_LIMIT_PASSKEY", default.passkey),
     )
 
 

@@ -60,6 +60,14 @@ def number(text: str) -> float:
     return value
 
 
+def length_in_seconds(text: str) -> timedelta:
+    """A number of seconds, in part if need be."""
+    value = number(text)
+    if value > durations.LIMIT.total_seconds():
+        raise ValueError("longer than 292 years")
+    return timedelta(seconds=value)
+
+
 def seconds(text: str) -> timedelta:
     """A bare number of seconds, or a duration; neither below zero."""
     if text.isascii() and text.isdecimal():

@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 _BURST = 30
 _LIFE = timedelta(hours=1)
+_MINUTE = 60
 _FIVE_MINUTES = 300
 _HOUR = 3600
 
@@ -42,6 +43,9 @@ class Bucket(StrEnum):
     SIGNUPS = "Signups"
     USER = "User"
     ANONYMOUS_SIGN_INS = "AnonymousSignIns"
+    FACTOR_CHALLENGE = "FactorChallenge"
+    FACTOR_VERIFY = "FactorVerify"
+    PASSKEY_AUTHENTICATION = "PasskeyAuthentication"
 
     @property
     def shape(self) -> Shape:
@@ -50,8 +54,13 @@ class Bucket(StrEnum):
             case Bucket.ANONYMOUS_SIGN_INS:
                 rate = configured.anonymous_users
                 return Shape(burst=int(rate), per_second=rate / _HOUR)
+            case Bucket.FACTOR_CHALLENGE | Bucket.FACTOR_VERIFY:
+                rate = configured.factors
+                return Shape(burst=_BURST, per_second=rate / _MINUTE, life=timedelta(minutes=1))
             case Bucket.TOKEN:
                 rate = configured.token_refresh
+            case Bucket.PASSKEY_AUTHENTICATION:
+                rate = configured.passkey
             case Bucket.VERIFY:
                 rate = configured.verify
             case _:

@@ -22,6 +22,7 @@ from authsvc.management.importing.tables import Origin, Owner, Table, itself, pl
 
 _NIL = "00000000-0000-0000-0000-000000000000"
 _USER = Owner(column="user_id", table="users", noun="user")
+_FACTOR = Owner(column="factor_id", table="mfa_factors", noun="factor")
 _SESSION = Owner(column="session_id", table="sessions", noun="session")
 _UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
@@ -149,6 +150,34 @@ TABLES = (
         sealed=("secret",),
     ),
     Table(
+        name="mfa_challenges",
+        columns={
+            **plain("id", "factor_id", "created_at", "verified_at", "web_authn_session_data"),
+            "ip_address": address,
+            "otp_code": filled,
+        },
+        owners=(_FACTOR,),
+        sealed=("otp_code",),
+    ),
+    Table(
+        name="webauthn_credentials",
+        columns={
+            **plain("id", "user_id", "credential_id", "public_key", "aaguid", "created_at", "updated_at"),
+            **plain("last_used_at"),
+            **dict.fromkeys(("attestation_type", "friendly_name"), filled),
+            **dict.fromkeys(("backup_eligible", "backed_up"), or_else("false")),
+            "sign_count": or_else("0"),
+            "transports": or_else("'[]'"),
+        },
+        owners=(_USER,),
+        is_vital=True,
+    ),
+    Table(
+        name="webauthn_challenges",
+        columns=plain("id", "user_id", "challenge_type", "session_data", "created_at", "expires_at"),
+        owners=(Owner(column="user_id", table="users", noun="user", is_optional=True),),
+    ),
+    Table(
         name="one_time_tokens",
         columns={
             **plain("id", "user_id", "token_type", "token_hash"),
@@ -184,7 +213,6 @@ TABLES = (
 )
 
 NOT_YET = {
-    "mfa_challenges": "factors",
     "oauth_client_states": "external providers",
     "custom_oauth_providers": "external providers",
     "oauth_clients": "an OAuth server",
@@ -194,8 +222,6 @@ NOT_YET = {
     "sso_domains": "single sign-on",
     "saml_providers": "single sign-on",
     "saml_relay_states": "single sign-on",
-    "webauthn_credentials": "passkeys",
-    "webauthn_challenges": "passkeys",
 }
 """Table of the reference → the capability that it belongs to and that this server does not have yet."""
 

@@ -64,6 +64,17 @@ CREATE TABLE auth.mfa_challenges (
     id uuid PRIMARY KEY, factor_id uuid NOT NULL REFERENCES auth.mfa_factors ON DELETE CASCADE,
     created_at timestamptz NOT NULL, verified_at timestamptz, ip_address inet NOT NULL, otp_code text,
     web_authn_session_data jsonb);
+CREATE TABLE auth.webauthn_credentials (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(), user_id uuid NOT NULL REFERENCES auth.users ON DELETE CASCADE,
+    credential_id bytea NOT NULL UNIQUE, public_key bytea NOT NULL, attestation_type text NOT NULL DEFAULT '',
+    aaguid uuid, sign_count bigint NOT NULL DEFAULT 0, transports jsonb NOT NULL DEFAULT '[]',
+    backup_eligible boolean NOT NULL DEFAULT false, backed_up boolean NOT NULL DEFAULT false,
+    friendly_name text NOT NULL DEFAULT '', created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(), last_used_at timestamptz);
+CREATE TABLE auth.webauthn_challenges (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(), user_id uuid REFERENCES auth.users ON DELETE CASCADE,
+    challenge_type text NOT NULL, session_data jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz NOT NULL);
 CREATE TABLE auth.one_time_tokens (
     id uuid PRIMARY KEY, user_id uuid NOT NULL REFERENCES auth.users ON DELETE CASCADE,
     token_type auth.one_time_token_type NOT NULL, token_hash text NOT NULL, relates_to text NOT NULL,

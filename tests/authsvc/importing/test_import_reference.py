@@ -10,20 +10,27 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from django.db import connection
+from psycopg.types.json import Jsonb
 
-from accounts.models import Factor, Identity, User
+from accounts import passwords
+from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, User
 from authsvc.core import crypto
 from authsvc.core.models import AuditLogEntry
 from tests import factories
+from tests.accounts.factors import wire as factors
 from tests.authsvc.importing.conftest import run
 from tests.authsvc.importing.reference import NIL, Reference
 from tests.conftest import Api
+from tests.factories import PASSWORD
 from tests.tokens import wire
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MODELS = (User, Session, LegacyRefreshToken, AmrClaim, Identity, Factor, OneTimeToken, FlowState, AuditLogEntry)
+MODELS = (
+    User, Session, LegacyRefreshToken, AmrClaim, Identity, Factor, FactorChallenge, Passkey, PasskeyChallenge,
+    OneTimeToken, FlowState, AuditLogEntry,
+)  # fmt: skip
 
 
 def everything() -> dict[str, list[dict[str, Any]]]:
@@ -36,9 +43,10 @@ def fill(reference: Reference) -> UUID:
     reference.identity(user_id, "Ada@Example.com")
     session_id = reference.session(user_id)
     reference.refresh_token(user_id, "ab2c3def4ghi", session_id=session_id)
+    factor_id = uuid4()
     reference.insert(
         "mfa_factors",
-        id=uuid4(),
+        id=factor_id,
         user_id=user_id,
         friendly_name="phone",
         factor_type="totp",
@@ -47,6 +55,27 @@ def fill(reference: Reference) -> UUID:
         created_at=reference.at,
         updated_at=reference.at,
     )
+    reference.insert(
+        "mfa_challenges", id=uuid4(), factor_id=factor_id, created_at=reference.at, ip_address="192.0.2.1/32"
+    )
+    reference.insert(
+        "webauthn_credentials",
+        user_id=user_id,
+        credential_id=bytes(range(32)),
+        public_key=b"\x00COSE",
+        sign_count=7,
+        transports=Jsonb(["internal", "hybrid"]),
+        backup_eligible=True,
+        friendly_name="laptop",
+    )
+    for owner in (user_id, None):
+        reference.insert(
+            "webauthn_challenges",
+            user_id=owner,
+            challenge_type="registration" if owner else "authentication",
+            session_data={"challenge": "c"},
+            expires_at=reference.at,
+        )
     reference.one_time_token(user_id, "recovery_token", crypto.code_hash("ada@example.com", "1"), "ada@example.com")
     reference.insert(
         "flow_state",
@@ -74,13 +103,18 @@ def test_every_table_comes_over_and_the_counts_say_so(reference: Reference) -> N
     assert (ran.error, ran.output.splitlines()[-1]) == ("", "done")
     for table in ("users", "sessions", "refresh_tokens", "mfa_amr_claims", "identities", "mfa_factors"):
         assert ran.counts(table) == {"read": 1, "new": 1}, table
-    for table in ("one_time_tokens", "flow_state", "audit_log_entries"):
+    for table in ("one_time_tokens", "flow_state", "audit_log_entries", "mfa_challenges", "webauthn_credentials"):
         assert ran.counts(table) == {"read": 1, "new": 1}, table
+    assert ran.counts("webauthn_challenges") == {"read": 2, "new": 2}
     user = User.objects.get()
     assert (user.id, user.email, user.phone, user.phone_change) == (user_id, "ada@example.com", "15551234567", "")
     assert (user.created_at, user.updated_at) == (reference.at, reference.at)
     assert Identity.objects.get().email == "ada@example.com"
     assert (Factor.objects.get().secret, Factor.objects.get().factor_type) == ("JBSWY3DPEHPK3PXP", "totp")
+    challenge, passkey = FactorChallenge.objects.get(), Passkey.objects.get()
+    assert (challenge.ip_address, challenge.otp_code, challenge.attempts) == ("192.0.2.1", "", 0)
+    assert (bytes(passkey.credential_id), bytes(passkey.public_key)) == (bytes(range(32)), b"\x00COSE")
+    assert (passkey.sign_count, passkey.transports, passkey.backup_eligible) == (7, ["internal", "hybrid"], True)
     assert AuditLogEntry.objects.get().payload == {"action": "login", "actor_username": "ab\\u0000"}
     assert AuditLogEntry.objects.get().ip_address == "192.0.2.1"
 
@@ -330,7 +364,6 @@ def test_tables_and_columns_that_have_no_place_here_are_named(reference: Referen
     assert ran.error == ""
     assert "not taken: oauth_clients: 1 rows: this server has no such capability yet (an OAuth server)" in ran.output
     assert "not taken: pets: 1 rows: this server does not know the table" in ran.output
-    assert "mfa_challenges" not in ran.output
     assert "warning: the source is newer (20990101000000) than what is known here (20260625000000)" in ran.warnings
     assert "warning: users: columns that are not known here are left behind: shoe_size" in ran.warnings
 
@@ -366,3 +399,26 @@ def test_more_rows_than_one_batch_all_arrive(reference: Reference, monkeypatch: 
     with psycopg.connect(reference.url) as source:
         ids = {row[0] for row in source.execute("SELECT id FROM auth.users")}
     assert set(User.objects.values_list("id", flat=True)) == ids
+
+
+def test_an_imported_authenticator_app_is_asked_for_and_answers(reference: Reference, api: Api) -> None:
+    user_id = reference.user("ada@example.com", encrypted_password=passwords.hash(PASSWORD))
+    reference.insert(
+        "mfa_factors",
+        id=uuid4(),
+        user_id=user_id,
+        friendly_name="phone",
+        factor_type="totp",
+        status="verified",
+        secret=factors.SECRET,
+        created_at=reference.at,
+        updated_at=reference.at,
+    )
+    run(reference.url)
+    User.objects.update(email_confirmed_at=reference.at, aud="authenticated")
+    body = {"email": "ada@example.com", "password": PASSWORD}
+    signed_in = factors.done(api.post("/token?grant_type=password", body))
+    (factor,) = signed_in["user"]["factors"]
+    challenge_id = factors.challenged(api, signed_in["access_token"], factor["id"])
+    raised = factors.verify(api, signed_in["access_token"], factor["id"], challenge_id, factors.code())
+    assert wire.claims(factors.done(raised)["access_token"])["aal"] == "aal2"

@@ -2,7 +2,7 @@
 // AUTH_URL is the service; LETTERS_URL answers {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN administers.
 
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { AuthClient } from '@supabase/auth-js'
@@ -613,6 +613,80 @@ story('the list of users is not for everybody', async () => {
   const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
   const { error } = await visitor.listUsers()
   assert.deepEqual([error.status, error.code], [403, 'not_admin'])
+})
+
+// RFC 6238, as an authenticator app has it.
+function appCode(secret, steps = 0) {
+  const bits = [...secret].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0'))
+  const key = Buffer.from(bits.join('').match(/.{8}/g).map((byte) => parseInt(byte, 2)))
+  const step = Buffer.alloc(8)
+  step.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30000) + steps))
+  const digest = createHmac('sha1', key).update(step).digest()
+  const number = digest.readUInt32BE(digest[19] & 15) & 0x7fffffff
+  return String(number % 1e6).padStart(6, '0')
+}
+
+story('enrol an authenticator app, show its code, give it back', async () => {
+  const { client, email } = await confirmed()
+  const { totp, id, type } = good(await client.mfa.enroll({ factorType: 'totp', friendlyName: 'phone', issuer: 'My app' }))
+  assert.equal(type, 'totp')
+  assert.ok(totp.qr_code.startsWith('data:image/svg+xml;utf-8,<svg'))
+  assert.equal(new URL(totp.uri).searchParams.get('secret'), totp.secret)
+  assert.equal(new URL(totp.uri).searchParams.get('issuer'), 'My app')
+  assert.deepEqual(good(await client.mfa.listFactors()).totp, [])
+  assert.deepEqual(good(await client.mfa.listFactors()).all.map((factor) => factor.status), ['unverified'])
+  const levels = async () => {
+    const { currentLevel, nextLevel } = good(await client.mfa.getAuthenticatorAssuranceLevel())
+    return [currentLevel, nextLevel]
+  }
+  assert.deepEqual(await levels(), ['aal1', 'aal1'])
+
+  const challenge = good(await client.mfa.challenge({ factorId: id }))
+  assert.ok(challenge.expires_at > Date.now() / 1000)
+  const wrong = await client.mfa.verify({ factorId: id, challengeId: challenge.id, code: '12345' })
+  assert.deepEqual([wrong.error.status, wrong.error.code], [422, 'mfa_verification_failed'])
+  const verified = good(await client.mfa.verify({ factorId: id, challengeId: challenge.id, code: appCode(totp.secret) }))
+  assert.equal(verified.user.factors[0].status, 'verified')
+  assert.deepEqual(await levels(), ['aal2', 'aal2'])
+  good(await client.refreshSession())
+  assert.deepEqual(await levels(), ['aal2', 'aal2'])
+
+  good(await client.signOut())
+  good(await client.signInWithPassword({ email, password: PASSWORD }))
+  assert.deepEqual(await levels(), ['aal1', 'aal2'])
+  const early = await client.updateUser({ password: `${PASSWORD} new` })
+  assert.deepEqual([early.error.status, early.error.code], [401, 'insufficient_aal'])
+  const kept = await client.mfa.unenroll({ factorId: id })
+  assert.deepEqual([kept.error.status, kept.error.code], [422, 'insufficient_aal'])
+  good(await client.mfa.challengeAndVerify({ factorId: id, code: appCode(totp.secret) }))
+  assert.deepEqual(await levels(), ['aal2', 'aal2'])
+  const methods = good(await client.mfa.getAuthenticatorAssuranceLevel()).currentAuthenticationMethods
+  assert.deepEqual(methods.map(({ method }) => method), ['totp', 'password'])
+  good(await client.updateUser({ password: `${PASSWORD} new` }))
+  assert.equal(good(await client.mfa.listFactors()).totp[0].id, id)
+
+  assert.equal(good(await client.mfa.unenroll({ factorId: id })).id, id)
+  good(await client.refreshSession())
+  assert.deepEqual(await levels(), ['aal1', 'aal1'])
+  assert.deepEqual(good(await client.mfa.listFactors()).all, [])
+})
+
+story('have a lost app taken away by an administrator', async () => {
+  const { client, email } = await confirmed()
+  const { totp, id } = good(await client.mfa.enroll({ factorType: 'totp' }))
+  good(await client.mfa.challengeAndVerify({ factorId: id, code: appCode(totp.secret) }))
+  const { user } = good(await client.getUser())
+  const admin = administrator()
+  const { factors } = good(await admin.mfa.listFactors({ userId: user.id }))
+  assert.deepEqual(factors.map((factor) => factor.id), [id])
+  // The client wraps this answer once more than its types say.
+  const removed = good(await admin.mfa.deleteFactor({ userId: user.id, id }))
+  assert.equal((removed.data ?? removed).id, id)
+  const level = async () => good(await client.mfa.getAuthenticatorAssuranceLevel()).currentLevel
+  good(await client.refreshSession())
+  assert.equal(await level(), 'aal1')
+  good(await client.signInWithPassword({ email, password: PASSWORD }))
+  good(await client.mfa.enroll({ factorType: 'totp' }))
 })
 
 for (const name of process.argv.slice(2)) {

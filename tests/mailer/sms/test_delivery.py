@@ -207,3 +207,12 @@ def test_a_text_that_is_no_template_stops_the_start(
     auth_config(sms={"provider": provider, "template": template})
     assert [found.id for found in sms_template_can_be_read()] == errors
     assert [found.id for found in checks.run_checks(tags=[checks.Tags.templates])] == errors
+
+
+@pytest.mark.parametrize("switch", ["phone_enroll_enabled", "phone_verify_enabled"])
+def test_the_text_for_second_factors_is_looked_at_where_phones_are_any(auth_config: ChangeConfig, switch: str) -> None:
+    auth_config(mfa={"phone_template": "Your code is {{ .Code"})
+    assert not sms_template_can_be_read()
+    auth_config(mfa={switch: True})
+    (found,) = sms_template_can_be_read()
+    assert found.msg.startswith("AUTH_MFA_PHONE_TEMPLATE: not a template: ")

@@ -1,0 +1,23 @@
+"""An index of the enrolments that came to nothing, which every other enrolment looks for."""
+
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+
+from authsvc.core.db import namespaced
+
+NAME = namespaced("mfa_factors_unverified_idx")
+
+
+class Migration(migrations.Migration):
+    atomic = False
+
+    dependencies = [("accounts", "0004_factors_and_passkeys")]
+
+    operations = [
+        # What an interrupted run has left behind is no index.
+        migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
+        AddIndexConcurrently(
+            model_name="factor",
+            index=models.Index(fields=["created_at"], condition=models.Q(("status", "unverified")), name=NAME),
+        ),
+    ]

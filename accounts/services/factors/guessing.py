@@ -1,0 +1,38 @@
+"""Wrong codes, counted per factor and user over all processes, challenges and addresses."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+
+from authsvc.core import limits
+from authsvc.core.errors import RequestRateExceeded
+
+_BUCKET = "WrongFactorCode"
+_PERIOD = timedelta(hours=1)
+_LIFE = timedelta(days=1)
+
+
+@contextlib.contextmanager
+def counted(user_id: UUID, of: str) -> Iterator[None]:
+    """Count what happens inside as a wrong code of this user, unless it ends well; `of` says of which factor.
+
+    As many as a one-time code may have are let through at once, and as many more in each hour. It is counted before
+    the code is looked at, so that tries side by side are no way around it. Raises RequestRateExceeded.
+    """
+    key = f"{user_id}/{of}"
+    most = settings.AUTH.codes.max_attempts
+    if not most:
+        yield
+        return
+    wait = limits.take(bucket=_BUCKET, key=key, burst=most, per_second=most / _PERIOD.total_seconds(), life=_LIFE)
+    if wait is not None:
+        error = RequestRateExceeded()
+        error.retry_after = wait
+        raise error
+    yield
+    limits.give_back(bucket=_BUCKET, key=key)

@@ -1,0 +1,88 @@
+"""Codes by text message as a kind of factor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts import errors, identifiers
+from accounts.models import Factor, FactorChallenge
+from accounts.records import UserRecord
+from accounts.services.factors.kinds import Answer, Attempt, Opened, Settle
+from authsvc.core import crypto, envelope, messaging, plugins
+from authsvc.core.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
+from authsvc.core.messaging import PhoneVerifier, Sms, SmsKind
+
+
+class Phone:
+    method = "mfa/phone"
+    forgets_challenges = False
+    is_guessable = True
+
+    def check_enrolment(self) -> None:
+        if not settings.AUTH.mfa.phone_enroll_enabled:
+            raise errors.PhoneEnrolmentDisabled
+
+    def check_verification(self) -> None:
+        if not settings.AUTH.mfa.phone_verify_enabled:
+            raise errors.PhoneVerificationDisabled
+
+    def check_answer(self, answer: Answer) -> None:
+        if not answer.code:
+            raise errors.FactorCodeMissing
+        self.check_verification()
+
+    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+        way = identifiers.channel(channel)
+        config = settings.AUTH.mfa
+        if factor.last_challenged_at is not None and factor.last_challenged_at + config.phone_max_frequency >= at:
+            raise SmsSentTooRecently(int((factor.last_challenged_at + config.phone_max_frequency - at).total_seconds()))
+        _require_gateway()
+        code = crypto.random_code(digits=config.phone_otp_length)
+        message = Sms(
+            kind=SmsKind.FACTOR,
+            to=factor.phone or "",
+            channel=way,
+            variables={"Code": code},
+            user_id=user.id,
+            expires_at=at + config.challenge_expiry,
+        )
+        return Opened(otp_code=envelope.seal(code, bound_to=challenge_id), message=message)
+
+    def prove(self, attempt: Attempt) -> Settle:
+        _require_gateway()
+        if settings.AUTH.sms.provider == "twilio_verify":
+            verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+            if not verifier.approves(phone=attempt.factor.phone or "", code=attempt.answer.code):
+                raise errors.CodeExpired
+        else:
+            _compare(attempt.challenge, attempt.answer.code)
+        return _nothing
+
+
+def _nothing(_: Factor) -> Mapping[str, Any]:
+    return {}
+
+
+def _compare(challenge: FactorChallenge, code: str) -> None:
+    stored = challenge.otp_code or ""
+    try:
+        expected = envelope.open(stored, bound_to=challenge.id)
+    except envelope.Undecryptable as error:
+        raise UnexpectedFailure("Database error verifying MFA Phone code") from error
+    if expected and crypto.equal(expected, code):
+        return
+    if expected and envelope.outdated(stored):
+        FactorChallenge.objects.filter(id=challenge.id).update(otp_code=envelope.seal(expected, bound_to=challenge.id))
+    raise errors.PhoneCodeInvalid
+
+
+def _require_gateway() -> None:
+    try:
+        messaging.require_sms_gateway()
+    except SmsGatewayMissing:
+        raise errors.NoGatewayForFactor from None

@@ -1,0 +1,65 @@
+"""The end of every verification: what was proved is taken, and the session is raised, in one transaction."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts import queries, records
+from accounts.records import UserRecord
+from authsvc.core.caller import Caller
+from tokens import errors
+from tokens.services import elevation, sessions
+from tokens.services.sessions import TokenPair
+from tokens.subjects import SignedIn
+
+_PATIENCE = 5.0
+"""Seconds after which a verification that never got hold of its session is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    user: UserRecord
+    """As it stands afterwards."""
+    tokens: TokenPair
+
+
+def step_up(
+    signed_in: SignedIn,
+    *,
+    method: str,
+    factor_id: UUID | None,
+    take: Callable[[], None],
+    caller: Caller,
+    at: datetime,
+) -> Verified:
+    """Do `take`, which spends the proof or raises, and raise the session; both or nothing.
+
+    While a refresh holds the session, nothing is kept and all is tried again a moment later. Raises what `take` raises,
+    SessionNotFound and TooManyConcurrentRefreshes.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        with transaction.atomic(durable=True):
+            # One at a time for each user: each ends other sessions, among them that of the other.
+            sessions.hold(signed_in)
+            take()
+            row = queries.by_id(signed_in.subject.id)
+            if row is None:
+                raise errors.UserNotFoundForToken
+            user = records.read(row)
+            tokens = elevation.step_up(
+                signed_in, subject=user, method=method, factor_id=factor_id, caller=caller, at=at
+            )
+            if tokens is None:
+                transaction.set_rollback(True)
+        if tokens is not None:
+            return Verified(user=user, tokens=tokens)
+        time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (spreads out waiters)
+    raise errors.TooManyConcurrentRefreshes

@@ -1,0 +1,181 @@
+"""WebAuthn authenticators as a kind of factor."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts import errors
+from accounts.factors import answers, ceremonies, webauthn
+from accounts.factors.answers import Creation
+from accounts.factors.ceremonies import Descriptor
+from accounts.factors.webauthn import NewCredential
+from accounts.models import Factor, FactorStatus, FactorType
+from accounts.records import UserRecord
+from accounts.services.factors.kinds import Answer, Attempt, Opened, Settle
+from authsvc.core import clock
+from authsvc.core.errors import UnexpectedFailure
+
+_CREATE, _REQUEST = "create", "request"
+
+
+class WebAuthn:
+    method = "mfa/webauthn"
+    forgets_challenges = True
+    is_guessable = False
+
+    def check_enrolment(self) -> None:
+        if not settings.AUTH.mfa.web_authn_enroll_enabled:
+            raise errors.WebAuthnEnrolmentDisabled
+
+    def check_verification(self) -> None:
+        if not settings.AUTH.mfa.web_authn_verify_enabled:
+            raise errors.WebAuthnVerificationDisabled
+
+    def check_answer(self, answer: Answer) -> None:
+        self.check_verification()
+        if answer.webauthn is None:
+            raise errors.WebAuthnAnswerMissing
+        if answer.webauthn.get("type") not in (_CREATE, _REQUEST):
+            raise errors.WebAuthnTypeUnknown
+        if answer.webauthn.get("credential_response") is None:
+            raise errors.CredentialResponseMissing
+
+    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+        _require_relying_party()
+        known = _credentials(user.id)
+        if factor.status == FactorStatus.UNVERIFIED:
+            type = _CREATE
+            exclude = [Descriptor(id=_id(each), transports=("usb", "nfc")) for each in known]
+            ceremony = ceremonies.creation(
+                user_id=user.id, name=user.email, display_name=user.email, exclude=exclude, discoverable=False
+            )
+        else:
+            type = _REQUEST
+            allow = [Descriptor(id=_id(each), transports=each["transport"] or ()) for each in known]
+            ceremony = ceremonies.request(user_id=user.id, allow=allow)
+        shown = {"type": type, "credential_options": {"publicKey": ceremony.options}}
+        return Opened(session_data=ceremony.state, shown={"webauthn": shown})
+
+    def prove(self, attempt: Attempt) -> Settle:
+        _require_relying_party()
+        is_new = attempt.factor.status == FactorStatus.UNVERIFIED
+        given: Mapping[str, Any] = attempt.answer.webauthn or {}
+        if given["type"] != (_CREATE if is_new else _REQUEST):
+            raise errors.WebAuthnResponseInvalid
+        try:
+            content, settle = _created(attempt) if is_new else _used(attempt)
+        except answers.Malformed:
+            raise errors.CredentialResponseMalformed from None
+        except webauthn.Refused:
+            raise errors.WebAuthnResponseInvalid from None
+        challenge = {
+            "id": str(attempt.challenge.id),
+            "created_at": clock.text(attempt.challenge.created_at),
+            "web_authn_session_data": attempt.challenge.web_authn_session_data,
+        }
+        last = {"challenge": challenge, "type": given["type"], "credential_response": content}
+        return lambda factor: {**settle(factor), "last_webauthn_challenge_data": last}
+
+
+def _created(attempt: Attempt) -> tuple[Mapping[str, Any], Settle]:
+    creation = answers.parse_creation(_response(attempt))
+    made = webauthn.verify_creation(creation, state=_state(attempt), user_id=attempt.user.id)
+    columns = {"web_authn_credential": _record(creation, made), "web_authn_aaguid": made.aaguid}
+
+    def settle(factor: Factor) -> Mapping[str, Any]:
+        if factor.status != FactorStatus.UNVERIFIED:
+            raise errors.WebAuthnResponseInvalid  # another credential was first
+        return columns
+
+    return creation.content, settle
+
+
+def _used(attempt: Attempt) -> tuple[Mapping[str, Any], Settle]:
+    """Any verified credential of the user will do, as long as all of those that were asked for are still theirs."""
+    assertion = answers.parse_assertion(_response(attempt))
+    state, user_id = _state(attempt), attempt.user.id
+    known = {_id(each): each for each in _credentials(user_id)}
+    allowed = ceremonies.allowed_credentials(state)
+    if assertion.raw_id not in allowed or not allowed <= known.keys():
+        raise webauthn.Refused("a credential that was not asked for")
+    credential = known[assertion.raw_id]
+    webauthn.verify_assertion(
+        assertion,
+        state=state,
+        user_id=user_id,
+        public_key=base64.b64decode(credential["publicKey"]),
+        is_backup_eligible=bool(credential["flags"]["backupEligible"]),
+    )
+
+    def settle(_: Factor) -> Mapping[str, Any]:
+        if not allowed <= {_id(each) for each in _credentials(user_id)}:
+            raise errors.WebAuthnResponseInvalid  # given back just now
+        return {}
+
+    return assertion.content, settle
+
+
+def _credentials(user_id: UUID) -> list[dict[str, Any]]:
+    """The stored credentials of the user's verified factors, oldest first."""
+    factors = Factor.objects.filter(
+        user_id=user_id, factor_type=FactorType.WEBAUTHN, status=FactorStatus.VERIFIED
+    ).order_by("created_at", "id")
+    return [credential for credential in factors.values_list("web_authn_credential", flat=True) if credential]
+
+
+def _id(credential: Mapping[str, Any]) -> bytes:
+    return base64.b64decode(credential["id"])
+
+
+def _record(creation: Creation, made: NewCredential) -> dict[str, Any]:
+    """A credential as it is stored, in the layout of imported ones; binary values in base64."""
+    client_data = creation.client_data_json
+    return {
+        "id": _base64(made.id),
+        "publicKey": _base64(made.public_key),
+        "attestationType": made.attestation_format,
+        "transport": list(made.transports) or None,
+        "flags": {
+            "userPresent": True,
+            "userVerified": made.is_user_verified,
+            "backupEligible": made.is_backup_eligible,
+            "backupState": made.is_backed_up,
+        },
+        "authenticator": {
+            "AAGUID": _base64(made.aaguid.bytes),
+            "signCount": made.sign_count,
+            "cloneWarning": False,
+            "attachment": creation.attachment,
+        },
+        "attestation": {
+            "clientDataJSON": _base64(client_data),
+            "clientDataHash": _base64(hashlib.sha256(client_data).digest()),
+            "authenticatorData": _base64(creation.attestation["authData"]),
+            "publicKeyAlgorithm": made.algorithm,
+            "object": _base64(creation.attestation_object),
+        },
+    }
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _response(attempt: Attempt) -> object:
+    return (attempt.answer.webauthn or {}).get("credential_response")
+
+
+def _state(attempt: Attempt) -> dict[str, Any]:
+    return attempt.challenge.web_authn_session_data or {}
+
+
+def _require_relying_party() -> None:
+    if settings.AUTH.webauthn.missing:
+        raise UnexpectedFailure

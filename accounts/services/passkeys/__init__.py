@@ -1,0 +1,1 @@
+"""Journeys of passkeys: registered, used to sign in, renamed, removed."""

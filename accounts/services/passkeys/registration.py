@@ -1,0 +1,91 @@
+"""Registering a passkey: its options, and the credential that an authenticator makes of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from accounts import errors
+from accounts.factors import answers, authenticators, ceremonies, webauthn
+from accounts.factors.ceremonies import Descriptor
+from accounts.models import CeremonyType, Passkey
+from accounts.records import UserRecord
+from accounts.services.passkeys import challenges
+from accounts.services.passkeys.challenges import Answer, Begun
+from authsvc.core import audit
+from authsvc.core.caller import Caller
+from tokens.services import sessions
+from tokens.subjects import SignedIn
+
+
+def check_allowed(signed_in: SignedIn, user: UserRecord) -> None:
+    """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
+    if user.is_sso_user:
+        raise errors.PasskeysOfSsoUser
+    if user.has_verified_factor and not signed_in.is_aal2:
+        raise errors.PasskeysNeedAal2
+
+
+def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
+    """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
+    check_allowed(signed_in, user)
+    known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
+    if len(known) >= settings.AUTH.passkeys.max_per_user:
+        raise errors.TooManyPasskeys
+    challenges.require_relying_party()
+    name = user.email or user.phone
+    ceremony = ceremonies.creation(
+        user_id=user.id,
+        name=name,
+        display_name=user.name or name,
+        exclude=[Descriptor(id=each) for each in known],
+        discoverable=True,
+    )
+    return challenges.remember(ceremony, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
+
+
+def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: Caller, at: datetime) -> Passkey:
+    """Keep the credential that was made. Raises the errors of `check_allowed` and of the answer, in this order:
+
+    RelyingPartyUnknown, those of `challenges.take`, CredentialMalformed, CredentialRefused, TooManyPasskeys,
+    CredentialExists.
+    """
+    check_allowed(signed_in, user)
+    challenges.require_relying_party()
+    state = challenges.take(answer, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
+    try:
+        creation = answers.parse_creation(answer.credential)
+        made = webauthn.verify_creation(creation, state=state, user_id=user.id)
+    except answers.Malformed:
+        raise errors.CredentialMalformed from None
+    except webauthn.Refused:
+        raise errors.CredentialRefused from None
+    try:
+        with transaction.atomic(durable=True):
+            # One at a time for each user, so that the number holds.
+            sessions.hold(signed_in)
+            if Passkey.objects.filter(user_id=user.id).count() >= settings.AUTH.passkeys.max_per_user:
+                raise errors.TooManyPasskeys
+            passkey = Passkey.objects.create(
+                user_id=user.id,
+                credential_id=made.id,
+                public_key=made.public_key,
+                attestation_type=made.attestation_format,
+                aaguid=made.aaguid,
+                sign_count=made.sign_count,
+                transports=list(made.transports),
+                backup_eligible=made.is_backup_eligible,
+                backed_up=made.is_backed_up,
+                friendly_name=authenticators.name(made.aaguid),
+                created_at=at,
+                updated_at=at,
+            )
+            traits = {"passkey_id": str(passkey.id)}
+            audit.record(audit.Action.PASSKEY_CREATED, actor=user, caller=caller, at=at, traits=traits)
+    except IntegrityError as error:
+        if not Passkey.objects.filter(credential_id=made.id).exists():
+            raise
+        raise errors.CredentialExists from error
+    return passkey
