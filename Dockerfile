@@ -16,6 +16,7 @@ COPY manage.py gunicorn.conf.py LICENSE ./
 COPY authsvc authsvc
 COPY accounts accounts
 COPY tokens tokens
+COPY oauthproviders oauthproviders
 COPY mailer mailer
 COPY templates templates
 RUN python -m compileall -q . && install -d -o authsvc .data

@@ -66,6 +66,11 @@ def identity_linked(user: UserRecord, *, provider: str) -> Email:
     return _notice(EmailKind.IDENTITY_LINKED, user, Provider=provider)
 
 
+def identity_unlinked(user: UserRecord, *, provider: str) -> Email:
+    """To the address the user had while the identity was theirs."""
+    return _notice(EmailKind.IDENTITY_UNLINKED, user, Provider=provider)
+
+
 def factor_enrolled(user: UserRecord, *, factor_type: str) -> Email:
     return _notice(EmailKind.FACTOR_ENROLLED, user, FactorType=factor_type)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accounts.views import audit, factors, identities, passkeys, passwordless, recovery, signup, user, verify
+from accounts.views import audit, factors, passkeys, passwordless, recovery, signup, user, verify
 from accounts.views.admin import factors as admin_factors
 from accounts.views.admin import generate_link, invite, users
 from accounts.views.admin import passkeys as admin_passkeys
@@ -17,7 +17,6 @@ urlpatterns = [
     *both("resend", passwordless.ResendView.as_view()),
     *both("recover", recovery.RecoverView.as_view()),
     *both("user", user.UserView.as_view()),
-    *both("user/identities/authorize", identities.LinkIdentityView.as_view()),
     *both("factors", factors.FactorsView.as_view()),
     *both("factors/recovery_codes", factors.RecoveryCodesView.as_view()),
     *both("factors/recovery_codes/verify", factors.VerifyRecoveryCodeView.as_view()),
@@ -30,6 +29,7 @@ urlpatterns = [
     *both("passkeys/authentication/options", passkeys.AuthenticationOptionsView.as_view()),
     *both("passkeys/authentication/verify", passkeys.AuthenticationView.as_view()),
     *both("passkeys/<str:passkey_id>", passkeys.PasskeyView.as_view()),
+    *both("user/identities/<str:identity_id>", user.IdentityView.as_view()),
     *both("reauthenticate", user.ReauthenticateView.as_view()),
     *both("invite", invite.InviteView.as_view()),
     *both("admin/generate_link", generate_link.GenerateLinkView.as_view()),

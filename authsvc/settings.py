@@ -21,6 +21,7 @@ INSTALLED_APPS = [
     "procrastinate.contrib.django",
     "tokens",
     "accounts",
+    "oauthproviders",
     "mailer",
     "rest_framework",
     # The operator console; sessions are kept in signed cookies and in our own table, so their app is not needed.
@@ -109,6 +110,7 @@ TOKEN_GRANTS = {  # tokens.grants.Grant
     "password": "accounts.grants.PasswordGrant",
     "refresh_token": "tokens.grants.RefreshTokenGrant",
     "pkce": "tokens.grants.PkceGrant",
+    "id_token": "oauthproviders.grants.IdTokenGrant",
 }
 PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.core.messaging.PhoneVerifier
 CAPTCHA_EXEMPTION = "tokens.admins.AdminExemption"  # authsvc.core.web.captcha.Exemption
@@ -117,6 +119,7 @@ SEALED_COLUMNS = [  # what authsvc.core.envelope protects, each value bound to t
     "sessions.refresh_token_hmac_key",
     "mfa_factors.secret",
     "mfa_challenges.otp_code",
+    "custom_oauth_providers.client_secret",
 ]
 PERSONAL_DATA = [  # authsvc.core.personal_data.Keeper, in the order of an export
     "accounts.personal_data.Account",

@@ -12,6 +12,7 @@ urlpatterns = [
     *both("health", views.HealthView.as_view()),
     *both("settings", views.SettingsView.as_view()),
     path("", include("tokens.urls")),
+    path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),
     path("operator", RedirectView.as_view(url="/operator/")),
     path("operator/", include("authsvc.console.urls")),

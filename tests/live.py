@@ -36,6 +36,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_listening(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def server_url() -> str:
     """libpq URL of the PostgreSQL of this test run, without a database name of its own."""
     parameters = connections.create_connection("default").get_connection_params()

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 
 from authsvc.core import audit, clock
 from authsvc.core.errors import ApiError
-from tokens import access_tokens, bearers, errors
+from tokens import access_tokens, assurance, bearers, errors
 from tokens.services import sessions
 
 
@@ -39,7 +39,7 @@ def authenticate(token: str, *, at: datetime) -> Admin:
     """The administrator whose token this is.
 
     The role counts that the token states; a user's must be one of an administrator at present as well. Raises the
-    errors of a bearer token, SessionNoLongerValid, and NotAdmin.
+    errors of a bearer token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor where one is not shown.
     """
     roles = settings.AUTH.jwt.admin_roles
     claims = access_tokens.read(token, at=at)
@@ -56,6 +56,8 @@ def authenticate(token: str, *, at: datetime) -> Admin:
             raise errors.UserBanned
         if found.session.oauth_client_id is not None or found.subject.role not in roles:
             raise errors.NotAdmin
+        if found.session.aal < assurance.highest_possible(found.subject):
+            raise errors.AdminNeedsSecondFactor
         user_id = found.subject.id
     if claims.role not in roles:
         raise errors.NotAdmin

@@ -8,7 +8,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from authsvc.core import clock
-from tokens import access_tokens, admins, bearers, errors
+from tokens import admins, bearers, errors
 from tokens.access_tokens import Claims
 from tokens.admins import Admin
 from tokens.subjects import SignedIn
@@ -24,12 +24,7 @@ class BearerAuthentication(BaseAuthentication):
         presented = bearers.token_in(request.META)
         if presented is None:
             raise errors.NoAuthorization
-        at = clock.now()
-        claims = access_tokens.read(presented, at=at)
-        found = bearers.behind(claims)
-        if found.subject.banned_until is not None and at < found.subject.banned_until:
-            raise errors.UserBanned
-        return found, claims
+        return bearers.signed_in(presented, at=clock.now())
 
 
 class AdminAuthentication(BaseAuthentication):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tokens import errors, subjects
+from tokens import access_tokens, errors, subjects
 from tokens.access_tokens import Claims
 from tokens.subjects import SignedIn
 
@@ -18,6 +19,18 @@ def token_in(meta: Mapping[str, Any]) -> str | None:
     """The token in the Authorization header of a request with these headers (its `META`)."""
     presented = _BEARER.fullmatch(meta.get("HTTP_AUTHORIZATION", ""))
     return presented[1] if presented else None
+
+
+def signed_in(token: str, *, at: datetime) -> tuple[SignedIn, Claims]:
+    """Who has this access token, and what it says; neither the user is banned nor has the session ended.
+
+    Raises the errors of a bearer token.
+    """
+    claims = access_tokens.read(token, at=at)
+    found = behind(claims)
+    if found.subject.banned_until is not None and at < found.subject.banned_until:
+        raise errors.UserBanned
+    return found, claims
 
 
 def behind(claims: Claims) -> SignedIn:

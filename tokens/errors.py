@@ -95,6 +95,14 @@ class NotAdmin(ApiError):
     message = "User not allowed"
 
 
+class AdminNeedsSecondFactor(ApiError):
+    """A password alone must not administer what its owner has put behind a second factor."""
+
+    status = 403
+    error_code = "insufficient_aal"
+    message = "AAL2 session is required to administer when MFA is enabled"
+
+
 class AudienceMismatch(ApiError):
     status = 400
     error_code = "validation_failed"
@@ -223,6 +231,10 @@ class IncompletePkceParameters(ApiError):
     status = 400
     error_code = "validation_failed"
     message = "PKCE flow requires code_challenge_method and code_challenge"
+
+
+class ChallengeMethodNotKnown(IncompletePkceParameters):
+    """Told apart by who asks, and by most of them told the same."""
 
 
 class CodeChallengeLength(ApiError):

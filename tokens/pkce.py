@@ -24,7 +24,7 @@ class Challenge:
 def parse(*, challenge: str | None, method: str | None) -> Challenge | None:
     """The challenge of a request; None when it has neither parameter (an empty one counts as absent).
 
-    Raises IncompletePkceParameters, CodeChallengeLength, CodeChallengeCharacters.
+    Raises IncompletePkceParameters, CodeChallengeLength, CodeChallengeCharacters, ChallengeMethodNotKnown.
     """
     if not challenge and not method:
         return None
@@ -35,7 +35,7 @@ def parse(*, challenge: str | None, method: str | None) -> Challenge | None:
     if not _UNRESERVED.fullmatch(challenge):
         raise errors.CodeChallengeCharacters
     if method.lower() not in _METHODS:
-        raise errors.IncompletePkceParameters
+        raise errors.ChallengeMethodNotKnown
     return Challenge(value=challenge, method=method.lower())
 
 

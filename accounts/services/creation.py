@@ -101,6 +101,54 @@ def insert_as_given(
     return _record(user, *identities)
 
 
+def insert_from_provider(
+    *,
+    email: str,
+    provider: str,
+    subject: str,
+    said: Mapping[str, Any],
+    audience: str,
+    is_sso_user: bool,
+    at: datetime,
+    **columns: Any,
+) -> UserRecord:
+    """Insert a user known by who they are elsewhere, with that identity. Two statements; joins the transaction.
+
+    What the provider has `said` is the identity's data and the user's metadata. `columns` stand in the row as they
+    are. Raises IntegrityError when somebody else has the identity or the address.
+    """
+    user_id = uuid4()
+    confirmed = columns.get("email_confirmed_at") is not None
+    user = _user(
+        id=user_id,
+        audience=audience,
+        at=at,
+        **{
+            "email": email or None,
+            "password": None,
+            "is_sso_user": is_sso_user,
+            "raw_app_meta_data": {"provider": provider, "providers": [provider]},
+            "raw_user_meta_data": user_metadata(said, email_verified=confirmed),
+            **columns,
+        },
+    )
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+        identity = add_identity(user_id, provider=provider, subject=subject, said=said, at=at)
+    return _record(user, identity)
+
+
+def add_identity(user_id: UUID, *, provider: str, subject: str, said: Mapping[str, Any], at: datetime) -> Identity:
+    """Insert a further identity of a user. One statement; joins the transaction.
+
+    Raises IntegrityError when somebody has it already.
+    """
+    identity = _identity(user_id, provider=provider, data=said, at=at, subject=subject)
+    with transaction.atomic(savepoint=False):
+        Identity.objects.bulk_create([identity])
+    return identity
+
+
 def look_alike(*, email: str, phone: str, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
     """What `insert` would have returned for an unconfirmed user; nothing is stored."""
     made = _make(email=email, phone=phone, password_hash="", data=data, audience=audience, confirmed=False, at=at)
@@ -136,10 +184,12 @@ def _make(
     return user, _identity(user_id, provider=provider, data=identity_data, at=at)
 
 
-def _identity(user_id: UUID, *, provider: str, data: Mapping[str, Any], at: datetime) -> Identity:
+def _identity(
+    user_id: UUID, *, provider: str, data: Mapping[str, Any], at: datetime, subject: str | None = None
+) -> Identity:
     return Identity(
         id=uuid4(),
-        provider_id=str(user_id),
+        provider_id=str(user_id) if subject is None else subject,
         user_id=user_id,
         identity_data=dict(data),
         provider=provider,

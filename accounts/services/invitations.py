@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from accounts import errors, identifiers, notices, queries, recipients, records
 from accounts.models import User
 from accounts.records import UserRecord
-from accounts.services import creation
+from accounts.services import creation, ownership
 from authsvc.core import audit, messaging
 from authsvc.core.caller import Caller
 from authsvc.core.messaging import EmailKind
@@ -120,5 +120,6 @@ def reopen(found: UserRecord, *, password: str, at: datetime, **columns: Any) ->
             raise errors.EmailExists
         if found.confirmed_at is None:
             sessions.revoke_all(found.id)
+            ownership.turn_out(found, at=at)
         row = queries.by_id(found.id)
     return records.read(row) if row else found

@@ -11,7 +11,7 @@ from django.db import transaction
 from accounts import errors, json_columns, passwords, queries, records
 from accounts.models import Identity, User
 from accounts.records import UserRecord
-from accounts.services import changes
+from accounts.services import changes, ownership
 from authsvc.core import audit, envelope
 from authsvc.core.audit import Action
 from authsvc.core.caller import Caller
@@ -139,6 +139,8 @@ def _confirm_or_sign_in(
         columns["password"] = envelope.seal(new_hash, bound_to=user.id)
         columns |= changes.nothing_pending()
     User.objects.filter(id=user.id).update(**columns)
+    if proof.type not in _CONFIRMING and user.email_confirmed_at is None:
+        ownership.turn_out(user, at=at)
     if proof.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
             identity_data=json_columns.merged("identity_data", {"email_verified": True})

@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from accounts import errors, identifiers, json_columns, passwords, queries, recipients, records
 from accounts.models import User
 from accounts.records import UserRecord
-from accounts.services import creation, letters, texts
+from accounts.services import creation, letters, ownership, texts
 from authsvc.core import audit, envelope, messaging
 from authsvc.core.caller import Caller
 from authsvc.core.messaging import EmailKind, Group
@@ -198,6 +198,8 @@ def _repeat(
         )
         if not is_repeated:
             return None
+        if is_nobodys:
+            ownership.turn_out(found, said=identity_data, at=at)
         if confirmed and wanted.email:
             merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
             User.objects.filter(id=found.id).update(raw_user_meta_data=merged)

@@ -149,13 +149,4 @@ def _waiting_for(number: str, *, type: str, audience: str) -> UserRecord:
 
 
 def _read(row: queries.Row) -> tuple[UserRecord, Outstanding]:
-    id_, token_type, token_hash, relates_to, created_at, attempts = row[queries.USER_WIDTH :]
-    token = Outstanding(
-        id=id_,
-        token_type=token_type,
-        token_hash=token_hash,
-        relates_to=relates_to,
-        created_at=created_at,
-        attempts=attempts,
-    )
-    return records.read(row), token
+    return records.read(row), one_time_tokens.read(row[queries.USER_WIDTH :])

@@ -1,4 +1,4 @@
-"""GET and PUT /user, GET /reauthenticate."""
+"""GET and PUT /user, DELETE /user/identities/{identity_id}, GET /reauthenticate."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 
-from accounts import payloads
+from accounts import errors as accounts_errors
+from accounts import identifiers, payloads
 from accounts.inputs import UserInput
-from accounts.services import profile, reauthentication
+from accounts.services import linking, profile, reauthentication
 from accounts.services.profile import Wish
 from accounts.subjects import own
 from authsvc.core import clock
@@ -27,7 +28,8 @@ class UserView(Endpoint):
     permission_classes = (IsSignedIn,)
 
     def get(self, request: ServiceRequest) -> HttpResponse:
-        _check_audience(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", ""))
+        if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
+            raise errors.AudienceMismatch
         return Answer(payloads.user(own(authentication.user_of(request))))
 
     def put(self, request: ServiceRequest) -> HttpResponse:
@@ -45,6 +47,23 @@ class UserView(Endpoint):
         return Answer(payloads.user(user))
 
 
+class IdentityView(Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+
+    def delete(self, request: ServiceRequest, identity_id: str) -> HttpResponse:
+        if not settings.AUTH.signup.manual_linking_enabled:
+            raise accounts_errors.ManualLinkingDisabled
+        wanted = identifiers.uuid(identity_id)
+        if wanted is None:
+            raise accounts_errors.IdentityIdNotAUuid
+        if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
+            raise accounts_errors.UnexpectedAudience
+        signed_in = authentication.user_of(request)
+        linking.unlink(signed_in, own(signed_in), identity_id=wanted, caller=request.caller, at=clock.now())
+        return Answer({})
+
+
 class ReauthenticateView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
@@ -55,10 +74,9 @@ class ReauthenticateView(Endpoint):
         return Answer({"message_id": message_id} if message_id else {})
 
 
-def _check_audience(claims: Claims, *, asked: str) -> None:
-    """The audience the client asks for, or the one its token stands for, must be the token's own."""
+def _is_for(claims: Claims, *, asked: str) -> bool:
+    """Whether the audience the client asks for, or the one its token stands for, is the token's own."""
     if not asked:
         config = settings.AUTH.jwt
         asked = config.aud if not claims.aud or claims.role in config.admin_roles else claims.aud[0]
-    if not claims.aud or claims.aud[0] != asked:
-        raise errors.AudienceMismatch
+    return bool(claims.aud) and claims.aud[0] == asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,3 +15,5 @@ class Caller:
     audience: str = ""
     link_base: str = ""
     """The address of this service as the caller reached it, for links in mails."""
+    authorization: str = field(default="", repr=False)
+    """The header of that name, not looked at yet; `""` when there is none."""

@@ -98,6 +98,12 @@ def defaults_that_fall_short(**_: Any) -> list[CheckMessage]:
             "Granian reads a header X_Forwarded_For as X-Forwarded-For, so a client could choose its own address.",
             "Let the proxy drop header names with underscores (nginx does), or set AUTH_SERVER=gunicorn.",
         ),
+        (
+            any(provider.enabled for provider in config.providers.values())
+            and not config.federation.flow_binding_enabled,
+            "A sign-in begun in one browser may be finished in another (RFC 9700 §4.7, ASVS 5.0 §10.2.1).",
+            "Set AUTH_EXTERNAL_FLOW_BINDING_ENABLED=true.",
+        ),
     )
     return [
         Warning(what, hint=hint, id=f"authsvc.W{number:03}")

@@ -149,6 +149,12 @@ POOLS = {"http": _Pool, "https": _TlsPool}
 
 def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFamily, Any]]:
     """Where a name leads, as far as the call may go there. Raises OSError, and UnicodeError for what is no name."""
+    found = look_up(host, port, seconds=call.seconds_left())
+    return [(family, address) for family, address in found if not call.public_only or is_public(address[0])]
+
+
+def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.AddressFamily, Any]]:
+    """Where a name leads: families and socket addresses. Raises OSError, and UnicodeError for what is no name."""
     answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
 
     def ask() -> None:
@@ -157,15 +163,15 @@ def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFam
         except (OSError, UnicodeError) as error:
             answers.put(error)
 
-    # The system's resolver cannot be told how long it may take; after the deadline it is left to itself.
+    # The system's resolver cannot be told how long it may take; after that time it is left to itself.
     threading.Thread(target=ask, name="resolve", daemon=True).start()
     try:
-        found = answers.get(timeout=call.seconds_left())
+        found = answers.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError from None
     if isinstance(found, Exception):
         raise found
-    return [(family, address) for family, *_, address in found if not call.public_only or is_public(address[0])]
+    return [(family, address) for family, *_, address in found]
 
 
 def is_public(address: str) -> bool:

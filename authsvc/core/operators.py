@@ -30,7 +30,8 @@ from authsvc.core.web import callers
 SECRET_COLUMNS = frozenset(
     "password encrypted_password secret token token_hash link_hash refresh_token_hmac_key auth_code code_challenge"
     " provider_access_token provider_refresh_token invite_token parent web_authn_credential"
-    " last_webauthn_challenge_data otp_code session_data web_authn_session_data code_hash args".split()
+    " last_webauthn_challenge_data otp_code session_data web_authn_session_data code_hash args client_secret"
+    " code_verifier".split()
 )
 """Columns that no page shows, no filter asks about and no query of a list reads, in whatever table they are."""
 MOST_COUNTED = 1_000

@@ -18,7 +18,7 @@ from authsvc.core import clock
 from tests.accounts import admins
 from tests.accounts.admins import NOT_ADMIN
 from tests.conftest import Answer, Api, ChangeConfig
-from tests.factories import SignIn, make_session, make_user
+from tests.factories import SignIn, make_factor, make_session, make_user
 from tests.observations import contents, refused
 from tokens.models import Session
 
@@ -271,3 +271,16 @@ def test_an_administrator_has_no_limit_of_requests(api: Api, auth_config: Change
 
 def test_the_console_cookie_is_not_set_here(api: Api) -> None:
     assert "Set-Cookie" not in users(api, operator().access_token).headers
+
+
+def test_an_operator_with_a_second_factor_has_to_show_it(api: Api) -> None:
+    signed_in = operator()
+    make_factor(signed_in.user)
+    refused(
+        users(api, signed_in.access_token),
+        403,
+        "insufficient_aal",
+        "AAL2 session is required to administer when MFA is enabled",
+    )
+    Session.objects.filter(id=signed_in.session.id).update(aal="aal2")
+    assert users(api, signed_in.access_token).status_code == 200

@@ -209,11 +209,13 @@ def test_everything_about_one_user_is_found_by_an_index(api: Api) -> None:
     assert "logout" in first.payload_json
     with connection.cursor() as cursor:
         cursor.execute("SET enable_seqscan = off")
+        cursor.execute("SET enable_bitmapscan = off")
         cursor.execute(
             "EXPLAIN SELECT id FROM audit_log_entries WHERE COALESCE(payload -> 'traits' ->> 'user_id',"
             " payload ->> 'actor_id') = 'x' ORDER BY created_at DESC, id DESC LIMIT 9"
         )
         plan = "\n".join(line for (line,) in cursor.fetchall())
         cursor.execute("RESET enable_seqscan")
+        cursor.execute("RESET enable_bitmapscan")
     assert "audit_log_entries_user_idx" in plan
     assert "Sort" not in plan

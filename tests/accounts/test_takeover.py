@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.models import User
+from accounts.models import Factor, Identity, User
 from authsvc.core import clock
+from tests.accounts import admins
 from tests.conftest import Api, ChangeConfig, Mailbox
-from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_session, make_user
+from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_factor, make_session, make_user
 from tests.observations import let_limits_pass, refused
+from tokens.models import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -86,3 +88,46 @@ def test_no_depth_of_metadata_is_an_error_of_ours(api: Api, depth: int) -> None:
     answer = api.post("/signup", body)
     assert answer.status_code in (200, 400)
     assert User.objects.count() == (answer.status_code == 200)
+
+
+def planted() -> User:
+    """An account that a stranger has got by a provider which does not verify addresses, with a way in besides."""
+    user = make_user(email=EMAIL, password="", confirmed=False)
+    Identity.objects.filter(user=user).delete()
+    data = {"sub": "7", "email": EMAIL, "email_verified": False}
+    Identity.objects.create(user=user, provider="spotify", provider_id="7", identity_data=data)
+    make_factor(user)
+    make_session(user)
+    return user
+
+
+def nothing_is_left_of_the_stranger(user: User) -> None:
+    user.refresh_from_db()
+    assert [identity.provider for identity in user.identities.all()] == ["email"]
+    assert user.raw_app_meta_data == {"provider": "email", "providers": ["email"]}
+    assert not Factor.objects.filter(user=user).exists()
+    assert not Session.objects.filter(user=user).exists()
+
+
+def test_a_strangers_identity_at_a_provider_does_not_outlast_the_owners_sign_up(api: Api) -> None:
+    user = planted()
+    assert api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD}).status_code == 200
+    nothing_is_left_of_the_stranger(user)
+
+
+def test_nor_an_invitation(api: Api) -> None:
+    user = planted()
+    admins.done(api, "POST", "/invite", {"email": EMAIL})
+    nothing_is_left_of_the_stranger(user)
+
+
+def test_nor_a_sign_in_by_mail(api: Api, mailbox: Mailbox) -> None:
+    user = planted()
+    assert api.post("/recover", {"email": EMAIL}).status_code == 200
+    link = mailbox.emails[-1].variables["TokenHash"]
+    stranger = Session.objects.get(user=user)
+    assert api.get(f"/verify?type=recovery&token={link}").status_code == 303
+    [own] = Session.objects.filter(user=user)
+    assert own.id != stranger.id
+    own.delete()
+    nothing_is_left_of_the_stranger(user)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from authsvc.core.errors import ApiError
 from tests.live import PROJECT
 
-APPS = ("authsvc", "accounts", "tokens", "mailer")
+APPS = ("authsvc", "accounts", "tokens", "oauthproviders", "mailer")
 
 
 def subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:

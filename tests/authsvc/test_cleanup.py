@@ -16,6 +16,7 @@ from accounts.models import CeremonyType, Factor, FactorChallenge, FactorStatus,
 from authsvc.core import cleanup, clock, tasks
 from authsvc.core.cleanup import Chore
 from authsvc.core.models import RateLimit
+from oauthproviders.models import ClientState
 from tests import factories
 from tests.conftest import ChangeConfig
 from tokens.models import FlowState, LegacyRefreshToken, Session
@@ -66,6 +67,10 @@ def passkey_challenge(*, expires_at: datetime) -> PasskeyChallenge:
     )
 
 
+def client_state(*, created_at: datetime) -> ClientState:
+    return ClientState.objects.create(provider_type="x", code_verifier="v" * 43, created_at=created_at)
+
+
 def flow(*, created_at: datetime) -> FlowState:
     return factories.make_flow(factories.make_user(), created_at=created_at)
 
@@ -87,6 +92,10 @@ CASES: dict[str, tuple[Make, Make]] = {
     "a flow, after a day": (
         lambda: flow(created_at=AT - DAY - HOUR),
         lambda: flow(created_at=AT - DAY + HOUR),
+    ),
+    "what a provider will be told, after a day": (
+        lambda: client_state(created_at=AT - DAY - HOUR),
+        lambda: client_state(created_at=AT - DAY + HOUR),
     ),
     "a challenge of a factor, after a day": (
         lambda: challenge(created_at=AT - DAY - HOUR),

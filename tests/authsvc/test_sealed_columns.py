@@ -94,6 +94,7 @@ def test_the_command_puts_plain_values_and_those_of_an_old_key_under_the_present
         "sessions.refresh_token_hmac_key: 2 encrypted, 0 unreadable",
         "mfa_factors.secret: 2 encrypted, 0 unreadable",
         "mfa_challenges.otp_code: 0 encrypted, 0 unreadable",
+        "custom_oauth_providers.client_secret: 0 encrypted, 0 unreadable",
     ]
     assert "users.encrypted_password: 0 encrypted" in reencrypt()
 

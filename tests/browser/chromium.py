@@ -116,6 +116,10 @@ class Chromium:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2, mobile=True
         )
 
+    def trust_any_certificate(self) -> None:
+        """From now on take https servers for what they say they are."""
+        self._command("Security.setIgnoreCertificateErrors", ignore=True)
+
     def add_authenticator(self, *, transport: str) -> None:
         """Have a security device that keeps credentials and agrees to everything at once.
 

@@ -75,17 +75,20 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def start_service(tmp_path: Path, fresh_database_url: str, site: Site) -> Iterator[Callable[..., str]]:
-    """`start_service(AUTH_X="1")` starts a server with these settings and returns its URL; links lead to the site."""
+    """`start_service(AUTH_X="1")` starts a server with these settings and returns its URL; links lead to the site.
+
+    With `port=` it is there, else at a free one.
+    """
     with contextlib.ExitStack() as servers:
 
-        def start(**env: str) -> str:
+        def start(*, port: int | None = None, **env: str) -> str:
             env = {
                 "AUTH_SITE_URL": site.url,
                 "AUTH_MAILER_DEV_INBOX_ENABLED": "true",
                 "AUTH_MAILER_DEV_INBOX_FOLDER": str(tmp_path / "inbox"),
                 **env,
             }
-            server = live.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env)
+            server = live.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, port=port)
             servers.enter_context(server)
             site.page = PAGE.replace("AUTH_URL", server.url).encode()
             return server.url

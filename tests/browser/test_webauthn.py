@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Chromium
-from tests.clients.test_auth_js import FOLDER
-from tests.clients.test_auth_js import installed as installed  # noqa: PLC0414  (a fixture)
+from tests.clients import node
 
-pytestmark = pytest.mark.usefixtures("installed")
-
-MODULES = FOLDER / "node_modules"
+MODULES = node.FOLDER / "node_modules"
 EMAIL, PASSWORD = "ada@example.com", "correct horse 1"
 PAGE = """<!doctype html><title>The application</title>
 <script type="importmap">{"imports": {"tslib": "/tslib/tslib.es6.mjs"}}</script>
@@ -58,6 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def application() -> Iterator[Application]:
+    node.install()
     with Application() as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         yield server

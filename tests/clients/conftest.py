@@ -17,6 +17,7 @@ LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz:0123456789"
 ISSUER = "https://auth.example.com"
 SUBJECT = "Your code is {{ .Token }}"
 FIXED_CODE = "123456"
+CLIENT, CLIENT_SECRET, APP = "service", "the secret of the service", "app"
 NUMBERS = [f"1555000{number}" for number in range(1000, 1020)]
 """Numbers whose code is always FIXED_CODE: the first ten for the stories in JavaScript, the rest for Python."""
 
@@ -29,6 +30,8 @@ class Service:
     post: Postbox
     admin_token: str
     """Of a program that administers."""
+    provider_port: int
+    """Where a Keycloak is expected, whose client CLIENT this service is and whose client APP is an application."""
 
 
 @pytest.fixture(scope="package")
@@ -62,10 +65,19 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
                 for bucket in ("EMAIL_SENT", "VERIFY", "TOKEN_REFRESH", "OTP", "ANONYMOUS_USERS")
             },
         }
+        port, provider_port = live.free_port(), live.free_port()
+        env |= {
+            "AUTH_EXTERNAL_KEYCLOAK_ENABLED": "true",
+            "AUTH_EXTERNAL_KEYCLOAK_URL": f"http://127.0.0.1:{provider_port}",
+            "AUTH_EXTERNAL_KEYCLOAK_CLIENT_ID": f"{CLIENT},{APP}",
+            "AUTH_EXTERNAL_KEYCLOAK_SECRET": CLIENT_SECRET,
+            "AUTH_EXTERNAL_KEYCLOAK_REDIRECT_URI": f"http://127.0.0.1:{port}/callback",
+            "AUTH_SECURITY_MANUAL_LINKING_ENABLED": "true",
+        }
         folder = tmp_path_factory.mktemp("clients")
-        with live.LiveServer(folder=folder, database_url=database_url, env=env) as server:
+        with live.LiveServer(folder=folder, database_url=database_url, env=env, port=port) as server:
             admin_token = _printed("mint_token", "--role=service_role", "--expires=1h", AUTH_JWT_KEYS=keys)
-            yield Service(url=server.url, post=post, admin_token=admin_token.strip())
+            yield Service(url=server.url, post=post, admin_token=admin_token.strip(), provider_port=provider_port)
 
 
 def _printed(*command: str, **env: str) -> str:

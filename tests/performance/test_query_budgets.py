@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from tests.accounts import admins
 from tests.accounts.factors import wire as factors
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
+from tests.fakes.http_peer import HttpPeer
+from tests.oauthproviders.browser import Browser, GitHub, address, configured, link
 from tokens.models import TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,6 +81,8 @@ def user_with_factors() -> Call:
 NUMBER = "15551234567"
 CHOSEN = "fc56ab41-2010-4870-a9b9-767c1dc573fb"
 FIXED_CODE = "123456"
+PEER = HttpPeer()
+GITHUB = GitHub(PEER)
 
 
 def change(**wish: Any) -> Callable[[], Call]:
@@ -148,6 +152,45 @@ def ask_for_code(known: bool) -> Callable[[], Call]:
         return lambda api: api.post("/otp", {"phone": NUMBER})
 
     return prepare
+
+
+def set_out() -> Call:
+    return lambda api: Browser().ask()
+
+
+def come_back(*, known: str = "", pkce: bool = False, verified: bool = True) -> Callable[[], Call]:
+    """The callback of somebody new, or of somebody `known` by an `identity`, or an address `confirmed` or not."""
+
+    def prepare() -> Call:
+        GITHUB.is_visited_by(address("ada@example.com", verified=verified))
+        if known == "identity":
+            Browser().sign_in()
+        elif known:
+            factories.make_user(email="ada@example.com", confirmed=known == "confirmed")
+        browser = Browser()
+        state = browser.depart(**(PKCE if pkce else {}))
+        return lambda api: browser.come_back(state)
+
+    return prepare
+
+
+def set_out_to_link() -> Call:
+    token = factories.make_session().access_token
+    return lambda api: api.get("/user/identities/authorize?provider=github", bearer=token)
+
+
+def link_identity() -> Call:
+    browser, token = Browser(), factories.make_session().access_token
+    state = link(Api(), token)
+    return lambda api: browser.come_back(state)
+
+
+def unlink_identity() -> Call:
+    user = factories.make_user(email="ada@example.com")
+    Browser().sign_in()
+    token = factories.make_session(user).access_token
+    identity = user.identities.get(provider="email")
+    return lambda api: api.delete(f"/user/identities/{identity.id}", bearer=token)
 
 
 def logout(scope: str) -> Callable[[], Call]:
@@ -267,7 +310,7 @@ PATHS = [
     Path("POST /factors", 7, 200, enroll_factor),
     Path("POST /factors/{factor_id}/challenge", 5, 200, challenge_factor),
     Path("POST /factors/{factor_id}/verify", 17, 200, verify_factor("verified")),
-    Path("POST /factors/{factor_id}/verify, first", 17, 200, verify_factor("unverified")),
+    Path("POST /factors/{factor_id}/verify, first", 18, 200, verify_factor("unverified")),
     Path("DELETE /factors/{factor_id}", 11, 200, unenroll_factor),
     Path("refresh", 3, 200, refresh(0)),
     Path("refresh, once more", 3, 200, refresh(1)),
@@ -301,6 +344,16 @@ PATHS = [
     Path("POST /resend, unknown address", 3, 200, ask_by_mail("/resend", known=False, type="signup")),
     Path("POST /otp, number", 2, 200, ask_for_code(known=True)),
     Path("POST /otp, new number", 4, 200, ask_for_code(known=False)),
+    Path("GET /authorize", 1, 302, set_out),
+    Path("GET /callback, somebody new", 9, 302, come_back()),
+    Path("GET /callback, somebody new, with PKCE", 7, 302, come_back(pkce=True)),
+    Path("GET /callback, somebody new, to be mailed", 7, 302, come_back(verified=False)),
+    Path("GET /callback, returning", 8, 302, come_back(known="identity")),
+    Path("GET /callback, an account joined", 12, 302, come_back(known="confirmed")),
+    Path("GET /callback, a squatter's account", 23, 302, come_back(known="unconfirmed")),
+    Path("GET /user/identities/authorize", 2, 302, set_out_to_link),
+    Path("GET /callback, an identity linked", 10, 302, link_identity),
+    Path("DELETE /user/identities/{identity_id}", 8, 200, unlink_identity),
     Path("GET /admin/users, all on one page", 1, 200, administer("GET", "/admin/users")),
     Path("GET /admin/users, asked by an operator", 2, 200, administer_as_operator),
     Path("GET /admin/users, the first of some pages", 1, 200, list_many(200)),
@@ -358,9 +411,19 @@ def counted(captured: CaptureQueriesContext) -> list[str]:
     return [sql for sql in statements if not _TRANSACTION_CONTROL.match(sql) and namespaced("rate_limits") not in sql]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def provider() -> Iterator[None]:
+    with PEER:
+        yield
+
+
 @pytest.fixture(autouse=True)
-def numbers_enabled(auth_config: ChangeConfig) -> None:
-    auth_config(signup={"phone_enabled": True}, sms={"test_codes": {NUMBER: FIXED_CODE}})
+def ways_to_sign_in(auth_config: ChangeConfig) -> None:
+    auth_config(
+        signup={"phone_enabled": True, "manual_linking_enabled": True},
+        sms={"test_codes": {NUMBER: FIXED_CODE}},
+        providers={"github": configured(url=PEER.url)},
+    )
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)

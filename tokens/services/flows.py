@@ -1,4 +1,4 @@
-"""PKCE flows (RFC 7636): begun by a request with a challenge, answered by a code, ended by the exchange."""
+"""Flows that are finished elsewhere: by a mailed link or at a provider, with PKCE (RFC 7636) by trading a code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from authsvc.core import audit
 from authsvc.core.caller import Caller
@@ -42,6 +43,65 @@ def begin(*, challenge: Challenge, provider_type: str, method: str, user_id: UUI
     )
 
 
+def depart(
+    *,
+    flow_id: UUID,
+    provider_type: str,
+    challenge: Challenge | None,
+    referrer: str,
+    invite_token: str | None,
+    client_state_id: UUID | None,
+    linking_target_id: UUID | None,
+    email_optional: bool,
+    at: datetime,
+) -> None:
+    """Remember a browser that is sent away to sign in elsewhere. One statement; joins the caller's transaction."""
+    FlowState.objects.create(
+        id=flow_id,
+        auth_code=str(uuid4()) if challenge else None,
+        code_challenge=challenge.value if challenge else None,
+        code_challenge_method=challenge.method if challenge else None,
+        provider_type=provider_type,
+        provider_access_token="",
+        provider_refresh_token="",
+        created_at=at,
+        updated_at=at,
+        authentication_method="oauth",
+        invite_token=invite_token,
+        referrer=referrer,
+        oauth_client_state_id=client_state_id,
+        linking_target_id=linking_target_id,
+        email_optional=email_optional,
+    )
+
+
+def departed(flow_id: UUID) -> FlowState | None:
+    """The flow of a browser that comes back with this id as its state."""
+    return FlowState.objects.filter(id=flow_id, authentication_method="oauth").first()
+
+
+def arrive(flow_id: UUID, *, user_id: UUID, provider_token: str, provider_refresh_token: str, at: datetime) -> bool:
+    """Answer a flow with PKCE: from now on its code can be exchanged. False when another request was first.
+
+    One statement; joins the caller's transaction.
+    """
+    waiting = FlowState.objects.filter(id=flow_id, user_id=None)
+    return bool(
+        waiting.update(
+            user_id=user_id,
+            provider_access_token=provider_token,
+            provider_refresh_token=provider_refresh_token,
+            auth_code_issued_at=at,
+            updated_at=at,
+        )
+    )
+
+
+def end(flow_id: UUID) -> bool:
+    """End a flow; False when another request was first. One statement; joins the caller's transaction."""
+    return queries.take_flow(flow_id=flow_id)
+
+
 def hand_out_code(*, user_id: UUID, method: str, at: datetime) -> str:
     """The code of the newest flow of this user and method. Raises NoFlowForLink when there is none."""
     with transaction.atomic(savepoint=False):
@@ -53,7 +113,7 @@ def hand_out_code(*, user_id: UUID, method: str, at: datetime) -> str:
 
 def abandon(user_id: UUID) -> None:
     """End every flow of a user; codes handed out are good for nothing. Joins the caller's transaction."""
-    FlowState.objects.filter(user_id=user_id)._raw_delete("default")
+    FlowState.objects.filter(Q(user_id=user_id) | Q(linking_target_id=user_id))._raw_delete("default")
 
 
 def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> Exchanged:
@@ -65,7 +125,7 @@ def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> 
     flow = FlowState.objects.filter(auth_code=auth_code, user_id__isnull=False).first()
     if flow is None or flow.user_id is None:
         raise errors.FlowStateNotFound
-    if _is_expired(flow, at):
+    if is_expired(flow, at):
         raise errors.FlowStateExpired
     subject = subjects.current().by_id(flow.user_id)
     if subject is None:
@@ -97,7 +157,8 @@ def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> 
     )
 
 
-def _is_expired(flow: FlowState, at: datetime) -> bool:
+def is_expired(flow: FlowState, at: datetime) -> bool:
+    """Whether a flow has taken longer than EXTERNAL_FLOW_STATE_EXPIRY_DURATION."""
     # A magic link may lie in a mailbox for a day; what may not is the code made when it was opened.
     since = flow.created_at
     if flow.authentication_method == "magiclink" and flow.auth_code_issued_at is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -52,6 +53,19 @@ class Outstanding:
         expected = self.token_hash.removeprefix(PKCE_MARK)
         fits = crypto.equal(expected, crypto.code_hash(self.relates_to, code))
         return fits and self.attempts < _guesses(by_code=True)
+
+
+def read(row: tuple[Any, ...]) -> Outstanding:
+    """From the values of a row in the order of `Outstanding`."""
+    id_, token_type, token_hash, relates_to, created_at, attempts = row
+    return Outstanding(
+        id=id_,
+        token_type=token_type,
+        token_hash=token_hash,
+        relates_to=relates_to,
+        created_at=created_at,
+        attempts=attempts,
+    )
 
 
 def issue(*, user_id: UUID, token_type: TokenType, identifier: str, pkce: bool, at: datetime) -> Secret:

@@ -18,6 +18,7 @@ from accounts.services.factors.stepping import Verified
 from authsvc.core import audit, messaging
 from authsvc.core.caller import Caller
 from authsvc.core.errors import UnexpectedFailure
+from tokens.models import Session
 from tokens.subjects import SignedIn
 
 
@@ -35,7 +36,8 @@ def verify(
     kind.check_answer(answer)
     if signed_in.session is None:
         raise UnexpectedFailure("Cannot read SessionId claim as UUID")
-    challenge = _find(factor, answer, session_id=signed_in.session.id, caller=caller, at=at)
+    session_id = signed_in.session.id
+    challenge = _find(factor, answer, session_id=session_id, caller=caller, at=at)
     attempt = Attempt(user=user, factor=factor, challenge=challenge, answer=answer, at=at)
     most = settings.AUTH.codes.max_attempts
     if kind.is_guessable and not queries.count_attempt(challenge_id=challenge.id, most=most):
@@ -46,7 +48,7 @@ def verify(
             signed_in,
             method=kind.method,
             factor_id=factor.id,
-            take=lambda: _take(attempt, kind, settle, caller=caller),
+            take=lambda: _take(attempt, kind, settle, session_id=session_id, caller=caller),
             caller=caller,
             at=at,
         )
@@ -69,12 +71,22 @@ def _address(text: str | None) -> IPv4Address | IPv6Address | None:
     return ip_address(text) if text else None
 
 
-def _take(attempt: Attempt, kind: Kind, settle: Settle, *, caller: Caller) -> None:
+def _is_guarded(user: UserRecord, session_id: UUID) -> bool:
+    """Whether the user has a verified factor that the session, as it is now, has not shown."""
+    verified = Factor.objects.filter(user_id=user.id, status=FactorStatus.VERIFIED)
+    raised = Session.objects.filter(id=session_id, aal="aal2")
+    return verified.exists() and not raised.exists()
+
+
+def _take(attempt: Attempt, kind: Kind, settle: Settle, *, session_id: UUID, caller: Caller) -> None:
     """Spend the challenge and write what the proof changes; inside the transaction that raises the session."""
     factor, challenge, at = attempt.factor, attempt.challenge, attempt.at
     locked = Factor.objects.select_for_update().filter(id=factor.id).first()
     if locked is None:
         raise errors.FactorNotFound
+    if locked.status == FactorStatus.UNVERIFIED and _is_guarded(attempt.user, session_id):
+        # Begun before there was a factor, perhaps by somebody who has the password alone.
+        raise errors.FactorNeedsAal2
     traits = {
         "factor_id": str(factor.id),
         "challenge_id": str(challenge.id),

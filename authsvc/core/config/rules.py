@@ -49,6 +49,7 @@ def check(config: schema.AuthConfig, variables: Variables) -> None:
     _webauthn(config, variables)
     _captcha(config.captcha, variables)
     _providers(config.providers, variables)
+    _custom_providers(config.custom_providers, variables)
 
 
 def _addresses(config: schema.AuthConfig, variables: Variables) -> None:
@@ -266,3 +267,8 @@ def _providers(providers: Mapping[str, schema.Provider], variables: Variables) -
             variables.warn(f"{settings}_ENABLED", "the provider is enabled but cannot be used", missing=missing)
         if provider.url and name in ("apple", "google"):
             variables.warn(f"{settings}_URL", "the provider's address is fixed, the setting is ignored")
+
+
+def _custom_providers(custom: schema.CustomProviders, variables: Variables) -> None:
+    if custom.external_url and not _is_absolute(custom.external_url):
+        variables.refuse("CUSTOM_OAUTH_EXTERNAL_URL", "must be an absolute URL with scheme and host")

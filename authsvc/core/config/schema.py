@@ -193,6 +193,36 @@ class Provider:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Federation:
+    """Sign-in through others, beyond what each provider has of its own."""
+
+    redirect_url: str = ""
+    """Where everybody is sent after a callback, whatever they asked for; empty = where they asked."""
+    ios_bundle_id: str = ""
+    """A further audience that ID tokens of Apple may have."""
+    id_token_issuers: tuple[str, ...] = ("https://appleid.apple.com", "https://accounts.google.com")
+    """Issuers whose ID tokens are taken for an audience that the client names."""
+    discovery_max_age: timedelta = timedelta(hours=1)
+    linking_domains: Mapping[str, str] = field(default_factory=dict)
+    """Provider → the domain within which its identities find one another's accounts; others are in `default`."""
+    flow_binding_enabled: bool = False
+    """A callback is taken from the browser alone in which its flow began, known by a cookie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomProviders:
+    """Providers that administrators define while the service runs."""
+
+    enabled: bool = True
+    most: int = 0
+    """How many there may be; 0 = any number."""
+    external_url: str = ""
+    """Address of this service in their callback; empty = that of the API."""
+    private_networks_enabled: bool = False
+    """Whether they may be inside the operator's network."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Smtp:
     admin_email: str = ""
     host: str = ""
@@ -506,6 +536,8 @@ class AuthConfig:
     audit: Audit = field(default_factory=Audit)
     telemetry: Telemetry = field(default_factory=Telemetry)
     providers: Mapping[str, Provider] = field(default_factory=dict)
+    federation: Federation = field(default_factory=Federation)
+    custom_providers: CustomProviders = field(default_factory=CustomProviders)
     smtp: Smtp = field(default_factory=Smtp)
     mailer: Mailer = field(default_factory=Mailer)
     recipients: Recipients = field(default_factory=Recipients)

@@ -49,6 +49,8 @@ def build(v: Variables) -> schema.AuthConfig:
         audit=schema.Audit(disable_postgres=v.flag("AUDIT_LOG_DISABLE_POSTGRES", default=False)),
         telemetry=_telemetry(v),
         providers={name: _provider(v, f"EXTERNAL_{name.upper()}") for name in PROVIDERS},
+        federation=_federation(v),
+        custom_providers=_custom_providers(v),
         smtp=_smtp(v),
         mailer=_mailer(v),
         recipients=_recipients(v),
@@ -222,6 +224,30 @@ def _provider(v: Variables, name: str) -> schema.Provider:
         url=v.text(f"{name}_URL", default.url).removesuffix("/"),
         email_optional=v.flag(f"{name}_EMAIL_OPTIONAL", default.email_optional),
         skip_nonce_check=v.flag(f"{name}_SKIP_NONCE_CHECK", default.skip_nonce_check),
+    )
+
+
+def _federation(v: Variables) -> schema.Federation:
+    default = schema.Federation()
+    alone = {name: name for name in v.items("EXPERIMENTAL_PROVIDERS_WITH_OWN_LINKING_DOMAIN")}
+    domains = v.read("EXPERIMENTAL_PROVIDER_LINKING_DOMAINS", "map", values.assignments, default.linking_domains)
+    return schema.Federation(
+        redirect_url=v.text("EXTERNAL_REDIRECT_URL", default.redirect_url),
+        ios_bundle_id=v.text("EXTERNAL_IOS_BUNDLE_ID", default.ios_bundle_id),
+        id_token_issuers=v.items("EXTERNAL_ALLOWED_ID_TOKEN_ISSUERS", default.id_token_issuers),
+        discovery_max_age=v.duration("EXTERNAL_OIDC_PROVIDER_CACHE_TTL", default.discovery_max_age),
+        linking_domains={**alone, **domains},
+        flow_binding_enabled=v.flag("EXTERNAL_FLOW_BINDING_ENABLED", default.flow_binding_enabled),
+    )
+
+
+def _custom_providers(v: Variables) -> schema.CustomProviders:
+    default = schema.CustomProviders()
+    return schema.CustomProviders(
+        enabled=v.flag("CUSTOM_OAUTH_ENABLED", default.enabled),
+        most=v.count("CUSTOM_OAUTH_MAX_PROVIDERS", default.most),
+        external_url=v.text("CUSTOM_OAUTH_EXTERNAL_URL", default.external_url).removesuffix("/"),
+        private_networks_enabled=v.flag("CUSTOM_OAUTH_PRIVATE_NETWORKS_ENABLED", default.private_networks_enabled),
     )
 
 

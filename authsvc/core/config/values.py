@@ -95,6 +95,14 @@ def pairs(text: str) -> dict[str, str]:
     return {item[0]: item[1] for item in found}
 
 
+def assignments(text: str) -> dict[str, str]:
+    """`k=v,k2=v2` with blanks around each part; neither side may be empty."""
+    found = [[part.strip() for part in item.split("=")] for item in items(text)]
+    if any(len(item) != 2 or not all(item) for item in found):
+        raise ValueError("every item must be name=value")
+    return {item[0]: item[1] for item in found}
+
+
 def codes_of_phones(text: str) -> dict[str, str]:
     """`number:code,…`; the numbers become bare digits."""
     return {"".join(phone.split()).removeprefix("+"): code.strip() for phone, code in pairs(text).items()}

@@ -38,6 +38,7 @@ def of(request: HttpRequest) -> Caller:
         request_id=meta["authsvc.request_id"],
         audience=audience,
         link_base=_link_base(request),
+        authorization=meta.get("HTTP_AUTHORIZATION", ""),
     )
 
 

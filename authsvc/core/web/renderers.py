@@ -29,6 +29,14 @@ class NoContent(HttpResponse):
 class SeeOther(HttpResponse):
     """303 to a target that was checked and made ASCII before."""
 
+    status_code = 303
+
     def __init__(self, target: str, *, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(status=303, headers={"Location": target, "Cache-Control": NO_STORE, **(headers or {})})
+        super().__init__(headers={"Location": target, "Cache-Control": NO_STORE, **(headers or {})})
         del self["Content-Type"]
+
+
+class Found(SeeOther):
+    """The same with 302."""
+
+    status_code = 302

@@ -95,7 +95,7 @@ class Endpoint(APIView):
         )
 
 
-_OAUTH_ERRORS = {
+OAUTH_ERRORS = {
     400: "invalid_request",
     401: "unauthorized_client",
     403: "access_denied",
@@ -125,6 +125,6 @@ class RedirectEndpoint(Endpoint):
 
 def _told(error: ApiError) -> Mapping[str, str]:
     told = {"error_code": error.error_code, "error_description": error.message}
-    if error.status in _OAUTH_ERRORS:
-        told["error"] = _OAUTH_ERRORS[error.status]
+    if error.status in OAUTH_ERRORS:
+        told["error"] = OAUTH_ERRORS[error.status]
     return told

@@ -205,6 +205,23 @@ TABLES = (
         },
     ),
     Table(
+        name="oauth_client_states",
+        columns=plain("id", "provider_type", "code_verifier", "created_at"),
+    ),
+    Table(
+        name="custom_oauth_providers",
+        columns={
+            **plain("id", "provider_type", "identifier", "name", "client_id", "client_secret", "issuer"),
+            **plain("discovery_url", "cached_discovery", "discovery_cached_at", "authorization_url", "token_url"),
+            **plain("userinfo_url", "jwks_uri", "created_at", "updated_at"),
+            **dict.fromkeys(("acceptable_client_ids", "scopes", "custom_claims_allowlist"), or_else("'{}'::text[]")),
+            **dict.fromkeys(("attribute_mapping", "authorization_params"), or_else("'{}'::jsonb")),
+            **dict.fromkeys(("pkce_enabled", "enabled"), or_else("true")),
+            **dict.fromkeys(("email_optional", "skip_nonce_check"), or_else("false")),
+        },
+        sealed=("client_secret",),
+    ),
+    Table(
         name="audit_log_entries",
         columns={**plain("id", "created_at"), "payload": _payload, "ip_address": filled},
         dropped=frozenset({"instance_id"}),
@@ -213,8 +230,6 @@ TABLES = (
 )
 
 NOT_YET = {
-    "oauth_client_states": "external providers",
-    "custom_oauth_providers": "external providers",
     "oauth_clients": "an OAuth server",
     "oauth_authorizations": "an OAuth server",
     "oauth_consents": "an OAuth server",

@@ -180,6 +180,7 @@ def test_unfinished_enrolments_of_the_same_type_are_over(api: Api) -> None:
     make_factor(owner.user, status="verified", friendly_name="same type, done")
     make_factor(owner.user, status="unverified", factor_type="phone", phone=PHONE, friendly_name="other type")
     make_factor(make_session().user, status="unverified", friendly_name="somebody else's")
+    Session.objects.filter(id=owner.session.id).update(aal="aal2")
     wire.step_up(api, owner)
     left = {factor.friendly_name for factor in Factor.objects.exclude(id=owner.factor.id)}
     assert left == {"same type, done", "other type", "somebody else's"}
@@ -503,3 +504,14 @@ def test_a_token_without_a_session_raises_nothing(api: Api) -> None:
     ):
         assert (answer.status_code, answer.json()["msg"]) == (500, text)
     assert Factor.objects.count() == 1
+
+
+def test_a_factor_begun_before_there_was_one_does_not_raise_a_session_that_shows_none(api: Api) -> None:
+    owner = make_owner(status="unverified")
+    make_factor(owner.user, factor_type="phone", phone=PHONE, friendly_name="the owner's")
+    found = wire.challenged(api, owner.token, owner.factor.id)
+    answer = wire.verify(api, owner.token, owner.factor.id, found, wire.code())
+    refused(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
+    owner.factor.refresh_from_db()
+    owner.session.refresh_from_db()
+    assert (owner.factor.status, owner.session.aal) == ("unverified", "aal1")

@@ -244,6 +244,7 @@ def test_the_count_of_a_key_is_not_asked_for(api: Api, count: int) -> None:
 def test_any_verified_key_will_do(api: Api) -> None:
     owner, first = make_verified(api)
     second = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="second")
+    Session.objects.filter(id=owner.session.id).update(aal="aal2")
     device = Authenticator()
     begun = asked(api, owner.token, second.id)
     given = {"type": "create", "credential_response": device.create(begun["options"])}

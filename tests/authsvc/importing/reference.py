@@ -86,6 +86,18 @@ CREATE TABLE auth.flow_state (
     created_at timestamptz, updated_at timestamptz, authentication_method text NOT NULL,
     auth_code_issued_at timestamptz, invite_token text, referrer text, oauth_client_state_id uuid,
     linking_target_id uuid, email_optional boolean NOT NULL DEFAULT false);
+CREATE TABLE auth.oauth_client_states (
+    id uuid PRIMARY KEY, provider_type text NOT NULL, code_verifier text, created_at timestamptz NOT NULL);
+CREATE TABLE auth.custom_oauth_providers (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(), provider_type text NOT NULL, identifier text NOT NULL UNIQUE,
+    name text NOT NULL, client_id text NOT NULL, client_secret text NOT NULL,
+    acceptable_client_ids text[] NOT NULL DEFAULT '{}', scopes text[] NOT NULL DEFAULT '{}',
+    pkce_enabled boolean NOT NULL DEFAULT true, attribute_mapping jsonb NOT NULL DEFAULT '{}',
+    authorization_params jsonb NOT NULL DEFAULT '{}', enabled boolean NOT NULL DEFAULT true,
+    email_optional boolean NOT NULL DEFAULT false, issuer text, discovery_url text,
+    skip_nonce_check boolean NOT NULL DEFAULT false, cached_discovery jsonb, discovery_cached_at timestamptz,
+    authorization_url text, token_url text, userinfo_url text, jwks_uri text,
+    created_at timestamptz NOT NULL DEFAULT now(), updated_at timestamptz NOT NULL DEFAULT now());
 CREATE TABLE auth.oauth_clients (id uuid PRIMARY KEY, client_name text);
 CREATE TABLE auth.audit_log_entries (
     instance_id uuid, id uuid PRIMARY KEY, payload json, created_at timestamptz,

@@ -16,6 +16,7 @@ from accounts import passwords
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, User
 from authsvc.core import crypto
 from authsvc.core.models import AuditLogEntry
+from oauthproviders.models import ClientState, CustomProvider
 from tests import factories
 from tests.accounts.factors import wire as factors
 from tests.authsvc.importing.conftest import run
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 MODELS = (
     User, Session, LegacyRefreshToken, AmrClaim, Identity, Factor, FactorChallenge, Passkey, PasskeyChallenge,
-    OneTimeToken, FlowState, AuditLogEntry,
+    OneTimeToken, FlowState, ClientState, CustomProvider, AuditLogEntry,
 )  # fmt: skip
 
 
@@ -88,6 +89,22 @@ def fill(reference: Reference) -> UUID:
         authentication_method="email/signup",
         created_at=reference.at,
     )
+    reference.insert(
+        "oauth_client_states", id=uuid4(), provider_type="x", code_verifier="v" * 43, created_at=reference.at
+    )
+    reference.insert(
+        "custom_oauth_providers",
+        provider_type="oidc",
+        identifier="custom:acme",
+        name="Acme",
+        client_id="i",
+        client_secret="s",
+        scopes=["openid", "profile"],
+        authorization_params={"prompt": "login"},
+        issuer="https://id.acme.example",
+        created_at=reference.at,
+        updated_at=reference.at,
+    )
     reference.execute(
         "INSERT INTO auth.audit_log_entries VALUES (%s, %s, %s, %s, '192.0.2.1')",
         [NIL, uuid4(), '{"action": "login", "actor_username": "a\\u0000b\\\\u0000"}', reference.at],
@@ -103,7 +120,15 @@ def test_every_table_comes_over_and_the_counts_say_so(reference: Reference) -> N
     assert (ran.error, ran.output.splitlines()[-1]) == ("", "done")
     for table in ("users", "sessions", "refresh_tokens", "mfa_amr_claims", "identities", "mfa_factors"):
         assert ran.counts(table) == {"read": 1, "new": 1}, table
-    for table in ("one_time_tokens", "flow_state", "audit_log_entries", "mfa_challenges", "webauthn_credentials"):
+    for table in (
+        "one_time_tokens",
+        "flow_state",
+        "audit_log_entries",
+        "oauth_client_states",
+        "custom_oauth_providers",
+        "mfa_challenges",
+        "webauthn_credentials",
+    ):
         assert ran.counts(table) == {"read": 1, "new": 1}, table
     assert ran.counts("webauthn_challenges") == {"read": 2, "new": 2}
     user = User.objects.get()
@@ -117,6 +142,10 @@ def test_every_table_comes_over_and_the_counts_say_so(reference: Reference) -> N
     assert (passkey.sign_count, passkey.transports, passkey.backup_eligible) == (7, ["internal", "hybrid"], True)
     assert AuditLogEntry.objects.get().payload == {"action": "login", "actor_username": "ab\\u0000"}
     assert AuditLogEntry.objects.get().ip_address == "192.0.2.1"
+    assert ClientState.objects.get().code_verifier == "v" * 43
+    acme = CustomProvider.objects.get()
+    assert (acme.identifier, acme.client_secret, acme.scopes) == ("custom:acme", "s", ["openid", "profile"])
+    assert (acme.authorization_params, acme.custom_claims_allowlist) == ({"prompt": "login"}, [])
 
 
 def test_a_second_run_finds_everything_as_it_is(reference: Reference) -> None:

@@ -1,13 +1,14 @@
 // What an application does with @supabase/auth-js, one story for each name given on the command line.
 // AUTH_URL is the service; LETTERS_URL answers {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN administers.
+// PROVIDER_URL is a Keycloak at which anybody signs in, APP_ID an application there, to which APP_ADDRESS leads back.
 
 import assert from 'node:assert/strict'
-import { createHmac, randomUUID } from 'node:crypto'
+import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { AuthClient } from '@supabase/auth-js'
 
-const { ADMIN_TOKEN, AUTH_URL, LETTERS_URL } = process.env
+const { ADMIN_TOKEN, APP_ADDRESS, APP_ID, AUTH_URL, LETTERS_URL, PROVIDER_URL } = process.env
 const PASSWORD = 'correct horse 1'
 const stories = new Map()
 const story = (name, tell) => stories.set(name, tell)
@@ -613,6 +614,138 @@ story('the list of users is not for everybody', async () => {
   const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
   const { error } = await visitor.listUsers()
   assert.deepEqual([error.status, error.code], [403, 'not_admin'])
+})
+
+const THERE = { provider: 'keycloak', options: { redirectTo: 'https://app.example.com/in?tab=1', scopes: 'openid' } }
+const newName = () => `p${randomUUID().slice(0, 8)}`
+
+// Goes where a browser would, signs in at the provider under that name, and ends up at the application.
+async function visit(link, name) {
+  const cookies = new Map()
+  let url = new URL(link)
+  let form = null
+  while (url.origin !== 'https://app.example.com') {
+    const cookie = [...cookies].map((pair) => pair.join('=')).join('; ')
+    const answer = await fetch(url, { method: form ? 'POST' : 'GET', body: form, headers: { cookie }, redirect: 'manual' })
+    for (const set of answer.headers.getSetCookie()) cookies.set(...set.split(';')[0].split(/=(.*)/s).slice(0, 2))
+    const page = await answer.text()
+    const location = answer.headers.get('location')
+    if (location) {
+      form = null
+      url = new URL(location, url)
+    } else {
+      assert.equal(answer.status, 200, page)
+      const prompt = page.match(/name="prompt" value="(\w+)"/)[1]
+      form = new URLSearchParams(prompt === 'login' ? { prompt, login: name, password: 'any' } : { prompt })
+    }
+  }
+  return url
+}
+
+// An application on a phone that signs somebody in at the provider by itself.
+async function idToken(name, nonce) {
+  const verifier = randomUUID() + randomUUID()
+  const asked = new URLSearchParams({
+    client_id: APP_ID,
+    redirect_uri: APP_ADDRESS,
+    response_type: 'code',
+    scope: 'openid email profile',
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+    nonce: createHash('sha256').update(nonce).digest('hex'),
+  })
+  const landed = await visit(`${PROVIDER_URL}/protocol/openid-connect/auth?${asked}`, name)
+  const answer = await fetch(`${PROVIDER_URL}/protocol/openid-connect/token`, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'authorization_code',
+      client_id: APP_ID,
+      code: landed.searchParams.get('code'),
+      code_verifier: verifier,
+      redirect_uri: APP_ADDRESS,
+    }),
+  })
+  const { access_token, id_token } = await answer.json()
+  return { provider: 'keycloak', token: id_token, access_token, nonce }
+}
+
+story('sign in with a provider', async () => {
+  const name = newName()
+  const client = open()
+  const landed = await visit(good(await client.signInWithOAuth(THERE)).url, name)
+  assert.equal(landed.search, '?tab=1')
+  const { access_token, provider, provider_token, refresh_token } = fragment(landed)
+  assert.equal(provider, 'keycloak')
+  assert.ok(provider_token)
+  const { user } = good(await client.setSession({ access_token, refresh_token }))
+  assert.equal(user.email, `${name}@example.com`)
+  assert.deepEqual(user.app_metadata, { provider: 'keycloak', providers: ['keycloak'] })
+
+  const again = open()
+  const tokens = fragment(await visit(good(await again.signInWithOAuth(THERE)).url, name))
+  assert.equal(good(await again.setSession(tokens)).user.id, user.id)
+})
+
+story('sign in with a provider and PKCE', async () => {
+  const name = newName()
+  const client = open({ flowType: 'pkce' })
+  const landed = await visit(good(await client.signInWithOAuth(THERE)).url, name)
+  assert.equal(landed.hash, '')
+  const code = landed.searchParams.get('code')
+  assert.equal((await open({ flowType: 'pkce' }).exchangeCodeForSession(code)).error.code, 'pkce_code_verifier_not_found')
+  const { session } = good(await client.exchangeCodeForSession(code))
+  assert.equal(session.user.email, `${name}@example.com`)
+  assert.ok(session.provider_token)
+})
+
+story('a provider that is not there', async () => {
+  const { url } = good(await open().signInWithOAuth({ provider: 'nobody' }))
+  const answer = await fetch(url, { redirect: 'manual' })
+  const { error_code, msg } = await answer.json()
+  assert.deepEqual([answer.status, error_code], [400, 'validation_failed'])
+  assert.equal(msg, 'Unsupported provider: Provider nobody could not be found')
+})
+
+story('sign in with an ID token', async () => {
+  const name = newName()
+  const client = open()
+  const { session, user } = good(await client.signInWithIdToken(await idToken(name, 'once')))
+  assert.equal(user.email, `${name}@example.com`)
+  assert.equal(session.user.identities[0].provider, 'keycloak')
+
+  const stolen = { ...(await idToken(name, 'once')), nonce: 'another' }
+  assert.equal((await open().signInWithIdToken(stolen)).error.status, 400)
+})
+
+story('link identities and unlink them', async () => {
+  const name = newName()
+  const { client, email } = await confirmed()
+  const { url } = good(await client.linkIdentity(THERE))
+  const { access_token, refresh_token } = fragment(await visit(url, name))
+  good(await client.setSession({ access_token, refresh_token }))
+  const { identities } = good(await client.getUserIdentities())
+  assert.deepEqual(identities.map(({ provider }) => provider).sort(), ['email', 'keycloak'])
+
+  const there = await visit(good(await open().signInWithOAuth(THERE)).url, name)
+  const other = good(await open().setSession(fragment(there)))
+  assert.equal(other.user.email, email)
+
+  good(await client.unlinkIdentity(identities.find(({ provider }) => provider === 'keycloak')))
+  const left = good(await client.getUserIdentities()).identities
+  assert.deepEqual(left.map(({ provider }) => provider), ['email'])
+  const last = await client.unlinkIdentity(left[0])
+  assert.equal(last.error.code, 'single_identity_not_deletable')
+})
+
+story('link an identity by its ID token', async () => {
+  const name = newName()
+  const { client, email } = await confirmed()
+  const { user } = good(await client.linkIdentity(await idToken(name, 'once')))
+  assert.equal(user.email, email)
+  assert.deepEqual(user.app_metadata.providers, ['email', 'keycloak'])
+
+  const { error } = await (await confirmed()).client.linkIdentity(await idToken(name, 'twice'))
+  assert.equal(error.code, 'identity_already_exists')
 })
 
 // RFC 6238, as an authenticator app has it.

@@ -1,0 +1,52 @@
+"""What a browser brings to the two endpoints: the wishes of a client, and the answer of a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.http import HttpRequest, QueryDict
+
+from authsvc.core.web import inputs
+from authsvc.core.web.inputs import Body
+from oauthproviders.wishes import Wish
+
+# Ours alone, whatever their case: of the protocol, and what is meant for this service.
+_NEVER_FORWARDED = frozenset(
+    "client_id client_secret redirect_uri response_type state code_challenge code_challenge_method code_verifier"
+    " scopes provider redirect_to invite_token skip_http_redirect".split()
+)
+
+
+def wish(query: QueryDict) -> Wish:
+    given = _first_values(query)
+    extra = {name: value for name, value in given.items() if name.lower() not in _NEVER_FORWARDED}
+    if workos := extra.pop("workos_provider", ""):
+        extra["provider"] = workos
+    return Wish(
+        provider=given.get("provider", "").lower(),
+        scopes=given.get("scopes", ""),
+        code_challenge=given.get("code_challenge"),
+        code_challenge_method=given.get("code_challenge_method"),
+        invite_token=given.get("invite_token", ""),
+        extra=extra,
+    )
+
+
+def returned(request: HttpRequest) -> Mapping[str, str]:
+    """The parameters of a callback: those of a form win over those of the query."""
+    form = QueryDict(inputs.body(request)) if request.method == "POST" else QueryDict()
+    return {**_first_values(request.GET), **_first_values(form)}
+
+
+def _first_values(query: QueryDict) -> dict[str, str]:
+    return {name: values[0] for name, values in query.lists() if values}
+
+
+class IdTokenInput(Body, frozen=True):
+    id_token: str | None = None
+    provider: str | None = None
+    client_id: str | None = None
+    issuer: str | None = None
+    access_token: str | None = None
+    nonce: str | None = None
+    link_identity: bool | None = None

@@ -1,0 +1,80 @@
+"""Apple, whose client secret is a token that `manage.py apple_secret` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from social_core.backends.apple import AppleIdAuth
+
+from accounts.external import Address, ProviderProfile
+from oauthproviders import backends, claims, oidc, profiles
+from oauthproviders.contract import Token
+from oauthproviders.errors import Unusable
+
+ID_TOKEN_ISSUERS = ("https://appleid.apple.com", "https://account.apple.com")
+
+
+class _Name(msgspec.Struct, frozen=True, rename="camel"):
+    first_name: str | None = None
+    last_name: str | None = None
+
+
+class _User(msgspec.Struct, frozen=True):
+    name: _Name | None = None
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    iss: str
+    sub: str
+    email: str = ""
+    is_private_email: bool | str | None = None
+    auth_time: float | int | None = None
+    transfer_sub: str | None = None
+
+
+class Apple(backends.OAuth2, AppleIdAuth[Any]):
+    default_scopes = ("email", "name")
+    ignores_scopes = True
+    forwards_extra = False
+    further_parameters: ClassVar[Mapping[str, str]] = {"response_mode": "form_post"}
+    issuers: ClassVar[tuple[str, ...]] = ID_TOKEN_ISSUERS
+
+    def authorization_url(self) -> str:
+        return oidc.discover(self.issuers[0]).authorization_endpoint
+
+    def access_token_url(self) -> str:
+        return oidc.discover(self.issuers[0]).token_endpoint
+
+    def encode(self, parameters: Mapping[str, str]) -> str:
+        return urlencode(sorted(parameters.items()), quote_via=quote)
+
+    def token_form(self) -> Mapping[str, str]:
+        return {"client_id": self.config.client_ids[0], "secret": self.config.secret.reveal()}
+
+    def profile(self, token: Token) -> ProviderProfile:
+        issuer = oidc.claimed_issuer(token.id_token)
+        if issuer not in self.issuers:
+            raise Unusable("the ID token is of another issuer")
+        said = oidc.verify(
+            token.id_token, issuer=issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
+        )
+        profile = profile_of(said)
+        # At the first consent alone the browser brings a name, which nothing vouches for.
+        told = backends.document((self.data.get("user") or "{}").encode(), _User).name
+        name = profiles.full_name(told.first_name, told.last_name) if told else ""
+        named = {"name": name, "full_name": name} if name else {}
+        return ProviderProfile(claims={**profile.claims, **named}, addresses=profile.addresses)
+
+
+def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
+    """What an ID token says. Raises Unusable."""
+    user = profiles.shaped(token, _Claims)
+    private = {"true": True, "false": False}.get(str(user.is_private_email).lower())
+    custom = {"is_private_email": private, "auth_time": user.auth_time, "transfer_sub": user.transfer_sub}
+    kept = profiles.picked(custom, *custom)
+    said = claims.identity_data(iss=user.iss, sub=user.sub, custom_claims=kept or None)
+    # Accounts of an organisation may have no address, which is no reason to ask for a proof of one.
+    return ProviderProfile(claims=said, addresses=(Address(email=user.email, verified=True, primary=True),))

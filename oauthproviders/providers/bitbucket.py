@@ -1,0 +1,59 @@
+"""Bitbucket Cloud."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.bitbucket import BitbucketOAuth2
+
+from accounts.external import Address, ProviderProfile
+from oauthproviders import claims
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+_API = "https://api.bitbucket.org/2.0"
+
+
+class _Link(msgspec.Struct, frozen=True):
+    href: str | None = None
+
+
+class _User(msgspec.Struct, frozen=True):
+    uuid: str
+    display_name: str | None = None
+    avatar: _Link | None = None
+
+
+class _Email(msgspec.Struct, frozen=True):
+    email: str | None = None
+    is_primary: bool = False
+    is_confirmed: bool = False
+
+
+class _Emails(msgspec.Struct, frozen=True):
+    values: list[_Email]
+
+
+class Bitbucket(OAuth2, BitbucketOAuth2[Any]):
+    default_scopes = ("account", "email")
+    ignores_scopes = True
+
+    def profile(self, token: Token) -> ProviderProfile:
+        user = self.read(token, self.place(f"{_API}/user"), _User)
+        emails = self.read(token, self.place(f"{_API}/user/emails"), _Emails).values
+        picture = user.avatar.href if user.avatar else None
+        said = claims.identity_data(
+            iss=_API,
+            sub=user.uuid,
+            name=user.display_name,
+            full_name=user.display_name,
+            picture=picture,
+            avatar_url=picture,
+        )
+        addresses = tuple(
+            Address(email=each.email, verified=each.is_confirmed, primary=each.is_primary)
+            for each in emails
+            if each.email
+        )
+        return ProviderProfile(claims=said, addresses=addresses)

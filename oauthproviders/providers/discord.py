@@ -1,0 +1,56 @@
+"""Discord."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.discord import DiscordOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+from oauthproviders.errors import Unusable
+
+_IMAGES = "https://cdn.discordapp.com"
+_STOCK_AVATARS = 5
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: str
+    username: str | None = None
+    global_name: str | None = None
+    discriminator: str | None = None
+    avatar: str | None = None
+    email: str | None = None
+    verified: bool | None = None
+
+
+class Discord(OAuth2, DiscordOAuth2[Any]):
+    default_scopes = ("email", "identify")
+
+    def profile(self, token: Token) -> ProviderProfile:
+        user = self.read(token, self.place("https://discord.com/api/users/@me"), _User)
+        avatar = _avatar(user)
+        said = claims.identity_data(
+            iss="https://discord.com/api",
+            sub=user.id,
+            name=f"{user.username or ''}#{user.discriminator or ''}",
+            full_name=user.username,
+            picture=avatar,
+            avatar_url=avatar,
+            custom_claims={"global_name": user.global_name or ""},
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=user.verified is True))
+
+
+def _avatar(user: _User) -> str:
+    if user.avatar:
+        # A hash that begins so names an animation.
+        ending = "gif" if user.avatar.startswith("a_") else "png"
+        return f"{_IMAGES}/avatars/{user.id}/{user.avatar}.{ending}"
+    number = user.discriminator or ""
+    if not (number.isascii() and number.isdigit()):
+        raise Unusable("the discriminator is no number")
+    return f"{_IMAGES}/embed/avatars/{int(number[-4:]) % _STOCK_AVATARS}.png"

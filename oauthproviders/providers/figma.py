@@ -1,0 +1,38 @@
+"""Figma."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.oauth import BaseOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: str
+    email: str | None = None
+    handle: str | None = None
+    img_url: str | None = None
+
+
+class Figma(OAuth2, BaseOAuth2[Any]):
+    name = "figma"
+    AUTHORIZATION_URL = "https://www.figma.com/oauth"
+    ACCESS_TOKEN_URL = "https://api.figma.com/v1/oauth/token"
+    default_scopes = ("current_user:read",)
+
+    def profile(self, token: Token) -> ProviderProfile:
+        user = self.read(token, self.place("https://api.figma.com/v1/me"), _User)
+        said = claims.identity_data(
+            iss="https://api.figma.com",
+            sub=user.id,
+            name=user.handle,
+            full_name=user.handle,
+            avatar_url=user.img_url,
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))

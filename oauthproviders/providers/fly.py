@@ -1,0 +1,39 @@
+"""Fly.io."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.oauth import BaseOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+
+class _User(msgspec.Struct, frozen=True):
+    user_id: str
+    user_name: str | None = None
+    email: str | None = None
+
+
+class Fly(OAuth2, BaseOAuth2[Any]):
+    name = "fly"
+    AUTHORIZATION_URL = "https://api.fly.io/oauth/authorize"
+    ACCESS_TOKEN_URL = "https://api.fly.io/oauth/token"
+    default_scopes = ("read",)
+
+    def profile(self, token: Token) -> ProviderProfile:
+        document = self.read(token, self.place("https://api.fly.io/oauth/token/info"), dict[str, Any])
+        user = profiles.shaped(document, _User)
+        said = claims.identity_data(
+            iss="https://api.fly.io",
+            sub=user.user_id,
+            full_name=user.user_name,
+            custom_claims=profiles.picked(
+                document, "resource_owner_id", "organizations", "application", "scope", "created_at"
+            ),
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))

@@ -1,0 +1,46 @@
+"""GitHub, and GitHub Enterprise at an address of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.github import GithubOAuth2
+
+from accounts.external import Address, ProviderProfile
+from oauthproviders import claims
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: int
+    login: str | None = None
+    name: str | None = None
+    avatar_url: str | None = None
+
+
+class _Email(msgspec.Struct, frozen=True):
+    email: str
+    primary: bool = False
+    verified: bool = False
+
+
+class GitHub(OAuth2, GithubOAuth2[Any]):
+    default_scopes = ("user:email",)
+
+    def profile(self, token: Token) -> ProviderProfile:
+        api = f"{self.config.url}/api/v3" if self.config.url else "https://api.github.com"
+        user = self.read(token, f"{api}/user", _User)
+        emails = self.read(token, f"{api}/user/emails", list[_Email])
+        said = claims.identity_data(
+            iss="https://api.github.com",
+            sub=user.id,
+            name=user.name,
+            full_name=user.name,
+            preferred_username=user.login,
+            user_name=user.login,
+            avatar_url=user.avatar_url,
+        )
+        addresses = tuple(Address(email=e.email, verified=e.verified, primary=e.primary) for e in emails)
+        return ProviderProfile(claims=said, addresses=addresses)

@@ -1,0 +1,46 @@
+"""GitLab, gitlab.com or self-managed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.gitlab import GitLabOAuth2
+
+from accounts.external import Address, ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: int
+    name: str | None = None
+    email: str | None = None
+    avatar_url: str | None = None
+    confirmed_at: str | None = None
+
+
+class _Email(msgspec.Struct, frozen=True):
+    email: str | None = None
+
+
+class GitLab(OAuth2, GitLabOAuth2[Any]):
+    default_scopes = ("read_user",)
+
+    def profile(self, token: Token) -> ProviderProfile:
+        base = self.config.url or "https://gitlab.com"
+        user = self.read(token, f"{base}/api/v4/user", _User)
+        further = self.read(token, f"{base}/api/v4/user/emails", list[_Email])
+        said = claims.identity_data(
+            iss=base,
+            sub=user.id,
+            name=user.name,
+            full_name=user.name,
+            picture=user.avatar_url,
+            avatar_url=user.avatar_url,
+        )
+        # Whether the further ones were confirmed, that list does not say.
+        addresses = tuple(Address(email=each.email) for each in further if each.email)
+        first = profiles.one_address(user.email, verified=bool(user.confirmed_at))
+        return ProviderProfile(claims=said, addresses=(*addresses, *first))

@@ -1,0 +1,44 @@
+"""Keycloak: a realm, whose address is that of the provider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.keycloak import KeycloakOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+_TOLD_ELSEWHERE = ("name", "sub", "email", "email_verified")
+
+
+class _User(msgspec.Struct, frozen=True):
+    sub: str
+    name: str | None = None
+    email: str | None = None
+    email_verified: bool = False
+
+
+class Keycloak(OAuth2, KeycloakOAuth2[Any]):
+    default_scopes = ("profile", "email")
+
+    def authorization_url(self) -> str:
+        return f"{self.config.url}/protocol/openid-connect/auth"
+
+    def access_token_url(self) -> str:
+        return f"{self.config.url}/protocol/openid-connect/token"
+
+    def profile(self, token: Token) -> ProviderProfile:
+        document = self.read(token, f"{self.config.url}/protocol/openid-connect/userinfo", dict[str, Any])
+        user = profiles.shaped(document, _User)
+        said = claims.identity_data(
+            iss=self.config.url,
+            sub=user.sub,
+            name=user.name,
+            full_name=user.name,
+            custom_claims={key: value for key, value in document.items() if key not in _TOLD_ELSEWHERE},
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=user.email_verified))

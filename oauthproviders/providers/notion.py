@@ -1,0 +1,60 @@
+"""Notion, for its public integrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.oauth import BaseOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+_VERSION = {"Notion-Version": "2021-08-16"}
+
+
+class _Person(msgspec.Struct, frozen=True):
+    email: str | None = None
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: str
+    name: str | None = None
+    avatar_url: str | None = None
+    person: _Person = _Person()
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    user: _User
+
+
+class _Bot(msgspec.Struct, frozen=True):
+    owner: _Owner
+
+
+class _Me(msgspec.Struct, frozen=True):
+    """The token is that of a bot; whoever signed in is its owner."""
+
+    bot: _Bot
+
+
+class Notion(OAuth2, BaseOAuth2[Any]):
+    name = "notion"
+    AUTHORIZATION_URL = "https://api.notion.com/v1/oauth/authorize"
+    ACCESS_TOKEN_URL = "https://api.notion.com/v1/oauth/token"
+    ignores_scopes = True
+
+    def profile(self, token: Token) -> ProviderProfile:
+        me = self.read(token, self.place("https://api.notion.com/v1/users/me"), _Me, headers=_VERSION)
+        user = me.bot.owner.user
+        said = claims.identity_data(
+            iss="https://api.notion.com",
+            sub=user.id,
+            name=user.name,
+            full_name=user.name,
+            picture=user.avatar_url,
+            avatar_url=user.avatar_url,
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.person.email, verified=True))

@@ -1,0 +1,44 @@
+"""Slack, for applications from before its OpenID Connect product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.slack import SlackOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+USER_INFO = "https://slack.com/api/openid.connect.userInfo"
+_TEAM = "https://slack.com/team_id"
+
+
+class User(msgspec.Struct, frozen=True):
+    id: str = msgspec.field(name="https://slack.com/user_id")
+    team: str | None = msgspec.field(name=_TEAM, default=None)
+    email: str | None = None
+    email_verified: bool = False
+    name: str | None = None
+    picture: str | None = None
+
+    def identity_data(self) -> dict[str, Any]:
+        return claims.identity_data(
+            iss="https://slack.com/api",
+            sub=self.id,
+            name=self.name,
+            full_name=self.name,
+            picture=self.picture,
+            avatar_url=self.picture,
+            custom_claims={_TEAM: self.team} if self.team else {},
+        )
+
+
+class Slack(OAuth2, SlackOAuth2[Any]):
+    default_scopes = ("profile", "email", "openid")
+
+    def profile(self, token: Token) -> ProviderProfile:
+        user = self.read(token, self.place(USER_INFO), User)
+        return ProviderProfile(claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=True))

@@ -1,0 +1,26 @@
+"""Slack by its OpenID Connect product, which says of an address whether it is verified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from social_core.backends.oauth import BaseOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+from oauthproviders.providers import slack
+
+
+class SlackOpenId(OAuth2, BaseOAuth2[Any]):
+    name = "slack_oidc"
+    AUTHORIZATION_URL = "https://slack.com/openid/connect/authorize"
+    ACCESS_TOKEN_URL = "https://slack.com/api/openid.connect.token"
+    default_scopes = ("profile", "email", "openid")
+
+    def profile(self, token: Token) -> ProviderProfile:
+        user = self.read(token, self.place(slack.USER_INFO), slack.User)
+        return ProviderProfile(
+            claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=user.email_verified)
+        )

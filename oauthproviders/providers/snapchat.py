@@ -1,0 +1,65 @@
+"""Snapchat, which seldom gives an address: the browser flow, and what its ID tokens say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from social_core.backends.oauth import BaseOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+ID_TOKEN_ISSUER = "https://accounts.snapchat.com/accounts/oauth2/token"
+_SCOPES = "https://auth.snapchat.com/oauth2/api/"
+_QUERY = "{me { externalId displayName bitmoji { avatar id } email } }"
+
+
+class _Bitmoji(msgspec.Struct, frozen=True):
+    avatar: str | None = None
+
+
+class _Me(msgspec.Struct, frozen=True, rename="camel"):
+    external_id: str
+    display_name: str | None = None
+    bitmoji: _Bitmoji | None = None
+    email: str | None = None
+
+
+class _Data(msgspec.Struct, frozen=True):
+    me: _Me
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    data: _Data
+
+
+class Snapchat(OAuth2, BaseOAuth2[Any]):
+    name = "snapchat"
+    AUTHORIZATION_URL = "https://accounts.snapchat.com/accounts/oauth2/auth"
+    ACCESS_TOKEN_URL = "https://accounts.snapchat.com/accounts/oauth2/token"
+    default_scopes = (f"{_SCOPES}user.external_id", f"{_SCOPES}user.display_name", f"{_SCOPES}user.bitmoji.avatar")
+
+    def profile(self, token: Token) -> ProviderProfile:
+        address = self.place("https://kit.snapchat.com/v1/me")
+        me = self.read(token, f"{address}?{urlencode({'query': _QUERY})}", _Answer).data.me
+        picture = me.bitmoji.avatar if me.bitmoji else None
+        said = claims.identity_data(
+            iss=ID_TOKEN_ISSUER,
+            sub=me.external_id,
+            name=me.display_name,
+            full_name=me.display_name,
+            slug=me.display_name,
+            picture=picture,
+            avatar_url=picture,
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(me.email, verified=True))
+
+
+def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
+    """What an ID token says. Raises Unusable."""
+    return profiles.generic(token, verified=True)

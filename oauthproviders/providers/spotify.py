@@ -1,0 +1,49 @@
+"""Spotify, which lets people change their address without a proof that it is theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.spotify import SpotifyOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+_API = "https://api.spotify.com/v1"
+
+
+class _Image(msgspec.Struct, frozen=True):
+    url: str | None = None
+    height: int | None = None
+    width: int | None = None
+
+    @property
+    def area(self) -> int:
+        return (self.height or 0) * (self.width or 0)
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: str
+    display_name: str | None = None
+    email: str | None = None
+    images: list[_Image] = []
+
+
+class Spotify(OAuth2, SpotifyOAuth2[Any]):
+    default_scopes = ("user-read-email",)
+
+    def profile(self, token: Token) -> ProviderProfile:
+        user = self.read(token, f"{self.config.url or _API}/me", _User)
+        largest = max(user.images, key=lambda image: image.area, default=_Image())
+        said = claims.identity_data(
+            iss=_API,
+            sub=user.id,
+            name=user.display_name,
+            full_name=user.display_name,
+            picture=largest.url,
+            avatar_url=largest.url,
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=False))

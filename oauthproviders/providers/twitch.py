@@ -1,0 +1,51 @@
+"""Twitch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.twitch import TwitchOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+from oauthproviders.errors import Unusable
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: str
+    login: str | None = None
+    display_name: str | None = None
+    profile_image_url: str | None = None
+    email: str | None = None
+
+
+class _Users(msgspec.Struct, frozen=True):
+    data: list[dict[str, Any]]
+
+
+class Twitch(OAuth2, TwitchOAuth2[Any]):
+    default_scopes = ("user:read:email",)
+
+    def profile(self, token: Token) -> ProviderProfile:
+        client = {"Client-Id": self.config.client_ids[0]}
+        users = self.read(token, self.place("https://api.twitch.tv/helix/users"), _Users, headers=client).data
+        if not users:
+            raise Unusable("the answer is about nobody")
+        user = profiles.shaped(users[0], _User)
+        said = claims.identity_data(
+            iss="https://api.twitch.tv",
+            sub=user.id,
+            name=user.login,
+            full_name=user.login,
+            nickname=user.display_name,
+            slug=user.display_name,
+            picture=user.profile_image_url,
+            avatar_url=user.profile_image_url,
+            custom_claims=profiles.picked(
+                users[0], "broadcaster_type", "description", "type", "offline_image_url", "view_count"
+            ),
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))

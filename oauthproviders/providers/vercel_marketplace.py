@@ -1,0 +1,48 @@
+"""Vercel, for integrations of its marketplace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+from social_core.backends.oauth import BaseOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, oidc, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+ID_TOKEN_ISSUER = "https://marketplace.vercel.com"
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    iss: str
+    sub: str
+    global_user_id: str | None = None
+    user_name: str | None = None
+    user_avatar_url: str | None = None
+    user_email: str | None = None
+
+
+class VercelMarketplace(OAuth2, BaseOAuth2[Any]):
+    name = "vercel_marketplace"
+    AUTHORIZATION_URL = "https://api.vercel.com/oauth/v2/authorization"
+    ACCESS_TOKEN_URL = "https://api.vercel.com/oauth/v2/accessToken"
+    issuer: ClassVar[str] = ID_TOKEN_ISSUER
+
+    def profile(self, token: Token) -> ProviderProfile:
+        said = oidc.verify(
+            token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
+        )
+        return profile_of(said)
+
+
+def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
+    """What an ID token says. Raises Unusable."""
+    user = profiles.shaped(token, _Claims)
+    # A subject is of one installation, the other id of the same person in all of them.
+    everywhere = (user.global_user_id or "").strip()
+    sub = f"global_user_id:{everywhere}" if everywhere else user.sub
+    said = claims.identity_data(iss=user.iss, sub=sub, name=user.user_name, picture=user.user_avatar_url)
+    return ProviderProfile(claims=said, addresses=profiles.one_address(user.user_email, verified=True))

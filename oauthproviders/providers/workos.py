@@ -1,0 +1,40 @@
+"""WorkOS, which tells who signed in together with the token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from social_core.backends.oauth import BaseOAuth2
+
+from accounts.external import ProviderProfile
+from oauthproviders import claims, profiles
+from oauthproviders.backends import OAuth2
+from oauthproviders.contract import Token
+
+
+class _Profile(msgspec.Struct, frozen=True):
+    id: str
+    first_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+
+
+class WorkOS(OAuth2, BaseOAuth2[Any]):
+    name = "workos"
+    AUTHORIZATION_URL = "https://api.workos.com/sso/authorize"
+    ACCESS_TOKEN_URL = "https://api.workos.com/sso/token"
+    ignores_scopes = True
+
+    def profile(self, token: Token) -> ProviderProfile:
+        document = profiles.shaped(token.document.get("profile"), dict[str, Any])
+        user = profiles.shaped(document, _Profile)
+        name = profiles.full_name(user.first_name, user.last_name)
+        said = claims.identity_data(
+            iss="https://api.workos.com",
+            sub=user.id,
+            name=name,
+            full_name=name,
+            custom_claims=profiles.picked(document, "connection_id", "organization_id"),
+        )
+        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))

@@ -1,0 +1,26 @@
+"""The one statement of this app that an ORM does not write: taking what may be used once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from authsvc.core.db import namespaced, row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenState:
+    provider_type: str
+    secret: str = field(repr=False)
+    created_at: datetime
+
+
+def take_client_state(state_id: UUID) -> TakenState | None:
+    """Delete a secret of ours towards a provider and return it; None when it is not there, or another was first."""
+    sql = f"""
+        DELETE FROM {namespaced("oauth_client_states")} WHERE id = %s
+        RETURNING provider_type, code_verifier, created_at
+    """
+    found = row(sql, (state_id,))
+    return TakenState(provider_type=found[0], secret=found[1] or "", created_at=found[2]) if found else None

@@ -1,0 +1,94 @@
+"""GET /authorize, GET /user/identities/authorize, GET and POST /callback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from accounts import errors as accounts_errors
+from authsvc.core import clock, redirects
+from authsvc.core.errors import ApiError, MethodNotAllowed, OAuthError
+from authsvc.core.web import handler
+from authsvc.core.web.renderers import Answer, Found, SeeOther
+from authsvc.core.web.views import OAUTH_ERRORS, Endpoint, ServiceRequest
+from oauthproviders import binding, inputs, payloads
+from oauthproviders.services import authorize, callback
+from tokens import authentication
+from tokens.authentication import BearerAuthentication
+from tokens.permissions import IsSignedIn
+
+_TOLD_AS_REFUSAL = frozenset({"signup_disabled", "user_banned", "provider_email_needs_verification"})
+
+
+class AuthorizeView(Endpoint):
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        departure = authorize.begin(
+            inputs.wish(request.http.GET),
+            target=self.redirect_target(request),
+            linking_target_id=None,
+            at=clock.now(),
+        )
+        response = Found(departure.url)
+        binding.tie(response, flow_id=departure.flow_id)
+        return response
+
+
+class LinkIdentityView(Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        if not settings.AUTH.signup.manual_linking_enabled:
+            raise accounts_errors.ManualLinkingDisabled
+        departure = authorize.begin(
+            inputs.wish(request.http.GET),
+            target=self.redirect_target(request),
+            linking_target_id=authentication.user_of(request).subject.id,
+            at=clock.now(),
+        )
+        is_told = request.http.GET.get("skip_http_redirect") == "true"
+        response = Answer(payloads.departure(departure)) if is_told else Found(departure.url)
+        binding.tie(response, flow_id=departure.flow_id)
+        return response
+
+
+class CallbackView(Endpoint):
+    """What a provider sends a browser back to. Every refusal is a redirect (RFC 6749 §4.1.2.1).
+
+    There is no CSRF token: the state is what ties a callback to a request of this service, and one provider posts.
+    """
+
+    target: str | None = None
+
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        parameters = inputs.returned(request.http)
+        at = clock.now()
+        recognised = callback.recognise(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
+        self.target = recognised.target
+        return Found(callback.complete(recognised, parameters=parameters, caller=request.caller, at=at))
+
+    post = get
+
+    def refuse(self, error: Exception, request: HttpRequest) -> HttpResponse:
+        if isinstance(error, MethodNotAllowed):
+            return super().refuse(error, request)
+        told = _told(error)
+        request.META["authsvc.error_code"] = told.get("error_code", told["error"])
+        if self.target is None:
+            return SeeOther(redirects.with_query(settings.AUTH.site.url, told))
+        return Found(redirects.with_error(self.target, told, in_query=True))
+
+
+def _told(error: Exception) -> Mapping[str, str]:
+    if isinstance(error, OAuthError):
+        return {"error": error.error, "error_description": error.description}
+    known = handler.translate(error)
+    return {"error": _oauth_error(known), "error_code": known.error_code, "error_description": known.message}
+
+
+def _oauth_error(error: ApiError) -> str:
+    if error.error_code in _TOLD_AS_REFUSAL:
+        return "access_denied"
+    return OAUTH_ERRORS.get(error.status, "server_error")

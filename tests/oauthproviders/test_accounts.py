@@ -1,0 +1,399 @@
+"""Whose account somebody comes to who has signed in elsewhere, over HTTP."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.models import Factor, Identity, User
+from authsvc.core import clock
+from authsvc.core.messaging import EmailKind
+from tests import factories
+from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.factories import CHALLENGE, VERIFIER, make_user
+from tests.oauthproviders.browser import SITE, Browser, GitHub, address, refused_with
+from tests.observations import audit_trail, contents, fragment_of, let_limits_pass
+from tokens.models import FlowState, OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EMAIL = "ada@example.com"
+UNVERIFIED = address(EMAIL, verified=False)
+MAILED = "Unverified email with github. A confirmation email has been sent to your github email"
+NOT_MAILED = "Unverified email with github. Verify the email with github in order to sign in"
+
+
+def identity_of(user: User, *, provider: str = "google", email: str = EMAIL, verified: bool = True) -> Identity:
+    said = {"sub": f"{provider}-7", "email": email, "email_verified": verified, "phone_verified": False}
+    return Identity.objects.create(
+        provider=provider, provider_id=f"{provider}-7", user=user, identity_data=said, created_at=clock.now()
+    )
+
+
+def providers_of(user: User) -> Any:
+    user.refresh_from_db()
+    assert user.raw_app_meta_data is not None
+    return user.raw_app_meta_data["providers"]
+
+
+# An account of one's own
+
+
+@pytest.mark.parametrize("has_account", [False, True])
+def test_where_sign_ups_are_closed_only_an_account_lets_in(
+    has_account: bool, github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(signup={"disabled": True})
+    if has_account:
+        make_user(email=EMAIL)
+
+    answer = browser.sign_in()
+
+    if has_account:
+        assert "access_token" in fragment_of(answer)
+        assert User.objects.count() == 1
+    else:
+        refused_with(answer, "access_denied", "signup_disabled", "Signups not allowed for this instance")
+        assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("secondary_is_verified", "autoconfirm", "is_linked"),
+    [(True, False, True), (False, False, False), (False, True, True)],
+)
+def test_any_address_that_counts_as_verified_leads_to_the_account(
+    secondary_is_verified: bool, autoconfirm: bool, is_linked: bool, github: GitHub, browser: Browser,
+    auth_config: ChangeConfig,
+) -> None:  # fmt: skip
+    auth_config(signup={"disabled": True}, mailer={"autoconfirm": autoconfirm})
+    user = make_user(email="work@example.com")
+    github.is_visited_by(address(EMAIL), address("work@example.com", verified=secondary_is_verified, primary=False))
+
+    answer = browser.sign_in()
+
+    if is_linked:
+        assert providers_of(user) == ["email", "github"]
+    else:
+        refused_with(answer, "access_denied", "signup_disabled", "Signups not allowed for this instance")
+
+
+def test_a_verified_address_joins_the_identity_to_its_account(
+    github: GitHub, browser: Browser, mailbox: Mailbox
+) -> None:
+    user = make_user(email=EMAIL, data={"plan": "free", "name": "A"})
+    session = factories.make_session(user).session
+    github.is_visited_by("Ada@Example.COM")
+
+    answer = browser.sign_in()
+
+    assert "access_token" in fragment_of(answer)
+    identity = Identity.objects.get(provider="github")
+    assert providers_of(user) == ["email", "github"]
+    assert identity.user_id == user.id
+    assert user.raw_user_meta_data is not None
+    assert (user.raw_user_meta_data["plan"], user.raw_user_meta_data["name"]) == ("free", "Ada L")
+    assert user.password
+    assert Session.objects.filter(id=session.id).exists()
+    linked = {"identity_id": str(identity.id), "provider": "github", "provider_id": "7"}
+    assert audit_trail() == [("identity_linked", linked), ("login", {"provider": "github"})]
+    assert [(mail.kind, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
+        (EmailKind.IDENTITY_LINKED, EMAIL, "github")
+    ]
+    mailbox.clear()
+    browser.sign_in()
+    assert mailbox.emails == []
+    assert [action for action, _ in audit_trail()].count("identity_linked") == 1
+
+
+def test_several_accounts_with_proved_addresses_are_none(github: GitHub, browser: Browser) -> None:
+    make_user(email="one@example.com")
+    identity_of(make_user(), provider="google")
+    identity_of(make_user(), provider="gitlab")
+    before = contents()
+
+    text = "Multiple accounts with the same email address in the same linking domain detected: default"
+    state = browser.depart()
+    refused_with(browser.come_back(state), "server_error", "unexpected_failure", text)
+
+    FlowState.objects.all().delete()
+    assert contents() == before
+
+
+def test_an_account_of_single_sign_on_is_not_joined(github: GitHub, browser: Browser) -> None:
+    make_user(email=EMAIL, is_sso_user=True)
+
+    browser.sign_in()
+
+    assert sorted(User.objects.values_list("email", "is_sso_user")) == [(EMAIL, False), (EMAIL, True)]
+
+
+def test_an_identity_that_claims_an_address_does_not_own_it(github: GitHub, browser: Browser) -> None:
+    squatter = make_user(email="squatter@example.com")
+    identity_of(squatter, verified=False)
+
+    browser.sign_in()
+
+    assert Identity.objects.get(provider="github").user_id != squatter.id
+
+
+def test_providers_of_one_linking_domain_join_and_no_others(
+    github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(federation={"linking_domains": {"github": "social", "custom:google": "social"}})
+    make_user(email=EMAIL)
+    browser.sign_in()
+    mine = Identity.objects.get(provider="github").user
+    assert mine.is_sso_user
+    assert mine.email == EMAIL
+    identity_of(mine, provider="custom:google", email="second@example.com")
+    github.is_visited_by("second@example.com", id=8)
+
+    browser.sign_in()
+
+    assert Identity.objects.get(provider="github", provider_id="8").user_id == mine.id
+    assert User.objects.count() == 2
+
+
+@pytest.mark.parametrize("banned_as", ["returning", "linked"])
+def test_a_banned_user_is_told_so_and_nothing_changes(banned_as: str, github: GitHub, browser: Browser) -> None:
+    if banned_as == "returning":
+        browser.sign_in()
+    else:
+        make_user(email=EMAIL)
+    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    state = browser.depart()
+    before = contents()
+
+    refused_with(browser.come_back(state), "access_denied", "user_banned", "User is banned")
+    assert contents() == before
+
+
+def test_an_address_known_under_another_audience_is_left_there(github: GitHub, browser: Browser) -> None:
+    make_user(email=EMAIL, audience="elsewhere")
+
+    answer = browser.sign_in()
+
+    assert "access_token" in fragment_of(answer)
+    assert sorted(User.objects.values_list("aud", "email")) == [("authenticated", None), ("elsewhere", EMAIL)]
+
+
+# Accounts that nobody has proved yet
+
+
+def test_a_first_verified_sign_in_takes_the_account_from_a_squatter(
+    github: GitHub, browser: Browser, api: Api, mailbox: Mailbox
+) -> None:
+    user = make_user(email=EMAIL, confirmed=False, data={"name": "Squatter", "plan": "pro"})
+    factories.make_factor(user)
+    theirs = factories.make_session(user)
+    link = factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
+    flow = factories.make_flow(user)
+    User.objects.update(email_change="evil@example.com")
+
+    answer = browser.sign_in()
+
+    told = fragment_of(answer)
+    user.refresh_from_db()
+    identity = Identity.objects.get()
+    assert (identity.provider, identity.user_id, providers_of(user)) == ("github", user.id, ["github"])
+    assert (user.password, user.email_change, user.email) == (None, "", EMAIL)
+    assert user.email_confirmed_at is not None
+    assert user.raw_user_meta_data == identity.identity_data
+    assert api.get("/user", bearer=told["access_token"]).status_code == 200
+    assert api.get("/user", bearer=theirs.access_token).status_code == 403
+    assert not Factor.objects.exists()
+    assert api.post("/verify", {"type": "signup", "token_hash": link}).status_code == 403
+    exchange = {"auth_code": flow.auth_code, "code_verifier": VERIFIER}
+    assert api.post("/token?grant_type=pkce", exchange).status_code == 404
+    password = {"email": EMAIL, "password": factories.PASSWORD}
+    assert api.post("/token?grant_type=password", password).status_code == 400
+    assert [action for action, _ in audit_trail()] == ["identity_linked", "user_signedup"]
+    assert mailbox.emails == []
+
+
+def test_an_address_nobody_has_verified_is_mailed_first(
+    github: GitHub, browser: Browser, api: Api, mailbox: Mailbox
+) -> None:
+    github.is_visited_by(UNVERIFIED)
+
+    answer = browser.sign_in(redirect_to=f"{SITE}/in")
+
+    refused_with(answer, "access_denied", "provider_email_needs_verification", MAILED, to=f"{SITE}/in")
+    user = User.objects.get()
+    assert (user.email, user.email_confirmed_at, user.last_sign_in_at, providers_of(user)) == (
+        EMAIL, None, None, ["github"],
+    )  # fmt: skip
+    assert user.confirmation_sent_at is not None
+    assert audit_trail() == []
+    assert not Session.objects.exists()
+    (mail,) = mailbox.emails
+    assert (mail.kind, mail.to) == (EmailKind.CONFIRMATION, EMAIL)
+    assert f"&type=signup&redirect_to={SITE}/in" in mail.variables["ConfirmationURL"]
+    assert not mail.variables["TokenHash"].startswith("pkce_")
+    confirmed = api.post("/verify", {"type": "email", "token_hash": mail.variables["TokenHash"]})
+    assert confirmed.status_code == 200
+    assert "access_token" in fragment_of(browser.sign_in())
+
+
+def test_with_pkce_an_address_nobody_has_verified_is_mailed_as_well(
+    github: GitHub, browser: Browser, mailbox: Mailbox
+) -> None:
+    github.is_visited_by(UNVERIFIED)
+
+    answer = browser.sign_in(code_challenge=CHALLENGE, code_challenge_method="s256")
+
+    refused_with(answer, "access_denied", "provider_email_needs_verification", MAILED)
+    assert FlowState.objects.get().user_id is None
+    assert not mailbox.emails[0].variables["TokenHash"].startswith("pkce_")
+
+
+def test_the_same_mail_is_not_sent_again_at_once(
+    github: GitHub, browser: Browser, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(smtp={"max_frequency": timedelta(seconds=60)})
+    github.is_visited_by(UNVERIFIED)
+    browser.sign_in()
+
+    text = "For security purposes, you can only request this after 59 seconds."
+    refused_with(browser.sign_in(), "server_error", "over_email_send_rate_limit", text)
+    assert len(mailbox.emails) == 1
+
+    let_limits_pass(timedelta(seconds=61))
+    refused_with(browser.sign_in(), "access_denied", "provider_email_needs_verification", MAILED)
+    assert len(mailbox.emails) == 2
+    assert (User.objects.count(), Identity.objects.count(), OneTimeToken.objects.count()) == (1, 1, 1)
+
+
+def test_a_mail_that_may_not_be_sent_makes_no_account(
+    github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(recipients={"authorized_addresses": ("somebody@example.com",)})
+    github.is_visited_by(UNVERIFIED)
+
+    text = f'Email address "{EMAIL}" cannot be used as it is not authorized'
+    refused_with(browser.sign_in(), "invalid_request", "email_address_not_authorized", text)
+    assert not User.objects.exists()
+
+
+def test_an_operator_may_let_unverified_addresses_in(
+    github: GitHub, browser: Browser, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(mailer={"allow_unverified_email_sign_ins": True})
+    github.is_visited_by(UNVERIFIED)
+
+    first = fragment_of(browser.sign_in())
+
+    user = User.objects.get()
+    assert "access_token" in first
+    assert user.email_confirmed_at is None
+    assert user.last_sign_in_at is not None
+    assert [mail.to for mail in mailbox.emails] == [EMAIL]
+    assert audit_trail() == []
+    let_limits_pass(timedelta(hours=1))
+    assert "access_token" in fragment_of(browser.sign_in())
+    assert Session.objects.count() == 2
+
+
+@pytest.mark.parametrize("owner", ["account", "identity", "account elsewhere"])
+def test_an_unverified_address_of_somebody_else_is_neither_joined_nor_taken(
+    owner: str, github: GitHub, browser: Browser, mailbox: Mailbox
+) -> None:
+    if owner == "identity":
+        identity_of(make_user())
+    else:
+        make_user(email=EMAIL, audience="elsewhere" if "elsewhere" in owner else "authenticated")
+    before = User.objects.values().get()
+    github.is_visited_by(UNVERIFIED)
+
+    answer = browser.sign_in()
+
+    refused_with(answer, "access_denied", "provider_email_needs_verification", NOT_MAILED)
+    assert User.objects.filter(id=before["id"]).values().get() == before
+    mine = Identity.objects.get(provider="github").user
+    assert (mine.email, mine.email_confirmed_at, mailbox.emails) == (None, None, [])
+    github.is_visited_by(EMAIL)
+    assert "access_token" in fragment_of(browser.sign_in())
+    mine.refresh_from_db()
+    assert mine.email is None
+    assert mine.email_confirmed_at is not None
+
+
+def test_another_verified_address_does_not_prove_the_one_of_the_account(
+    github: GitHub, browser: Browser, mailbox: Mailbox
+) -> None:
+    github.is_visited_by(UNVERIFIED)
+    browser.sign_in()
+    let_limits_pass(timedelta(hours=1))
+    github.is_visited_by("other@example.com")
+
+    refused_with(browser.sign_in(), "access_denied", "provider_email_needs_verification", MAILED)
+
+    assert User.objects.get().email_confirmed_at is None
+    assert [mail.to for mail in mailbox.emails] == [EMAIL, EMAIL]
+
+
+def test_under_auto_confirm_every_address_counts(github: GitHub, browser: Browser, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"autoconfirm": True})
+    github.is_visited_by(UNVERIFIED)
+
+    assert "access_token" in fragment_of(browser.sign_in())
+
+    user = User.objects.get()
+    assert user.email_confirmed_at is not None
+    assert user.raw_user_meta_data is not None
+    assert user.raw_user_meta_data["email_verified"] is True
+    assert Identity.objects.get().identity_data["email_verified"] is False
+
+
+# Invitations
+
+
+def invited(email: str = EMAIL) -> str:
+    user = make_user(email=email, confirmed=False, password="", invited_at=clock.now())
+    return factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
+
+
+def test_an_invitation_can_be_accepted_by_signing_in_elsewhere(github: GitHub, browser: Browser, api: Api) -> None:
+    token = invited("Ada@example.com".lower())
+    github.is_visited_by(address("other@example.com"), address("ADA@example.com", verified=False, primary=False))
+
+    answer = browser.sign_in(invite_token=token)
+
+    told = fragment_of(answer)
+    user = User.objects.get()
+    assert api.get("/user", bearer=told["access_token"]).json()["id"] == str(user.id)
+    assert (user.email, providers_of(user)) == (EMAIL, ["github"])
+    assert user.email_confirmed_at is not None
+    assert audit_trail() == [("invite_accepted", {"provider": "github"})]
+    assert not OneTimeToken.objects.exists()
+
+
+def test_an_invitation_is_for_the_address_it_was_sent_to(github: GitHub, browser: Browser) -> None:
+    token = invited("bob@example.com")
+
+    answer = browser.sign_in(invite_token=token)
+
+    text = "Invited email does not match emails from external provider"
+    refused_with(answer, "invalid_request", "validation_failed", text)
+    assert [identity.provider for identity in Identity.objects.all()] == ["email"]
+
+
+def test_an_invitation_accepted_meanwhile_is_none(github: GitHub, browser: Browser, api: Api) -> None:
+    token = invited()
+    state = browser.depart(invite_token=token)
+    assert api.post("/verify", {"type": "invite", "token_hash": token}).status_code == 200
+
+    refused_with(browser.come_back(state), "server_error", "invite_not_found", "Invite not found")
+
+
+def test_an_identity_that_somebody_has_accepts_no_invitation(github: GitHub, browser: Browser) -> None:
+    browser.sign_in()
+    token = invited("second@example.com")
+    github.is_visited_by("second@example.com")
+
+    answer = browser.sign_in(invite_token=token)
+
+    refused_with(answer, "server_error", "unexpected_failure", "Error creating identity")
+    assert OneTimeToken.objects.count() == 1

@@ -1,0 +1,529 @@
+"""GET and POST /callback: the state, what the provider answers, and where the browser goes with what."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from accounts.models import Identity, User
+from authsvc.core import clock
+from oauthproviders import backends
+from oauthproviders.models import ClientState
+from tests import factories
+from tests.conftest import Api, ChangeConfig
+from tests.factories import CHALLENGE, VERIFIER
+from tests.fakes.http_peer import Answer, in_json
+from tests.oauthproviders.browser import (
+    EMAILS_PATH,
+    REDIRECT_URI,
+    SITE,
+    TOKEN_PATH,
+    USER_PATH,
+    Browser,
+    GitHub,
+    configured,
+    location_of,
+    refused_with,
+)
+from tests.observations import audit_trail, contents, fragment_of
+from tokens.models import FlowState, Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
+
+
+def at_the_door(answer: Any, error_code: str, text: str, *, error: str = "invalid_request", site: str = SITE) -> None:
+    """Assert that a browser whose flow is not known goes to the site with this refusal in the query."""
+    told = [("error", error), ("error_code", error_code), ("error_description", text)]
+    assert (answer.status_code, location_of(answer)) == (303, (site, told, []))
+    assert "#" not in answer.headers["Location"]
+    assert answer.content == b""
+
+
+# A first sign-in
+
+
+def test_a_first_sign_in_makes_an_account(github: GitHub, browser: Browser, api: Api) -> None:
+    answer = browser.sign_in(redirect_to=f"{SITE}/in")
+
+    assert (answer.status_code, answer.content, location_of(answer)[:2]) == (302, b"", (f"{SITE}/in", []))
+    assert answer.headers["Cache-Control"] == "no-store"
+    told = fragment_of(answer)
+    user, identity = User.objects.get(), Identity.objects.get()
+    assert set(told) == {
+        "access_token", "expires_at", "expires_in", "provider", "provider_token", "refresh_token", "sb", "token_type",
+    }  # fmt: skip
+    assert (told["provider"], told["provider_token"], told["sb"], told["token_type"]) == (
+        "github", "gho_x", "", "bearer",
+    )  # fmt: skip
+    said = {
+        "iss": "https://api.github.com", "sub": "7", "name": "Ada L", "preferred_username": "ada",
+        "full_name": "Ada L", "avatar_url": "https://img.example/a.png", "provider_id": "7", "user_name": "ada",
+        "email": "ada@example.com", "email_verified": True, "phone_verified": False,
+    }  # fmt: skip
+    assert (identity.provider, identity.provider_id, identity.user_id, identity.email, identity.identity_data) == (
+        "github", "7", user.id, "ada@example.com", said,
+    )  # fmt: skip
+    assert (user.email, user.password, user.aud, user.role) == (
+        "ada@example.com", None, "authenticated", "authenticated",
+    )  # fmt: skip
+    assert user.raw_user_meta_data == said
+    assert user.raw_app_meta_data == {"provider": "github", "providers": ["github"]}
+    assert user.email_confirmed_at == user.last_sign_in_at == user.created_at
+    assert (user.is_sso_user, user.is_anonymous) == (False, False)
+    assert not FlowState.objects.exists()
+    assert audit_trail() == [("user_signedup", {"provider": "github"})]
+    me = api.get("/user", bearer=told["access_token"]).json()
+    assert (me["id"], me["identities"][0]["identity_data"]) == (str(user.id), said)
+    assert Session.objects.get().amr_claims.get().authentication_method == "oauth"
+
+
+def test_the_provider_is_shown_the_code_and_nothing_else_of_ours(github: GitHub, browser: Browser) -> None:
+    browser.sign_in()
+
+    exchange, user, emails = github.peer.received
+    assert (exchange.method, exchange.path, exchange.headers["Accept"]) == ("POST", TOKEN_PATH, "application/json")
+    assert exchange.form == {"grant_type": "authorization_code", "code": "authcode", "redirect_uri": REDIRECT_URI}
+    assert exchange.headers["Authorization"] == "Basic Y2lkOnNlYw=="
+    assert [each.headers["Authorization"] for each in (user, emails)] == ["Bearer gho_x"] * 2
+    assert [each.method for each in (user, emails)] == ["GET", "GET"]
+
+
+def test_a_returning_user_signs_in(github: GitHub, browser: Browser) -> None:
+    browser.sign_in()
+    before = Identity.objects.get()
+    github.is_visited_by("new@example.com", name="Ada Lovelace")
+
+    answer = browser.sign_in()
+
+    assert "access_token" in fragment_of(answer)
+    user, identity = User.objects.get(), Identity.objects.get()
+    assert user.email == "ada@example.com"
+    assert user.raw_user_meta_data == identity.identity_data
+    assert (identity.id, identity.email, identity.identity_data["name"]) == (
+        before.id, "new@example.com", "Ada Lovelace",
+    )  # fmt: skip
+    assert before.last_sign_in_at is not None
+    assert identity.last_sign_in_at is not None
+    assert identity.last_sign_in_at > before.last_sign_in_at
+    assert audit_trail()[1:] == [("login", {"provider": "github"})]
+    assert Session.objects.count() == 2
+
+
+@pytest.mark.parametrize("given", [{"refresh_token": "ghr_y"}, {}])
+def test_a_refresh_token_of_the_provider_is_passed_on(given: dict[str, str], github: GitHub, browser: Browser) -> None:
+    github.gives_token({"access_token": "gho_x", **given})
+
+    assert fragment_of(browser.sign_in()).get("provider_refresh_token") == given.get("refresh_token")
+
+
+def test_a_fixed_target_beats_the_one_asked_for(github: GitHub, browser: Browser, auth_config: ChangeConfig) -> None:
+    auth_config(federation={"redirect_url": "myapp://home"})
+
+    answer = browser.sign_in(redirect_to=f"{SITE}/in")
+
+    assert answer.headers["Location"].startswith("myapp://home#access_token=")
+
+
+def test_a_fragment_of_the_target_stays_in_front(github: GitHub, browser: Browser) -> None:
+    answer = browser.sign_in(redirect_to=f"{SITE}/in?x=1#top")
+
+    assert answer.headers["Location"].startswith(f"{SITE}/in?x=1#top#access_token=")
+
+
+def test_an_answer_may_be_posted(github: GitHub, browser: Browser) -> None:
+    state = browser.depart()
+
+    answer: Any = Client(enforce_csrf_checks=True).post(
+        "/callback?code=of-the-query&state=x",
+        urlencode({"state": state, "code": "of-the-form"}),
+        content_type="application/x-www-form-urlencoded",
+    )
+
+    assert "access_token" in fragment_of(answer)
+    assert github.peer.received[0].form["code"] == "of-the-form"
+
+
+# PKCE
+
+
+@pytest.mark.parametrize(
+    ("challenge", "method", "verifier"), [(CHALLENGE, "s256", VERIFIER), (VERIFIER * 2, "plain", VERIFIER * 2)]
+)
+def test_with_pkce_the_browser_is_given_a_code(
+    challenge: str, method: str, verifier: str, github: GitHub, browser: Browser, api: Api
+) -> None:
+    github.gives_token({"access_token": "gho_x", "refresh_token": "ghr_y"})
+    state = browser.depart(code_challenge=challenge, code_challenge_method=method, redirect_to=f"{SITE}/in?z=1&a=2#top")
+
+    answer = browser.come_back(state)
+
+    flow, user = FlowState.objects.get(), User.objects.get()
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"{SITE}/in?a=2&code={flow.auth_code}&z=1#top")
+    assert (flow.user_id, flow.provider_access_token, flow.provider_refresh_token) == (user.id, "gho_x", "ghr_y")
+    assert flow.auth_code_issued_at is not None
+    assert user.last_sign_in_at is None
+    assert not Session.objects.exists()
+    body = {"auth_code": flow.auth_code, "code_verifier": verifier}
+    exchanged = api.post("/token?grant_type=pkce", body)
+    assert exchanged.status_code == 200
+    tokens = exchanged.json()
+    assert (tokens["user"]["id"], tokens["provider_token"], tokens["provider_refresh_token"]) == (
+        str(user.id), "gho_x", "ghr_y",
+    )  # fmt: skip
+    assert not FlowState.objects.exists()
+    assert audit_trail() == [("user_signedup", {"provider": "github"}), ("login", {"provider_type": "github"})]
+
+
+def test_a_state_with_pkce_is_good_for_one_callback(github: GitHub, browser: Browser) -> None:
+    state = browser.depart(**PKCE)
+    browser.come_back(state)
+
+    at_the_door(browser.come_back(state), "flow_state_already_used", "State has already been used")
+
+
+def test_a_state_without_pkce_is_good_for_one_callback(github: GitHub, browser: Browser) -> None:
+    state = browser.depart()
+    browser.come_back(state)
+
+    at_the_door(browser.come_back(state), "bad_oauth_state", "OAuth state not found or expired")
+    assert Session.objects.count() == 1
+
+
+# The state
+
+
+@pytest.mark.parametrize(
+    ("query", "error_code", "text"),
+    [
+        ("", "bad_oauth_callback", "OAuth state parameter missing"),
+        ("state=abc&code=x", "bad_oauth_state", "OAuth state parameter is invalid"),
+        ("state=6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11&code=x", "bad_oauth_state", "OAuth state not found or expired"),
+        (
+            "state=6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11&error=access_denied",
+            "bad_oauth_state",
+            "OAuth state not found or expired",
+        ),
+    ],
+)
+def test_without_a_flow_of_ours_the_browser_goes_to_the_site(
+    query: str, error_code: str, text: str, github: GitHub, api: Api
+) -> None:
+    at_the_door(api.get(f"/callback?{query}"), error_code, text)
+    assert github.peer.received == []
+
+
+def test_the_query_of_the_site_is_kept(github: GitHub, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(site={"url": f"{SITE}/in?x=1"})
+
+    location = api.get("/callback").headers["Location"]
+
+    assert location == (
+        f"{SITE}/in?error=invalid_request&error_code=bad_oauth_callback"
+        "&error_description=OAuth+state+parameter+missing&x=1"
+    )
+
+
+@pytest.mark.parametrize(("age", "is_good"), [(299, True), (301, False)])
+def test_a_state_expires(age: int, is_good: bool, github: GitHub, browser: Browser) -> None:
+    state = browser.depart()
+    factories.make_older(FlowState.objects.get(), by=timedelta(seconds=age))
+
+    answer = browser.come_back(state)
+
+    if is_good:
+        assert "access_token" in fragment_of(answer)
+    else:
+        at_the_door(answer, "bad_oauth_state", "OAuth state has expired")
+
+
+def test_a_flow_of_another_kind_is_no_state(github: GitHub, browser: Browser) -> None:
+    flow = factories.make_flow(factories.make_user(), user_id=None)
+
+    at_the_door(browser.come_back(str(flow.id)), "bad_oauth_state", "OAuth state not found or expired")
+
+
+# Our own secret towards the provider
+
+
+@pytest.fixture
+def with_secret(github: GitHub, browser: Browser) -> FlowState:
+    """A flow that has a secret to take along."""
+    browser.depart()
+    kept = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=clock.now())
+    FlowState.objects.update(oauth_client_state_id=kept.id)
+    return FlowState.objects.get()
+
+
+def test_the_secret_is_taken_along_once(with_secret: FlowState, github: GitHub, browser: Browser) -> None:
+    assert "access_token" in fragment_of(browser.come_back(str(with_secret.id)))
+    assert github.peer.received[0].form["code_verifier"] == "v" * 43
+    assert not ClientState.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "error_code", "text"),
+    [
+        ({"id": uuid4()}, "server_error", "oauth_client_state_not_found", "OAuth state not found"),
+        ({"provider_type": "x"}, "invalid_request", "oauth_invalid_state", "OAuth provider mismatch"),
+        ({"age": 301}, "server_error", "oauth_client_state_expired", "OAuth state expired"),
+    ],
+)
+def test_a_secret_that_does_not_fit_is_refused(
+    change: dict[str, Any], error: str, error_code: str, text: str, with_secret: FlowState, github: GitHub,
+    browser: Browser, auth_config: ChangeConfig,
+) -> None:  # fmt: skip
+    auth_config(flows={"expiry": timedelta(hours=1)})
+    if "age" in change:
+        factories.make_older(ClientState.objects.get(), by=timedelta(seconds=change["age"]))
+    else:
+        ClientState.objects.update(**change)
+
+    refused_with(browser.come_back(str(with_secret.id)), error, error_code, text)
+    assert github.peer.received == []
+    assert not User.objects.exists()
+
+
+def test_a_provider_that_wants_pkce_is_not_asked_without(browser: Browser, auth_config: ChangeConfig) -> None:
+    auth_config(site={"url": SITE}, providers={"x": configured()})
+    browser.provider = "x"
+    state = browser.depart()
+    FlowState.objects.update(oauth_client_state_id=None)
+
+    refused_with(browser.come_back(state), "invalid_request", "oauth_invalid_state", "OAuth PKCE code verifier missing")
+
+
+# What the provider answers
+
+
+def test_a_refusal_of_the_provider_is_passed_on(github: GitHub, browser: Browser) -> None:
+    state = browser.depart(redirect_to=f"{SITE}/in?x=1&error=old#top")
+
+    answer = browser.come_back(state, error="access_denied", error_description="no, 100% not")
+
+    assert answer.headers["Location"] == (
+        f"{SITE}/in?error=access_denied&error_description=no%2C+100%25+not&x=1"
+        "#error=access_denied&error_description=no%2C+100%25+not&sb="
+    )
+    assert github.peer.received == []
+
+
+def test_a_callback_without_a_code_is_refused(github: GitHub, browser: Browser) -> None:
+    answer = browser.come_back(browser.depart(), code="")
+
+    text = "OAuth callback with missing authorization code missing"
+    refused_with(answer, "invalid_request", "bad_oauth_callback", text)
+
+
+def test_a_provider_switched_off_meanwhile_is_not_asked(
+    github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    state = browser.depart()
+    auth_config(providers={"github": configured(enabled=False)})
+
+    refused_with(
+        browser.come_back(state),
+        "invalid_request",
+        "oauth_provider_not_supported",
+        "Unsupported provider: provider is not enabled",
+    )
+    assert github.peer.received == []
+
+
+HTML = Answer(headers={"Content-Type": "text/html"}, body=b"<html>Sign in</html>")
+TOO_LONG = in_json({"access_token": "x" * 10_000_000})
+NO_EXCHANGE = "Unable to exchange external code: auth"
+NO_PROFILE = "Error getting user profile from external provider"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=500),
+        Answer(status=401, body=b'{"error":"bad_verification_code"}'),
+        Answer(status=302, headers={"Location": "https://elsewhere.example/"}),
+        in_json({"error": "bad_verification_code", "access_token": "gho_x"}),
+        in_json({}),
+        in_json({"access_token": ""}),
+        in_json({"access_token": 7}),
+        in_json({"access_token": "a\0b"}),
+        in_json([]),
+        HTML,
+        TOO_LONG,
+        Answer(raw=b""),
+        Answer(hang=True),
+        Answer(drip=0.05, body=b"{}"),
+        Answer(headers={"Content-Type": "application/x-www-form-urlencoded"}, body=b"error=no&access_token=x"),
+        Answer(headers={"Content-Type": "text/plain; charset=utf-8"}, body=b"access_token=a%00b"),
+    ],
+    ids=lambda answer: (answer.body or answer.raw or b"")[:40].decode() + f" {answer.status}",
+)
+def test_what_is_no_token_signs_nobody_in(
+    answer: Answer, github: GitHub, browser: Browser, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
+    github.peer.answer(answer, path=TOKEN_PATH)
+    state = browser.depart()
+    before = contents()
+
+    with caplog.at_level(logging.WARNING):
+        refused_with(browser.come_back(state), "server_error", "unexpected_failure", NO_EXCHANGE)
+
+    assert contents() == before
+    assert not any("authcode" in record.getMessage() for record in caplog.records)
+    assert [getattr(record, "event", "") for record in caplog.records] == ["provider.exchange"]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        (path, answer)
+        for path in (USER_PATH, EMAILS_PATH)
+        for answer in (Answer(status=500), Answer(status=204), HTML, TOO_LONG, Answer(hang=True), in_json(None))
+    ]
+    + [
+        (USER_PATH, in_json({"login": "ada"})),
+        (USER_PATH, in_json({"id": None})),
+        (USER_PATH, in_json({"id": ""})),
+        (USER_PATH, in_json({"id": "7"})),
+        (USER_PATH, in_json({"id": 7, "name": {"first": "Ada"}})),
+        (USER_PATH, in_json({"id": 7, "name": "a\0b"})),
+        (USER_PATH, Answer(body=b'{"id":7,"name":"\\ud800"}')),
+        (USER_PATH, Answer(body=b'{"id":7,"x":' + b"[" * 500 + b"]" * 500 + b"}")),
+        (USER_PATH, in_json([])),
+        (EMAILS_PATH, in_json({})),
+        (EMAILS_PATH, in_json([{"verified": True}])),
+        (EMAILS_PATH, in_json([{"email": "ada@example.com", "verified": "yes"}])),
+    ],
+    ids=lambda given: given if isinstance(given, str) else f"{given.status} {given.body[:30]!r}",
+)
+def test_what_is_no_profile_signs_nobody_in(
+    path: str, answer: Answer, github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
+    github.peer.answer(answer, path=path)
+    state = browser.depart()
+    before = contents()
+
+    refused_with(browser.come_back(state), "server_error", "unexpected_failure", NO_PROFILE)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("path", [TOKEN_PATH, USER_PATH, EMAILS_PATH])
+def test_a_provider_that_hangs_does_not_keep_the_browser_waiting_for_good(
+    path: str, github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(api={"max_request_duration": timedelta(seconds=2)})
+    github.peer.answer(Answer(hang=True), path=path)
+
+    text = NO_EXCHANGE if path == TOKEN_PATH else NO_PROFILE
+    refused_with(browser.sign_in(), "server_error", "unexpected_failure", text)
+
+
+def test_after_a_failure_the_state_can_be_used_again(github: GitHub, browser: Browser) -> None:
+    github.peer.answer(Answer(status=500), path=TOKEN_PATH)
+    state = browser.depart()
+    browser.come_back(state)
+    github.gives_token({"access_token": "gho_x"})
+
+    assert "access_token" in fragment_of(browser.come_back(state))
+
+
+def test_a_client_may_have_to_say_who_it_is_in_the_body(github: GitHub, browser: Browser) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
+    github.peer.answer(
+        Answer(status=401), Answer(headers=form, body=b"access_token=gho_z&token_type=bearer"), path=TOKEN_PATH
+    )
+
+    assert fragment_of(browser.sign_in())["provider_token"] == "gho_z"
+
+    basic, in_body = (each for each in github.peer.received if each.path == TOKEN_PATH)
+    assert "client_secret" not in basic.form
+    assert "Authorization" not in in_body.headers
+    assert (in_body.form["client_id"], in_body.form["client_secret"], in_body.form["code"]) == (
+        "cid", "sec", "authcode",
+    )  # fmt: skip
+    browser.sign_in()
+    asked = [each for each in github.peer.received if each.path == TOKEN_PATH]
+    assert len(asked) == 3
+    assert "client_secret" in asked[-1].form
+
+
+def test_how_clients_are_told_is_not_remembered_without_end(github: GitHub, browser: Browser) -> None:
+    backends._in_body.update({(f"https://{number}.example/token", "cid"): True for number in range(1000)})
+
+    browser.sign_in()
+
+    assert len(backends._in_body) == 1
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("is_optional", [False, True])
+def test_a_provider_may_give_no_address(
+    is_optional: bool, github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(providers={"github": configured(url=github.peer.url, email_optional=is_optional)})
+    github.is_visited_by()
+
+    answer = browser.sign_in()
+
+    if not is_optional:
+        text = "Error getting user email from external provider"
+        refused_with(answer, "server_error", "unexpected_failure", text)
+        assert not User.objects.exists()
+        return
+    assert "access_token" in fragment_of(answer)
+    user = User.objects.get()
+    assert (user.email, user.email_confirmed_at) == (None, None)
+    assert audit_trail() == [("login", {"provider": "github"})]
+    assert "access_token" in fragment_of(browser.sign_in())
+
+
+def test_whether_an_address_is_needed_is_decided_on_the_way_there(
+    github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(providers={"github": configured(url=github.peer.url, email_optional=True)})
+    state = browser.depart()
+    auth_config(providers={"github": configured(url=github.peer.url)})
+    github.is_visited_by()
+
+    assert "access_token" in fragment_of(browser.come_back(state))
+
+
+@pytest.mark.parametrize(
+    "email", ["", "nobody", "a@b@c", "a b@example.com", f"{'a' * 250}@example.com", "ä@example.com"]
+)
+def test_what_no_account_could_have_as_its_address_is_none(email: str, github: GitHub, browser: Browser) -> None:
+    github.is_visited_by(email)
+
+    refused_with(
+        browser.sign_in(), "server_error", "unexpected_failure", "Error getting user email from external provider"
+    )
+
+
+def test_another_subject_is_another_person(github: GitHub, browser: Browser) -> None:
+    browser.sign_in()
+    github.is_visited_by("bob@example.com", id=8)
+
+    browser.sign_in()
+
+    assert User.objects.count() == 2
+
+
+def test_other_methods_are_refused(api: Api) -> None:
+    assert api.put("/callback").status_code == 405
+
+
+def test_a_form_that_is_none_of_a_provider_is_refused(github: GitHub) -> None:
+    answer: Any = Client().post("/callback", b"\xff\xfe=%%%&" * 10, content_type="text/plain")
+
+    at_the_door(answer, "bad_oauth_callback", "OAuth state parameter missing")
