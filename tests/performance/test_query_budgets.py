@@ -180,12 +180,14 @@ def set_out_to_link() -> Call:
 
 
 def link_identity() -> Call:
+    GITHUB.is_visited_by("ada@example.com")
     browser, token = Browser(), factories.make_session().access_token
     state = link(Api(), token)
     return lambda api: browser.come_back(state)
 
 
 def unlink_identity() -> Call:
+    GITHUB.is_visited_by("ada@example.com")
     user = factories.make_user(email="ada@example.com")
     Browser().sign_in()
     token = factories.make_session(user).access_token
