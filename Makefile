@@ -85,6 +85,6 @@ bench: $(INSTALLED)
 LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile -q --no-annotate --generate-hashes --universal \
 	--python-version 3.11 --no-emit-index-url
 lock:
-	$(LOCK) --extra embedded --extra test pyproject.toml -o requirements.lock
-	$(LOCK) pyproject.toml -o requirements.server.lock
+	$(LOCK) --extra embedded --extra passkeys --extra test pyproject.toml -o requirements.lock
+	$(LOCK) --extra passkeys pyproject.toml -o requirements.server.lock
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock | $(LOCK) - -o requirements.uv.lock

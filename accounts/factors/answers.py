@@ -1,17 +1,21 @@
-"""What browsers send of a ceremony: their JSON and the binary parts in it, read but not yet believed."""
+"""What browsers send of a ceremony: their JSON and the binary parts in it, read but not yet believed.
+
+`webauthn` is an extra: it is imported by the first answer, so that servers that ask for none do without it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from webauthn import helpers
-from webauthn.helpers.structs import AuthenticatorData
 
 from authsvc.core import crypto
+
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import AuthenticatorData
 
 _LONGEST_CREDENTIAL_ID = 1023
 _MOST_TRANSPORTS = 16
@@ -86,6 +90,8 @@ class Assertion:
 
 def parse_creation(content: object) -> Creation:
     """Read the JSON form of a new credential. Raises Malformed."""
+    from webauthn import helpers  # noqa: PLC0415
+
     with _reading():
         credential = _parse(content)
         response = msgspec.convert(credential.response, _Attestation)
@@ -114,6 +120,8 @@ def parse_creation(content: object) -> Creation:
 
 def parse_assertion(content: object) -> Assertion:
     """Read the JSON form of the use of a credential. Raises Malformed."""
+    from webauthn import helpers  # noqa: PLC0415
+
     with _reading():
         credential = _parse(content)
         response = msgspec.convert(credential.response, _Assertion)

@@ -1,4 +1,7 @@
-"""Answers of authenticators, verified against the ceremony that they belong to."""
+"""Answers of authenticators, verified against the ceremony that they belong to.
+
+`webauthn` is an extra: it is imported by the first answer, so that servers that ask for none do without it.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,20 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import webauthn
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from django.conf import settings
-from webauthn import helpers
-from webauthn.helpers.cose import COSEAlgorithmIdentifier
-from webauthn.helpers.exceptions import UnsupportedAlgorithm
-from webauthn.helpers.structs import (
-    AuthenticationCredential,
-    AuthenticatorAssertionResponse,
-    AuthenticatorAttestationResponse,
-    RegistrationCredential,
-)
 
 from accounts.factors import ceremonies
 from accounts.factors.answers import Assertion, ClientData, Creation
 from authsvc.core import crypto
+
+if TYPE_CHECKING:
+    from webauthn.helpers.cose import COSEAlgorithmIdentifier
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +58,9 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
 
     An attestation statement has to be right. Those of Apple and Android have to come from there, others from anywhere.
     """
+    import webauthn  # noqa: PLC0415
+    from webauthn.helpers import structs  # noqa: PLC0415
+
     with _verifying():
         if not crypto.equal(ceremonies.owner(state), ceremonies.user_handle(user_id)):
             raise Refused("the challenge of another user")
@@ -69,17 +68,17 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
         offered = [each["alg"] for each in state["credParams"]]
         for attestation_object in _statements(creation):
             verified = webauthn.verify_registration_response(
-                credential=RegistrationCredential(
+                credential=structs.RegistrationCredential(
                     id=creation.id,
                     raw_id=creation.raw_id,
-                    response=AuthenticatorAttestationResponse(
+                    response=structs.AuthenticatorAttestationResponse(
                         client_data_json=creation.client_data_json, attestation_object=attestation_object
                     ),
                 ),
                 expected_challenge=crypto.unpadded_decode(state["challenge"]),
                 expected_rp_id=settings.AUTH.webauthn.rp_id,
                 expected_origin=creation.client_data.origin,
-                supported_pub_key_algs=cast(list[COSEAlgorithmIdentifier], offered),
+                supported_pub_key_algs=cast("list[COSEAlgorithmIdentifier]", offered),
             )
         if verified.credential_id != creation.raw_id:
             raise Refused("another credential than the one named")
@@ -104,8 +103,12 @@ def verify_assertion(
 ) -> int:
     """The sign count of a verified use of a credential of the user (WebAuthn Level 3 §7.2). Raises Refused.
 
-    The count is not compared with the one known. `public_key` and `is_backup_eligible` are those of the credential.
+    The count is to be held against the one known: `has_grown`. `public_key` and `is_backup_eligible` are those of the
+    credential.
     """
+    import webauthn  # noqa: PLC0415
+    from webauthn.helpers import exceptions, structs  # noqa: PLC0415
+
     data = assertion.authenticator_data
     with _verifying():
         handle = assertion.user_handle
@@ -116,10 +119,10 @@ def verify_assertion(
             raise Refused("backup flags that cannot be")
         try:
             webauthn.verify_authentication_response(
-                credential=AuthenticationCredential(
+                credential=structs.AuthenticationCredential(
                     id=assertion.id,
                     raw_id=assertion.raw_id,
-                    response=AuthenticatorAssertionResponse(
+                    response=structs.AuthenticatorAssertionResponse(
                         client_data_json=assertion.client_data_json,
                         authenticator_data=assertion.authenticator_data_bytes,
                         signature=assertion.signature,
@@ -131,10 +134,18 @@ def verify_assertion(
                 credential_public_key=public_key,
                 credential_current_sign_count=0,
             )
-        except UnsupportedAlgorithm:
+        except exceptions.UnsupportedAlgorithm:
             # The signature is what the library looks at last, and this is an algorithm that it lacks.
             _verify_es384(assertion, public_key)
     return data.sign_count
+
+
+def has_grown(count: int, *, since: int) -> bool:
+    """Whether a use of a credential may follow one that counted `since` (WebAuthn Level 3 §7.2 step 22).
+
+    A count that does not grow comes from a copy of the key; authenticators that do not count always say 0.
+    """
+    return count > since or count == since == 0
 
 
 def is_permitted(origin: str) -> bool:
@@ -163,6 +174,8 @@ def _check_client_data(data: ClientData, *, type: str, state: dict[str, Any]) ->
 
 def _statements(creation: Creation) -> Iterator[bytes]:
     """The attestation object, or of a compound one an object for each of its parts (WebAuthn Level 3 §8.9)."""
+    from webauthn import helpers  # noqa: PLC0415
+
     attestation = creation.attestation
     is_compound = attestation["fmt"] == "compound"
     parts = attestation["attStmt"] if is_compound else [attestation]
@@ -183,6 +196,8 @@ def _verify_es384(assertion: Assertion, public_key: bytes) -> None:
 
 
 def _key(public_key: bytes) -> tuple[int, Any]:
+    from webauthn import helpers  # noqa: PLC0415
+
     decoded = helpers.decode_credential_public_key(public_key)
     return int(decoded.alg), helpers.decoded_public_key_to_cryptography(decoded)
 

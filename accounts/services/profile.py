@@ -60,6 +60,11 @@ class _Change:
     phone_is_taken: bool = False
     """The same for the number."""
 
+    @property
+    def weakens(self) -> bool:
+        """Whether it changes how somebody gets into the account."""
+        return bool(self.email or self.phone or self.password is not None)
+
 
 def update(
     signed_in: SignedIn, user: UserRecord, wish: Wish, *, redirect_to: str, caller: Caller, at: datetime
@@ -74,7 +79,9 @@ def update(
     password_hash = _new_hash(user, change.password)
     _admit_messages(user, change, at=at)
     with transaction.atomic(durable=True):
-        sessions.hold(signed_in)
+        held = sessions.hold(signed_in)
+        if change.weakens:
+            _check_level(held)
         if password_hash is not None:
             _set_password(signed_in, user, password_hash, caller=caller, at=at)
         _merge_metadata(user, change, at=at)
@@ -99,8 +106,8 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: Wish) -> _Change:
     if wish.app_metadata is not None and not (group and user.aud == settings.AUTH.jwt.aud and user.role == group):
         raise errors.AppMetadataNotAllowed
     weakens = bool(email or phone or wish.password is not None)
-    if user.has_verified_factor and not signed_in.is_aal2 and weakens:
-        raise errors.InsufficientAal
+    if weakens:
+        _check_level(signed_in)
     if user.is_anonymous and wish.password is not None and not email and not phone:
         raise errors.PasswordOfAnonymousUser
     if user.is_sso_user and (weakens or wish.nonce):
@@ -114,6 +121,12 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: Wish) -> _Change:
         data=wish.data or {},
         app_metadata=wish.app_metadata or {},
     )
+
+
+def _check_level(signed_in: SignedIn) -> None:
+    """Who has a second factor shows it before an address, a number or the password changes."""
+    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+        raise errors.InsufficientAal
 
 
 def _unless_taken(change: _Change) -> _Change:

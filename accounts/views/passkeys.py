@@ -50,7 +50,7 @@ class RegistrationView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         signed_in = authentication.user_of(request)
         user = own(signed_in)
-        registration.check_allowed(signed_in, user)
+        registration.check_allowed(signed_in)
         answer = _answer(request)
         made = registration.complete(signed_in, user, answer, caller=request.caller, at=clock.now())
         return Answer(payloads.passkey(made))

@@ -16,7 +16,7 @@ from accounts.records import FactorRecord, UserRecord
 from accounts.services.factors import challenges, recovery, verification
 from accounts.services.factors.kinds import Answer
 from accounts.subjects import own
-from authsvc.console import backend, pages
+from authsvc.console import backend, pages, security_key
 from authsvc.core import clock
 from authsvc.core.errors import ApiError
 from authsvc.core.web import callers
@@ -26,7 +26,7 @@ from tokens.subjects import SignedIn
 
 _RECOVERY = "recovery"
 _CHALLENGE = "challenge"
-_ASKED_FOR_HERE = (FactorType.TOTP, FactorType.PHONE)
+_WITH_CODES = (FactorType.TOTP, FactorType.PHONE)
 
 
 class CodeForm(forms.Form):
@@ -53,29 +53,35 @@ class CodeForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @csrf_protect
 def take(request: HttpRequest) -> HttpResponse:
-    """The page that asks for a code. `send` in the form has one texted; everything else is the answer."""
+    """The page that asks for a code or a key. `ask` in the form has one texted, or the browser asked for the key."""
     found = backend.signed_in(request)
     if found is None:
         return HttpResponseRedirect(reverse("admin:login"))
     if not backend.needs_second_step(found):
         return HttpResponseRedirect(pages.wanted(request))
     user = own(found)
+    form = CodeForm(choices=_choices(user))
     if request.method != "POST":
-        return _page(request, user, CodeForm(choices=_choices(user)))
-    form = CodeForm(request.POST, choices=_choices(user))
+        return _page(request, user, form)
+    key = security_key.of(user)
     try:
-        if "send" in request.POST:
+        if "ask" in request.POST:
             Endpoint.throttle(Bucket.FACTOR_CHALLENGE, request)
-            return _send(request, found, user)
+            if request.POST["ask"] == "key" and key:
+                return _page(request, user, form, key_options=security_key.ask(request, found, user, key))
+            return _text(request, found, user)
         Endpoint.throttle(Bucket.FACTOR_VERIFY, request)
-        if not form.is_valid():
-            return _page(request, user, form, status=400)
-        _verify(request, found, user, choice=form.cleaned_data["factor"], code=form.cleaned_data["code"])
+        if "credential" in request.POST and key:
+            security_key.verify(request, found, user, key, credential=request.POST["credential"])
+        else:
+            form = CodeForm(request.POST, choices=_choices(user))
+            if not form.is_valid():
+                return _page(request, user, form, status=400)
+            _verify(request, found, user, choice=form.cleaned_data["factor"], code=form.cleaned_data["code"])
     except ApiError as error:
         if error.status >= 500:
             raise
-        form.add_error(None, error.message)
-        return pages.refused(request, _page(request, user, form, status=error.status), error)
+        return pages.refused(request, _page(request, user, form, status=error.status, problem=error.message), error)
     backend.step_up(request)
     return HttpResponseRedirect(pages.wanted(request))
 
@@ -97,7 +103,7 @@ def _verify(request: HttpRequest, found: SignedIn, user: UserRecord, *, choice: 
     )
 
 
-def _send(request: HttpRequest, found: SignedIn, user: UserRecord) -> HttpResponse:
+def _text(request: HttpRequest, found: SignedIn, user: UserRecord) -> HttpResponse:
     """Text a code to the phone that was chosen, or to the only one there is."""
     phones = _phones(user)
     chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
@@ -110,33 +116,45 @@ def _send(request: HttpRequest, found: SignedIn, user: UserRecord) -> HttpRespon
 
 
 def _page(
-    request: HttpRequest, user: UserRecord, form: CodeForm, *, status: int = 200, sent_to: str = ""
+    request: HttpRequest,
+    user: UserRecord,
+    form: CodeForm,
+    *,
+    status: int = 200,
+    problem: str = "",
+    sent_to: str = "",
+    key_options: str = "",
 ) -> HttpResponse:
+    """`sent_to`: where a code has just been texted to; `key_options`: what the browser is to ask a key."""
     return pages.alone(
         request,
         "operator/second_step.html",
         status=status,
         title="Second step",
-        form=form if _choices(user) else None,
+        form=form,
+        asks_for_code=bool(_choices(user)),
         has_phone=bool(_phones(user)),
+        has_key=security_key.of(user) is not None,
+        problem=problem,
         sent_to=sent_to,
+        key_options=key_options,
         next=pages.wanted(request),
     )
 
 
 def _phones(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in _askable(user) if factor.factor_type == FactorType.PHONE]
+    return [factor for factor in _with_codes(user) if factor.factor_type == FactorType.PHONE]
 
 
 def _choices(user: UserRecord) -> list[tuple[str, str]]:
-    choices = [(factor.id, _name(factor)) for factor in _askable(user)]
+    choices = [(factor.id, _name(factor)) for factor in _with_codes(user)]
     if settings.AUTH.mfa.recovery_codes_enabled:
         choices.append((_RECOVERY, "Recovery code"))
     return choices
 
 
-def _askable(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in user.factors if factor.status == "verified" and factor.factor_type in _ASKED_FOR_HERE]
+def _with_codes(user: UserRecord) -> list[FactorRecord]:
+    return [factor for factor in user.factors if factor.status == "verified" and factor.factor_type in _WITH_CODES]
 
 
 def _name(factor: FactorRecord) -> str:

@@ -113,7 +113,7 @@ def sweep() -> int:
     row each, stay.
     """
     auth = settings.AUTH
-    kept = max(_KEPT, auth.sms.max_frequency, auth.smtp.max_frequency or _KEPT)
+    kept = max(_KEPT, auth.sms.max_frequency, auth.mfa.phone_max_frequency, auth.smtp.max_frequency or _KEPT)
     values: dict[str, Any] = {"everybody": _EVERYBODY, "kept": kept, "limit": _SWEPT_AT_ONCE}
     with connection.cursor() as cursor:
         cursor.execute(_statements(namespaced("rate_limits")).sweep, values)

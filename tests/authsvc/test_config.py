@@ -786,6 +786,14 @@ def test_an_enabled_provider_with_missing_values_is_a_notice_that_names_them() -
 
 
 @pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
+def test_webauthn_needs_what_verifies_it(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
+    monkeypatch.setitem(sys.modules, "webauthn", None)  # as if it were not installed
+    load()
+    problem = only_problem(**{f"AUTH_{switch}": "true"})
+    assert problem == f"AUTH_{switch}: needs the extra: pip install 'authsvc[passkeys]'"
+
+
+@pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
 @pytest.mark.parametrize("missing", ["RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS"])
 def test_webauthn_without_a_whole_relying_party_is_a_notice(switch: str, missing: str) -> None:
     party = {f"AUTH_WEBAUTHN_{part}": "https://x" for part in ("RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS")}

@@ -64,6 +64,7 @@ class Chromium:
         self._session = ""
         self._sessions: dict[str, str] = {}
         self._violations: list[str] = []
+        self._authenticator = ""
 
     def open(self, url: str) -> None:
         self._command("Page.navigate", url=url)
@@ -134,7 +135,11 @@ class Chromium:
             "automaticPresenceSimulation": True,
         }
         self._command("WebAuthn.enable")
-        self._command("WebAuthn.addVirtualAuthenticator", options=device)
+        self._authenticator = self._command("WebAuthn.addVirtualAuthenticator", options=device)["authenticatorId"]
+
+    def forget_credentials(self) -> None:
+        """From now on the device that was added is another one, which keeps nothing yet."""
+        self._command("WebAuthn.clearCredentials", authenticatorId=self._authenticator)
 
     def watch_policy_violations(self) -> None:
         """From now on keep what pages are stopped from doing by their Content-Security-Policy."""

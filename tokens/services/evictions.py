@@ -18,10 +18,12 @@ from tokens.services import sessions
 def end(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
     """End one session; its refresh token dies at once. Raises SessionOver when it has ended already."""
     with transaction.atomic(durable=True):
-        found = Session.objects.select_for_update().filter(id=session_id).values_list("user_id").first()
-        if found is None:
+        owner = Session.objects.filter(id=session_id).values_list("user_id", flat=True).first()
+        if owner is None or not sessions.hold_user(owner):
             raise errors.SessionOver
-        traits = {"user_id": str(found[0]), "session_id": str(session_id)}
+        if not Session.objects.select_for_update().filter(id=session_id).values_list("pk").first():
+            raise errors.SessionOver
+        traits = {"user_id": str(owner), "session_id": str(session_id)}
         audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
         sessions.revoke(session_id)
 
@@ -29,6 +31,7 @@ def end(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime)
 def end_all(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
     """End every session of a user; how many there were."""
     with transaction.atomic(durable=True):
+        sessions.hold_user(user_id)
         ending = list(Session.objects.select_for_update().filter(user_id=user_id).values_list("id"))
         traits = {"user_id": str(user_id), "sessions": len(ending)}
         audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from authsvc.core import audit, crypto, envelope
 from authsvc.core.caller import Caller
-from tokens import access_tokens, assurance, errors, refresh_tokens
+from tokens import access_tokens, assurance, errors, refresh_tokens, subjects
 from tokens.access_tokens import Issued
 from tokens.assurance import AmrEntry
 from tokens.models import AmrClaim, Session
@@ -101,17 +101,29 @@ def last_used(session: SessionFacts, token_used_at: datetime | None = None) -> d
     return max(session.created_at, token_used_at) if token_used_at else session.created_at
 
 
-def hold(signed_in: SignedIn) -> None:
-    """Make sure that a sign-in still stands, and that nobody ends it until the caller's transaction is over.
+def hold(signed_in: SignedIn) -> SignedIn:
+    """A sign-in as it stands now, in a transaction in which nobody raises, lowers or evicts it, nor changes its user.
 
     Between the check of a token and the write that it allows lie hashes and calls to others, in which the owner may
-    have thrown a thief out. Raises SessionNotFound.
+    have thrown a thief out, or an operator taken the factor away that raised the session. What a write asks of a
+    sign-in, it asks of this one. Raises UserNotFoundForToken or SessionNotFound.
     """
-    users = get_user_model()._default_manager.select_for_update()
-    if not users.filter(pk=signed_in.subject.id).values_list("pk").first():
+    if not hold_user(signed_in.subject.id):
         raise errors.UserNotFoundForToken
-    if signed_in.session is not None and not Session.objects.filter(id=signed_in.session.id).exists():
+    session_id = signed_in.session.id if signed_in.session is not None else None
+    # A statement of its own: what else than the user it reads is then not from before the wait.
+    now = subjects.current().signed_in(user_id=signed_in.subject.id, session_id=session_id)
+    if now is None:
+        raise errors.UserNotFoundForToken
+    if session_id is not None and now.session is None:
         raise errors.SessionNotFound
+    return now
+
+
+def hold_user(user_id: UUID) -> bool:
+    """Wait for whoever holds a sign-in of this user, and have others wait; whether there is such a user."""
+    users = get_user_model()._default_manager.select_for_update()
+    return users.filter(pk=user_id).values_list("pk").first() is not None
 
 
 def log_out(signed_in: SignedIn, *, scope: str, caller: Caller, at: datetime) -> None:

@@ -36,12 +36,17 @@ def open(
 
     Raises FactorNotFound and what its kind has against it: a switch that is off, a message too soon after another.
     """
+    known = next((each for each in user.factors if each.id == str(factor_id)), None)
+    if known is None:
+        raise errors.FactorNotFound
+    kind = registry.of(known.factor_type)
+    kind.check_verification()
+    kind.admit(user, phone=known.phone or "", channel=channel)
     with transaction.atomic(durable=True):
-        factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
-        if factor is None:
+        same = Factor.objects.filter(id=factor_id, user_id=user.id, phone=known.phone)
+        factor = same.select_for_update().first()
+        if factor is None:  # gone just now, or of another number, which was not asked about
             raise errors.FactorNotFound
-        kind = registry.of(factor.factor_type)
-        kind.check_verification()
         challenge_id = uuid4()
         opened = kind.open(user, factor, challenge_id=challenge_id, channel=channel, at=at)
         FactorChallenge.objects.create(

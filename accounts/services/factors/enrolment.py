@@ -66,10 +66,10 @@ def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller,
     secret, uri = _seed(user, wish)
     queries.delete_abandoned_factors(before=at - settings.AUTH.mfa.factor_expiry)
     with transaction.atomic(durable=True):
-        sessions.hold(signed_in)
+        held = sessions.hold(signed_in)
         if number:
             _make_room(user.id, number=number)
-        _check(signed_in, _read(user), name=wish.friendly_name)
+        _check(held, _read(user), name=wish.friendly_name)
         Factor.objects.create(
             id=factor_id,
             user_id=user.id,

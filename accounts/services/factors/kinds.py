@@ -48,6 +48,15 @@ Settle = Callable[[Factor], Mapping[str, Any]]
 """Given the factor as it stands now, locked: what the proof changes in its row. May still raise that it is none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What a right answer brings about."""
+
+    factor_id: UUID
+    """The factor that was shown; with it goes what it has proved."""
+    settle: Settle
+
+
 class Kind(Protocol):
     """One type of factor."""
 
@@ -67,8 +76,14 @@ class Kind(Protocol):
     def check_answer(self, answer: Answer) -> None:
         """Raise what can be said against an answer by its form; includes `check_verification` in its place."""
 
+    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
+        """Raise what stands in the way of a challenge; before the transaction in which `open` makes it.
+
+        `phone` is the number of the factor, `""` for one without.
+        """
+
     def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
         """Make a challenge of this factor, whose row is locked; inside the caller's transaction."""
 
-    def prove(self, attempt: Attempt) -> Settle:
+    def prove(self, attempt: Attempt) -> Proof:
         """Check an answer; outside of any transaction. Raises the error of a wrong one."""

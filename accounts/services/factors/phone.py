@@ -12,10 +12,12 @@ from django.conf import settings
 from accounts import errors, identifiers
 from accounts.models import Factor, FactorChallenge
 from accounts.records import UserRecord
-from accounts.services.factors.kinds import Answer, Attempt, Opened, Settle
-from authsvc.core import crypto, envelope, messaging, plugins
+from accounts.services.factors.kinds import Answer, Attempt, Opened, Proof
+from authsvc.core import crypto, envelope, limits, messaging, plugins
 from authsvc.core.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
 from authsvc.core.messaging import PhoneVerifier, Sms, SmsKind
+
+_TURN = f"turn:{SmsKind.FACTOR}"
 
 
 class Phone:
@@ -36,24 +38,29 @@ class Phone:
             raise errors.FactorCodeMissing
         self.check_verification()
 
-    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
-        way = identifiers.channel(channel)
-        config = settings.AUTH.mfa
-        if factor.last_challenged_at is not None and factor.last_challenged_at + config.phone_max_frequency >= at:
-            raise SmsSentTooRecently(int((factor.last_challenged_at + config.phone_max_frequency - at).total_seconds()))
+    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
+        identifiers.channel(channel)
         _require_gateway()
+        # By number, so that it makes no difference to enrol it once more; last, as the interval counts from here.
+        interval = settings.AUTH.mfa.phone_max_frequency
+        remaining = limits.admit_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
+        if remaining is not None:
+            raise SmsSentTooRecently(int(remaining))
+
+    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+        config = settings.AUTH.mfa
         code = crypto.random_code(digits=config.phone_otp_length)
         message = Sms(
             kind=SmsKind.FACTOR,
             to=factor.phone or "",
-            channel=way,
+            channel=identifiers.channel(channel),
             variables={"Code": code},
             user_id=user.id,
             expires_at=at + config.challenge_expiry,
         )
         return Opened(otp_code=envelope.seal(code, bound_to=challenge_id), message=message)
 
-    def prove(self, attempt: Attempt) -> Settle:
+    def prove(self, attempt: Attempt) -> Proof:
         _require_gateway()
         if settings.AUTH.sms.provider == "twilio_verify":
             verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
@@ -61,7 +68,7 @@ class Phone:
                 raise errors.CodeExpired
         else:
             _compare(attempt.challenge, attempt.answer.code)
-        return _nothing
+        return Proof(factor_id=attempt.factor.id, settle=_nothing)
 
 
 def _nothing(_: Factor) -> Mapping[str, Any]:

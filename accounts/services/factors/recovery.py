@@ -28,13 +28,13 @@ def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetim
     Raises RecoveryCodesDisabled, RecoveryCodesNeedFactor or RecoveryCodesNeedAal2.
     """
     check_enabled()
-    if not user.has_verified_factor:
-        raise errors.RecoveryCodesNeedFactor
-    if not signed_in.is_aal2:
-        raise errors.RecoveryCodesNeedAal2
     codes = recovery_codes.make()
     with transaction.atomic(durable=True):
-        sessions.hold(signed_in)
+        held = sessions.hold(signed_in)
+        if not held.subject.has_verified_factor:
+            raise errors.RecoveryCodesNeedFactor
+        if not held.is_aal2:
+            raise errors.RecoveryCodesNeedAal2
         RecoveryCode.objects.filter(user_id=user.id)._raw_delete("default")
         RecoveryCode.objects.bulk_create(
             RecoveryCode(user_id=user.id, code_hash=recovery_codes.digest(code, user_id=user.id), created_at=at)
@@ -66,7 +66,7 @@ def verify(signed_in: SignedIn, user: UserRecord, *, code: str, caller: Caller, 
             signed_in,
             method=METHOD,
             factor_id=None,
-            take=lambda: _take(user, digest, caller=caller, at=at),
+            take=lambda held: _take(held, user, digest, caller=caller, at=at),
             caller=caller,
             at=at,
         )
@@ -77,7 +77,10 @@ def check_enabled() -> None:
         raise errors.RecoveryCodesDisabled
 
 
-def _take(user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
+def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
+    # A code stands in for a factor; where there is none, there is nothing that it could stand in for.
+    if not held.subject.has_verified_factor:
+        raise errors.RecoveryCodeInvalid
     if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest)._raw_delete("default"):
         raise errors.RecoveryCodeInvalid
     left = RecoveryCode.objects.filter(user_id=user.id).count()

@@ -25,11 +25,11 @@ def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: 
     if signed_in.session is None:
         raise UnexpectedFailure("A valid session and factor are required to unenroll a factor")
     with transaction.atomic(durable=True):
-        sessions.hold(signed_in)
+        held = sessions.hold(signed_in)
         factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
         if factor is None:
             raise errors.FactorNotFound
-        if factor.status == FactorStatus.VERIFIED and not signed_in.is_aal2:
+        if factor.status == FactorStatus.VERIFIED and not held.is_aal2:
             raise errors.UnenrolmentNeedsAal2
         traits = {
             "factor_id": str(factor.id),

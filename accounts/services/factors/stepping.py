@@ -35,11 +35,13 @@ def step_up(
     *,
     method: str,
     factor_id: UUID | None,
-    take: Callable[[], None],
+    take: Callable[[SignedIn], None],
     caller: Caller,
     at: datetime,
 ) -> Verified:
     """Do `take`, which spends the proof or raises, and raise the session; both or nothing.
+
+    `take` is given the sign-in as it stands, with the user whose factors nobody changes meanwhile.
 
     While a refresh holds the session, nothing is kept and all is tried again a moment later. Raises what `take` raises,
     SessionNotFound and TooManyConcurrentRefreshes.
@@ -48,8 +50,7 @@ def step_up(
     while time.monotonic() < deadline:
         with transaction.atomic(durable=True):
             # One at a time for each user: each ends other sessions, among them that of the other.
-            sessions.hold(signed_in)
-            take()
+            take(sessions.hold(signed_in))
             row = queries.by_id(signed_in.subject.id)
             if row is None:
                 raise errors.UserNotFoundForToken

@@ -13,7 +13,7 @@ from accounts import errors
 from accounts.factors import totp
 from accounts.models import Factor, FactorStatus
 from accounts.records import UserRecord
-from accounts.services.factors.kinds import Answer, Attempt, Opened, Settle
+from accounts.services.factors.kinds import Answer, Attempt, Opened, Proof
 from authsvc.core import envelope
 from authsvc.core.errors import UnexpectedFailure
 
@@ -36,10 +36,13 @@ class Totp:
             raise errors.FactorCodeMissing
         self.check_verification()
 
+    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
+        """Nothing does."""
+
     def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
         return Opened()
 
-    def prove(self, attempt: Attempt) -> Settle:
+    def prove(self, attempt: Attempt) -> Proof:
         stored = attempt.factor.secret or ""
         try:
             secret = envelope.open(stored, bound_to=attempt.factor.id)
@@ -60,4 +63,4 @@ class Totp:
                 raise errors.TotpCodeInvalid
             return {"last_totp_step": step}
 
-        return settle
+        return Proof(factor_id=attempt.factor.id, settle=settle)

@@ -10,15 +10,14 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts import errors, notices, queries
-from accounts.models import Factor, FactorChallenge, FactorStatus
+from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode
 from accounts.records import UserRecord
 from accounts.services.factors import guessing, registry, stepping
-from accounts.services.factors.kinds import Answer, Attempt, Kind, Settle
+from accounts.services.factors.kinds import Answer, Attempt, Kind, Proof
 from accounts.services.factors.stepping import Verified
 from authsvc.core import audit, messaging
 from authsvc.core.caller import Caller
 from authsvc.core.errors import UnexpectedFailure
-from tokens.models import Session
 from tokens.subjects import SignedIn
 
 
@@ -43,12 +42,12 @@ def verify(
     if kind.is_guessable and not queries.count_attempt(challenge_id=challenge.id, most=most):
         raise errors.FactorChallengeExpired(challenge.id)
     with guessing.counted(user.id, str(factor.id)) if kind.is_guessable else contextlib.nullcontext():
-        settle = kind.prove(attempt)
+        proof = kind.prove(attempt)
         return stepping.step_up(
             signed_in,
             method=kind.method,
-            factor_id=factor.id,
-            take=lambda: _take(attempt, kind, settle, session_id=session_id, caller=caller),
+            factor_id=proof.factor_id,
+            take=lambda held: _take(held, attempt, kind, proof, caller=caller),
             caller=caller,
             at=at,
         )
@@ -71,22 +70,20 @@ def _address(text: str | None) -> IPv4Address | IPv6Address | None:
     return ip_address(text) if text else None
 
 
-def _is_guarded(user: UserRecord, session_id: UUID) -> bool:
-    """Whether the user has a verified factor that the session, as it is now, has not shown."""
-    verified = Factor.objects.filter(user_id=user.id, status=FactorStatus.VERIFIED)
-    raised = Session.objects.filter(id=session_id, aal="aal2")
-    return verified.exists() and not raised.exists()
-
-
-def _take(attempt: Attempt, kind: Kind, settle: Settle, *, session_id: UUID, caller: Caller) -> None:
+def _take(held: SignedIn, attempt: Attempt, kind: Kind, proof: Proof, *, caller: Caller) -> None:
     """Spend the challenge and write what the proof changes; inside the transaction that raises the session."""
     factor, challenge, at = attempt.factor, attempt.challenge, attempt.at
     locked = Factor.objects.select_for_update().filter(id=factor.id).first()
     if locked is None:
         raise errors.FactorNotFound
-    if locked.status == FactorStatus.UNVERIFIED and _is_guarded(attempt.user, session_id):
+    is_first_use = locked.status == FactorStatus.UNVERIFIED
+    is_guarded = held.subject.has_verified_factor
+    if is_first_use and is_guarded and not held.is_aal2:
         # Begun before there was a factor, perhaps by somebody who has the password alone.
         raise errors.FactorNeedsAal2
+    if is_first_use and not is_guarded:
+        # Codes from the time of factors that are gone are not for this one.
+        RecoveryCode.objects.filter(user_id=attempt.user.id)._raw_delete("default")
     traits = {
         "factor_id": str(factor.id),
         "challenge_id": str(challenge.id),
@@ -97,11 +94,11 @@ def _take(attempt: Attempt, kind: Kind, settle: Settle, *, session_id: UUID, cal
     # Of answers side by side, the first to come here wins; the others find no open challenge.
     if not (open_one._raw_delete("default") if kind.forgets_challenges else open_one.update(verified_at=at)):
         raise errors.FactorChallengeElsewhere
-    changed = {**settle(locked), "status": FactorStatus.VERIFIED, "updated_at": at}
+    changed = {**proof.settle(locked), "status": FactorStatus.VERIFIED, "updated_at": at}
     Factor.objects.filter(id=factor.id).update(**changed)
     unfinished = Factor.objects.filter(
         user_id=attempt.user.id, factor_type=factor.factor_type, status=FactorStatus.UNVERIFIED
     )
     unfinished._raw_delete("default")
-    if locked.status == FactorStatus.UNVERIFIED and attempt.user.email:
+    if is_first_use and attempt.user.email:
         messaging.post(notices.factor_enrolled(attempt.user, factor_type=factor.factor_type))

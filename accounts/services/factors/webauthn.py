@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -18,9 +19,11 @@ from accounts.factors.ceremonies import Descriptor
 from accounts.factors.webauthn import NewCredential
 from accounts.models import Factor, FactorStatus, FactorType
 from accounts.records import UserRecord
-from accounts.services.factors.kinds import Answer, Attempt, Opened, Settle
+from accounts.services.factors.kinds import Answer, Attempt, Opened, Proof
 from authsvc.core import clock
 from authsvc.core.errors import UnexpectedFailure
+
+logger = logging.getLogger(__name__)
 
 _CREATE, _REQUEST = "create", "request"
 
@@ -47,9 +50,11 @@ class WebAuthn:
         if answer.webauthn.get("credential_response") is None:
             raise errors.CredentialResponseMissing
 
-    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
         _require_relying_party()
-        known = _credentials(user.id)
+
+    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+        known = list(_credentials(user.id).values())
         if factor.status == FactorStatus.UNVERIFIED:
             type = _CREATE
             exclude = [Descriptor(id=_id(each), transports=("usb", "nfc")) for each in known]
@@ -63,14 +68,14 @@ class WebAuthn:
         shown = {"type": type, "credential_options": {"publicKey": ceremony.options}}
         return Opened(session_data=ceremony.state, shown={"webauthn": shown})
 
-    def prove(self, attempt: Attempt) -> Settle:
+    def prove(self, attempt: Attempt) -> Proof:
         _require_relying_party()
         is_new = attempt.factor.status == FactorStatus.UNVERIFIED
         given: Mapping[str, Any] = attempt.answer.webauthn or {}
         if given["type"] != (_CREATE if is_new else _REQUEST):
             raise errors.WebAuthnResponseInvalid
         try:
-            content, settle = _created(attempt) if is_new else _used(attempt)
+            content, proof = _created(attempt) if is_new else _used(attempt)
         except answers.Malformed:
             raise errors.CredentialResponseMalformed from None
         except webauthn.Refused:
@@ -81,10 +86,14 @@ class WebAuthn:
             "web_authn_session_data": attempt.challenge.web_authn_session_data,
         }
         last = {"challenge": challenge, "type": given["type"], "credential_response": content}
-        return lambda factor: {**settle(factor), "last_webauthn_challenge_data": last}
+
+        def settle(factor: Factor) -> Mapping[str, Any]:
+            return {**proof.settle(factor), "last_webauthn_challenge_data": last}
+
+        return Proof(factor_id=proof.factor_id, settle=settle)
 
 
-def _created(attempt: Attempt) -> tuple[Mapping[str, Any], Settle]:
+def _created(attempt: Attempt) -> tuple[Mapping[str, Any], Proof]:
     creation = answers.parse_creation(_response(attempt))
     made = webauthn.verify_creation(creation, state=_state(attempt), user_id=attempt.user.id)
     columns = {"web_authn_credential": _record(creation, made), "web_authn_aaguid": made.aaguid}
@@ -94,19 +103,23 @@ def _created(attempt: Attempt) -> tuple[Mapping[str, Any], Settle]:
             raise errors.WebAuthnResponseInvalid  # another credential was first
         return columns
 
-    return creation.content, settle
+    return creation.content, Proof(factor_id=attempt.factor.id, settle=settle)
 
 
-def _used(attempt: Attempt) -> tuple[Mapping[str, Any], Settle]:
-    """Any verified credential of the user will do, as long as all of those that were asked for are still theirs."""
+def _used(attempt: Attempt) -> tuple[Mapping[str, Any], Proof]:
+    """Any verified credential of the user will do, as long as all of those that were asked for are still theirs.
+
+    What was shown is the factor that the credential belongs to, whichever was challenged.
+    """
     assertion = answers.parse_assertion(_response(attempt))
     state, user_id = _state(attempt), attempt.user.id
-    known = {_id(each): each for each in _credentials(user_id)}
+    owners = _credentials(user_id)
+    known = {_id(credential): (factor_id, credential) for factor_id, credential in owners.items()}
     allowed = ceremonies.allowed_credentials(state)
     if assertion.raw_id not in allowed or not allowed <= known.keys():
         raise webauthn.Refused("a credential that was not asked for")
-    credential = known[assertion.raw_id]
-    webauthn.verify_assertion(
+    factor_id, credential = known[assertion.raw_id]
+    count = webauthn.verify_assertion(
         assertion,
         state=state,
         user_id=user_id,
@@ -115,19 +128,32 @@ def _used(attempt: Attempt) -> tuple[Mapping[str, Any], Settle]:
     )
 
     def settle(_: Factor) -> Mapping[str, Any]:
-        if not allowed <= {_id(each) for each in _credentials(user_id)}:
+        present = _credentials(user_id)
+        if factor_id not in present or not allowed <= {_id(each) for each in present.values()}:
             raise errors.WebAuthnResponseInvalid  # given back just now
+        _count(factor_id, present[factor_id], count)
         return {}
 
-    return assertion.content, settle
+    return assertion.content, Proof(factor_id=factor_id, settle=settle)
 
 
-def _credentials(user_id: UUID) -> list[dict[str, Any]]:
-    """The stored credentials of the user's verified factors, oldest first."""
+def _count(factor_id: UUID, credential: dict[str, Any], count: int) -> None:
+    """Remember how often a key was used. Raises WebAuthnResponseInvalid where that is not more than before."""
+    authenticator = credential["authenticator"]
+    if not webauthn.has_grown(count, since=authenticator["signCount"]):
+        logger.warning("a security key may have been cloned: its count did not grow", extra={"factor_id": factor_id})
+        raise errors.WebAuthnResponseInvalid
+    counted = {**credential, "authenticator": {**authenticator, "signCount": count}}
+    Factor.objects.filter(id=factor_id).update(web_authn_credential=counted)
+
+
+def _credentials(user_id: UUID) -> dict[UUID, dict[str, Any]]:
+    """The stored credentials of the user's verified factors by the ids of these, oldest first."""
     factors = Factor.objects.filter(
         user_id=user_id, factor_type=FactorType.WEBAUTHN, status=FactorStatus.VERIFIED
     ).order_by("created_at", "id")
-    return [credential for credential in factors.values_list("web_authn_credential", flat=True) if credential]
+    found = factors.values_list("id", "web_authn_credential")
+    return {factor_id: credential for factor_id, credential in found if credential}
 
 
 def _id(credential: Mapping[str, Any]) -> bytes:

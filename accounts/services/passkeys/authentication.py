@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
-from django.db.models.functions import Greatest
 
 from accounts import errors, identifiers, queries, records
 from accounts.factors import answers, ceremonies, webauthn
@@ -62,15 +60,14 @@ def complete(answer: Answer, *, caller: Caller, at: datetime) -> SignedInByPassk
     except webauthn.Refused:
         raise errors.CredentialRefused from None
     _check(user, at=at)
-    if sign_count <= passkey.sign_count and (sign_count or passkey.sign_count):
+    if not webauthn.has_grown(sign_count, since=passkey.sign_count):
         logger.warning("a passkey may have been cloned: its count did not grow", extra={"passkey_id": str(passkey.id)})
+        raise errors.CredentialRefused
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
-        used = Passkey.objects.filter(id=passkey.id, user_id=user.id).update(
-            sign_count=Greatest(F("sign_count"), sign_count), last_used_at=at, updated_at=at
-        )
-        if not used:
-            raise errors.CredentialRefused  # removed by somebody else just now
+        same = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
+        if not same.update(sign_count=sign_count, last_used_at=at, updated_at=at):
+            raise errors.CredentialRefused  # removed or used by somebody else just now
         traits = {"passkey_id": str(passkey.id)}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)

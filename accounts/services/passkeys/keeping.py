@@ -47,10 +47,10 @@ def remove(signed_in: SignedIn, user: UserRecord, passkey_id: UUID | None, *, ca
 
     None stands for a text that is no id.
     """
-    if user.has_verified_factor and not signed_in.is_aal2:
-        raise errors.PasskeysNeedAal2
     with transaction.atomic(durable=True):
-        sessions.hold(signed_in)
+        held = sessions.hold(signed_in)
+        if held.subject.has_verified_factor and not held.is_aal2:
+            raise errors.PasskeysNeedAal2
         _delete(user.id, passkey_id)
         traits = {"passkey_id": str(passkey_id)}
         audit.record(audit.Action.PASSKEY_DELETED, actor=user, caller=caller, at=at, traits=traits)

@@ -20,17 +20,17 @@ from tokens.services import sessions
 from tokens.subjects import SignedIn
 
 
-def check_allowed(signed_in: SignedIn, user: UserRecord) -> None:
+def check_allowed(signed_in: SignedIn) -> None:
     """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
-    if user.is_sso_user:
+    if signed_in.subject.is_sso_user:
         raise errors.PasskeysOfSsoUser
-    if user.has_verified_factor and not signed_in.is_aal2:
+    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
         raise errors.PasskeysNeedAal2
 
 
 def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
     """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
-    check_allowed(signed_in, user)
+    check_allowed(signed_in)
     known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
     if len(known) >= settings.AUTH.passkeys.max_per_user:
         raise errors.TooManyPasskeys
@@ -52,7 +52,7 @@ def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: C
     RelyingPartyUnknown, those of `challenges.take`, CredentialMalformed, CredentialRefused, TooManyPasskeys,
     CredentialExists.
     """
-    check_allowed(signed_in, user)
+    check_allowed(signed_in)
     challenges.require_relying_party()
     state = challenges.take(answer, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
     try:
@@ -65,7 +65,8 @@ def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: C
     try:
         with transaction.atomic(durable=True):
             # One at a time for each user, so that the number holds.
-            sessions.hold(signed_in)
+            held = sessions.hold(signed_in)
+            check_allowed(held)
             if Passkey.objects.filter(user_id=user.id).count() >= settings.AUTH.passkeys.max_per_user:
                 raise errors.TooManyPasskeys
             passkey = Passkey.objects.create(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -240,9 +241,16 @@ def _sms(sms: schema.Sms, variables: Variables) -> None:
 
 
 def _webauthn(config: schema.AuthConfig, variables: Variables) -> None:
-    is_used = config.passkeys.enabled or config.mfa.web_authn_enroll_enabled or config.mfa.web_authn_verify_enabled
+    switches = {
+        "PASSKEY_ENABLED": config.passkeys.enabled,
+        "MFA_WEB_AUTHN_ENROLL_ENABLED": config.mfa.web_authn_enroll_enabled,
+        "MFA_WEB_AUTHN_VERIFY_ENABLED": config.mfa.web_authn_verify_enabled,
+    }
+    used = [name for name, is_on in switches.items() if is_on]
+    if used and importlib.util.find_spec("webauthn") is None:
+        variables.refuse(used[0], "needs the extra: pip install 'authsvc[passkeys]'")
     missing = config.webauthn.missing
-    if is_used and missing:
+    if used and missing:
         error = f"conf: {PREFIX}{missing} is required when WebAuthn is enabled"
         variables.warn(missing, "WebAuthn configuration is invalid", error=error)
 

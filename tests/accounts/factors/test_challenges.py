@@ -14,8 +14,8 @@ from authsvc.core.messaging import SmsKind
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
-from tests.factories import make_older, make_session
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.factories import make_session
+from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -152,8 +152,42 @@ def test_a_phone_waits_before_it_is_texted_again(api: Api, mailbox: Mailbox, mob
         "For security purposes, you can only request this after 59 seconds.",
     )
     assert len(mailbox.texts) == FactorChallenge.objects.count() == 1
-    make_older(mobile.factor, by=timedelta(seconds=61))
+    let_limits_pass(timedelta(seconds=61))
     done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+
+
+@pytest.mark.parametrize("written", [f"+{PHONE}", f" {PHONE[:1]} {PHONE[1:]} "], ids=["plain", "with blanks"])
+def test_a_number_that_is_enrolled_again_waits_all_the_same(
+    api: Api, mailbox: Mailbox, mobile: Owner, written: str
+) -> None:
+    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+    done(wire.unenroll(api, mobile.token, mobile.factor.id))
+    again = done(wire.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
+    answer = wire.challenge(api, mobile.token, again, {})
+    assert (answer.status_code, answer.json()["error_code"]) == (429, "over_sms_send_rate_limit")
+    assert len(mailbox.texts) == 1
+    let_limits_pass(timedelta(seconds=61))
+    done(wire.challenge(api, mobile.token, again, {}))
+
+
+def test_the_interval_is_that_of_one_user_and_one_number(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
+    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+    other = done(wire.enroll(api, mobile.token, factor_type="phone", phone="+15557654321", friendly_name="other"))["id"]
+    done(wire.challenge(api, mobile.token, other, {}))
+    stranger = make_owner(factor_type="phone", status="unverified", phone=PHONE)
+    done(wire.challenge(api, stranger.token, stranger.factor.id, {}))
+    assert [text.to for text in mailbox.texts] == [PHONE, "15557654321", PHONE]
+
+
+def test_a_challenge_that_is_refused_takes_no_turn(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
+) -> None:
+    assert wire.challenge(api, mobile.token, mobile.factor.id, {"channel": "pigeon"}).status_code == 400
+    auth_config(sms={"provider": ""})
+    assert wire.challenge(api, mobile.token, mobile.factor.id, {}).status_code == 500
+    auth_config(sms={"provider": "twilio"})
+    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+    assert len(mailbox.texts) == 1
 
 
 def test_fixed_codes_and_quotas_of_text_messages_are_not_for_factors(

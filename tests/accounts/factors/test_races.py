@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -9,6 +12,7 @@ from django.db import connection, transaction
 
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc.core.config.schema import Secret, Twilio
+from tests import live
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -125,6 +129,36 @@ def test_wrong_codes_for_one_challenge_side_by_side_are_all_counted(api: Api, au
     assert sorted(answer.json()["error_code"] for answer in answers) == (
         ["mfa_challenge_expired"] * 17 + ["mfa_verification_failed"] * 3
     )
+
+
+GUESS_TWICE = """
+import sys, django
+django.setup()
+from accounts.services.factors import guessing
+for _ in range(2):
+    try:
+        with guessing.counted(sys.argv[1], sys.argv[2]):
+            raise ValueError("a wrong code")
+    except ValueError:
+        print("counted")
+"""
+
+
+def test_wrong_codes_are_counted_over_all_processes(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_attempts": 3})
+    owner = make_owner()
+    database = live.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", GUESS_TWICE, str(owner.user.id), str(owner.factor.id)],
+        cwd=live.PROJECT,
+        env={**os.environ, "DATABASE_URL": database, "AUTH_SECURITY_OTP_MAX_ATTEMPTS": "3",
+             "DJANGO_SETTINGS_MODULE": "authsvc.settings"},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert elsewhere.stdout.split() == ["counted"] * 2
+    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
+    assert wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.wrong_code()).status_code == 422
+    assert wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()).status_code == 429
 
 
 def test_enrolments_side_by_side_keep_to_the_number(api: Api, auth_config: ChangeConfig) -> None:

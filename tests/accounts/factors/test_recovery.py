@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from accounts.factors import recovery_codes
 from accounts.models import Factor, RecoveryCode
+from authsvc.core import clock
+from authsvc.core.config.schema import Secret, Twilio
 from authsvc.core.messaging import EmailKind
 from tests.accounts.factors import wire
-from tests.accounts.factors.wire import Owner, done, make_owner
+from tests.accounts.factors.wire import PHONE, Owner, done, make_owner
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.factories import make_session
+from tests.factories import make_factor, make_session
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
 from tests.tokens import wire as tokens
 from tokens.models import Session
@@ -182,6 +185,38 @@ def test_the_codes_go_with_the_last_verified_factor(api: Api) -> None:
     done(wire.unenroll(api, raised, owner.factor.id))
     assert not RecoveryCode.objects.exists()
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
+
+
+@pytest.mark.parametrize("factor_type", ["totp", "phone"])
+def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
+    api: Api, mailbox: Mailbox, auth_config: ChangeConfig, factor_type: str
+) -> None:
+    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+    auth_config(
+        mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
+        sms={"provider": "twilio", "twilio": twilio},
+        mailer={"worker_enabled": False},
+    )
+    code, *_ = recovery_codes.make()
+    owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
+    digest = recovery_codes.digest(code, user_id=owner.user.id)
+    RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=clock.now() - timedelta(days=9))
+    # Not as long as there is no factor at all, either.
+    refused(use(api, owner.token, code), *INVALID)
+    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    proof = mailbox.texts[-1].variables["Code"] if mailbox.texts else wire.code()
+    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, proof))
+    assert not RecoveryCode.objects.exists()
+
+
+def test_a_second_factor_leaves_the_codes_as_they_are(api: Api) -> None:
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    second = make_factor(owner.user, friendly_name="second", status="unverified", secret=wire.SECRET)
+    challenge_id = wire.challenged(api, owner.token, second.id)
+    done(wire.verify(api, owner.token, second.id, challenge_id, wire.code()))
+    assert remaining(api, owner.token) == 10
+    done(use(api, make_session(owner.user).access_token, codes[0]))
 
 
 def test_all_of_it_is_off_unless_it_is_switched_on(api: Api, auth_config: ChangeConfig) -> None:

@@ -186,6 +186,13 @@ def test_every_algorithm_that_is_offered_can_be_used(algorithm: int) -> None:
         used(answer, request, made)
 
 
+def test_a_device_may_do_without_knowing_who_touches_it() -> None:
+    device, ceremony, request = Authenticator(flags=UP), creation(), ceremonies.request()
+    made = created(device.create(ceremony.options), ceremony)
+    assert not made.is_user_verified
+    assert used(device.get(request.options), request, made) == 1
+
+
 @pytest.mark.parametrize("fmt", ["none", "packed", "compound"])
 def test_an_attestation_is_kept_by_the_name_of_its_form(fmt: str) -> None:
     ceremony = creation()

@@ -12,7 +12,7 @@ import pytest
 from accounts.models import Factor, FactorChallenge, Passkey
 from authsvc.core import clock
 from authsvc.core.messaging import EmailKind
-from tests.accounts import passkeys
+from tests.accounts import admins, passkeys
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import NIL, Owner, done, make_owner
 from tests.accounts.passkeys import PARTY
@@ -225,20 +225,27 @@ def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, au
 
 def test_a_known_key_raises_the_next_session(api: Api) -> None:
     owner, device = make_verified(api)
-    before = Factor.objects.get().web_authn_credential
     shown = done(use(api, owner.token, owner.factor.id, device))
     assert tokens.claims(shown["access_token"])["aal"] == "aal2"
     factor = Factor.objects.get()
-    assert factor.web_authn_credential == before  # the count with it
     assert factor.last_webauthn_challenge_data is not None
     assert factor.last_webauthn_challenge_data["type"] == "request"
     assert not FactorChallenge.objects.exists()
 
 
-@pytest.mark.parametrize("count", [0, 1, 9])
-def test_the_count_of_a_key_is_not_asked_for(api: Api, count: int) -> None:
+def test_the_count_of_a_key_has_to_grow(api: Api) -> None:
     owner, device = make_verified(api)
-    done(use(api, owner.token, owner.factor.id, device, count=count))
+    done(use(api, owner.token, owner.factor.id, device, count=9))
+    for count in (9, 8, 0):
+        answered = use(api, owner.token, owner.factor.id, device, count=count)
+        assert (answered.status_code, answered.json()["error_code"]) == (422, "mfa_verification_failed")
+    done(use(api, owner.token, owner.factor.id, device, count=10))
+
+
+def test_a_key_that_does_not_count_is_used_again(api: Api) -> None:
+    owner, device = make_verified(api)
+    for _ in range(2):
+        done(use(api, owner.token, owner.factor.id, device, count=0))
 
 
 def test_any_verified_key_will_do(api: Api) -> None:
@@ -251,6 +258,33 @@ def test_any_verified_key_will_do(api: Api) -> None:
     done(answer(api, owner.token, second.id, begun["id"], given))
     done(use(api, owner.token, owner.factor.id, device))
     done(use(api, owner.token, second.id, first))
+
+
+@pytest.mark.parametrize("removed", ["challenged", "used"])
+@pytest.mark.parametrize("by_admin", [False, True], ids=["by its owner", "by an administrator"])
+def test_what_a_key_has_proved_goes_with_that_key(api: Api, removed: str, by_admin: bool) -> None:
+    owner, _ = make_verified(api)
+    used = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="used")
+    Session.objects.filter(id=owner.session.id).update(aal="aal2")
+    device = Authenticator()
+    begun = asked(api, owner.token, used.id)
+    given = {"type": "create", "credential_response": device.create(begun["options"])}
+    done(answer(api, owner.token, used.id, begun["id"], given))
+    low, other = make_session(owner.user), make_session(owner.user, aal="aal2", factor_id=used.id)
+    # The one factor is challenged, the key of the other is at hand.
+    raised = done(use(api, low.access_token, owner.factor.id, device))["access_token"]
+    assert Session.objects.get(id=low.session.id).factor_id == used.id
+    factor = owner.factor if removed == "challenged" else used
+    if by_admin:
+        admins.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{factor.id}")
+    else:
+        done(wire.unenroll(api, other.access_token, factor.id))
+    session = Session.objects.get(id=low.session.id)
+    if removed == "challenged":
+        assert (session.aal, session.factor_id) == ("aal2", used.id)
+        return
+    assert (session.aal, session.factor_id, wire.methods(session)) == ("aal1", None, ["password"])
+    assert wire.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
 
 
 def test_an_imported_credential_is_read(api: Api) -> None:
@@ -269,7 +303,7 @@ def test_an_imported_credential_is_read(api: Api) -> None:
     )
     begun = asked(api, owner.token, owner.factor.id)
     assert begun["options"]["allowCredentials"] == [{"type": "public-key", "id": encode(device.newest.id)}]
-    given = {"type": "request", "credential_response": device.get(begun["options"], names_user=False)}
+    given = {"type": "request", "credential_response": device.get(begun["options"], names_user=False, count=8)}
     done(answer(api, owner.token, owner.factor.id, begun["id"], given))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from accounts.factors import totp
@@ -90,8 +89,3 @@ def done(answer: Answer) -> dict[str, Any]:
 
 def methods(session: Session) -> list[str]:
     return sorted(AmrClaim.objects.filter(session=session).values_list("authentication_method", flat=True))
-
-
-def forget_limits(*, factor: Factor) -> None:
-    """As if the last challenge had been some time ago."""
-    Factor.objects.filter(id=factor.id).update(last_challenged_at=clock.now() - timedelta(hours=1))

@@ -1,7 +1,9 @@
-"""The second step into the console: authenticator app, phone, recovery code."""
+"""The second step into the console: authenticator app, phone, recovery code, security key."""
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from datetime import timedelta
 from typing import Any
@@ -13,10 +15,12 @@ from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc.core import clock
 from authsvc.core.config.schema import Secret, Twilio
 from tests import factories
+from tests.accounts.factors import test_webauthn_factor as keys
 from tests.accounts.factors import wire
-from tests.accounts.factors.wire import PHONE, SECRET
+from tests.accounts.factors.wire import PHONE, SECRET, Owner
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
-from tests.conftest import ChangeConfig, Mailbox
+from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_trail
 from tokens.models import Session
 
@@ -150,7 +154,7 @@ def test_a_code_is_texted_when_it_is_asked_for(console: Console, operator: User,
     assert (early.status_code, "MFA factor with the provided challenge ID not found" in early.content.decode()) == (
         422, True,
     )  # fmt: skip
-    sent = answer(console, "", factor=str(phone.id), send="sms")
+    sent = answer(console, "", factor=str(phone.id), ask="text")
     assert sent.status_code == 200
     assert "A code is on its way: Phone …7889" in sent.content.decode()
     assert PHONE not in sent.content.decode()
@@ -162,8 +166,8 @@ def test_a_code_is_texted_when_it_is_asked_for(console: Console, operator: User,
 def test_a_phone_waits_before_it_is_texted_again(console: Console, operator: User, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
-    answer(console, "", factor=str(phone.id), send="sms")
-    said = answer(console, "", factor=str(phone.id), send="sms")
+    answer(console, "", factor=str(phone.id), ask="text")
+    said = answer(console, "", factor=str(phone.id), ask="text")
     assert (said.status_code, "you can only request this after" in said.content.decode()) == (429, True)
     assert len(mailbox.texts) == 1
 
@@ -178,14 +182,14 @@ def test_who_has_several_factors_chooses(console: Console, operator: User, app: 
         (str(phone.id), "Phone …7889"),
     ]
     # The app is chosen in the form, and there is but one phone.
-    answer(console, "", factor=str(app.id), send="sms")
+    answer(console, "", factor=str(app.id), ask="text")
     assert len(mailbox.texts) == 1
     assert answer(console, wire.code(), factor=str(app.id)).status_code == 302
 
 
 def test_nothing_is_texted_to_who_has_no_phone(console: Console, app: Factor, mailbox: Mailbox) -> None:
     console.sign_in("op@example.com")
-    assert answer(console, "", factor=str(app.id), send="sms").status_code == 400
+    assert answer(console, "", factor=str(app.id), ask="text").status_code == 400
     assert not mailbox.texts
     assert not FactorChallenge.objects.exists()
 
@@ -218,4 +222,171 @@ def test_a_factor_that_cannot_be_asked_for_keeps_everything_shut(console: Consol
     console.sign_in("op@example.com")
     page = console.get(STEP)
     assert "cannot ask for" in page.content.decode()
+    assert not console.is_in
+
+
+# Security keys
+
+
+ORIGIN = "https://auth.example.com"
+UNANSWERED = "MFA factor with the provided challenge ID not found"
+
+
+@pytest.fixture
+def with_keys(auth_config: ChangeConfig) -> None:
+    auth_config(
+        mfa={"web_authn_verify_enabled": True},
+        webauthn={"rp_id": "example.com", "rp_display_name": "Example", "rp_origins": (ORIGIN,)},
+    )
+
+
+def new_device() -> Authenticator:
+    return Authenticator(rp_id="example.com", origin=ORIGIN)
+
+
+def make_key(api: Api, user: User, device: Authenticator) -> Factor:
+    """A key of the user, enrolled in a session that has ended since."""
+    signed_in = factories.make_session(user, aal="aal2")
+    factor = factories.make_factor(
+        user, factor_type="webauthn", status="unverified", friendly_name=str(Factor.objects.count())
+    )
+    owner = Owner(
+        user=user,
+        session=signed_in.session,
+        factor=factor,
+        token=signed_in.access_token,
+        refresh_token=signed_in.refresh_token,
+    )
+    wire.done(keys.create(api, owner, device))
+    Session.objects.filter(user=user).delete()
+    return factor
+
+
+def options_in(page: Any) -> Any:
+    found = re.search(r'data-options="([^"]+)"', page.content.decode())
+    assert found, page.content
+    return json.loads(html.unescape(found[1]))
+
+
+def ask_key(console: Console) -> Any:
+    return options_in(console.submit(STEP, ask="key"))
+
+
+def show(console: Console, credential: Any) -> Any:
+    return console.submit(STEP, credential=json.dumps(credential), next="/operator/accounts/user/")
+
+
+@pytest.mark.usefixtures("with_keys")
+def test_a_key_opens_the_console(api: Api, console: Console, operator: User) -> None:
+    device = new_device()
+    key = make_key(api, operator, device)
+    console.sign_in("op@example.com")
+    page = console.get(STEP).content.decode()
+    assert 'value="key"' in page
+    assert 'name="code"' not in page
+    asked = console.submit(STEP, ask="key", next="/operator/accounts/user/")
+    assert 'name="next" value="/operator/accounts/user/"' in asked.content.decode()
+    script = re.search(r'<script src="(/operator/static/[0-9a-f]+/operator/security_key.js)">', asked.content.decode())
+    assert script
+    assert console.get(script[1]).headers["Content-Type"].startswith("text/javascript")
+    done = show(console, device.get(options_in(asked)))
+    assert (done.status_code, done.headers["Location"]) == (302, "/operator/accounts/user/")
+    assert console.is_in
+    session = Session.objects.get(user=operator)
+    assert (session.aal, session.factor_id) == ("aal2", key.id)
+
+
+@pytest.mark.usefixtures("with_keys")
+def test_any_of_several_keys_opens_the_console_and_is_what_it_stays_open_by(
+    api: Api, console: Console, operator: User
+) -> None:
+    make_key(api, operator, new_device())
+    device = new_device()
+    second = make_key(api, operator, device)
+    console.sign_in("op@example.com")
+    assert show(console, device.get(ask_key(console))).status_code == 302
+    assert console.is_in
+    assert Session.objects.get(user=operator).factor_id == second.id
+
+
+@pytest.mark.usefixtures("with_keys")
+def test_who_has_an_app_and_a_key_takes_either(api: Api, console: Console, operator: User, app: Factor) -> None:
+    make_key(api, operator, new_device())
+    console.sign_in("op@example.com")
+    page = console.get(STEP).content.decode()
+    assert 'value="key"' in page
+    assert f'name="factor" value="{app.id}"' in page
+    asked = console.submit(STEP, ask="key", next="/operator/accounts/user/").content.decode()
+    assert f'href="{STEP}?next=/operator/accounts/user/"' in asked
+    assert answer(console, wire.code(), factor=str(app.id)).status_code == 302
+    assert console.is_in
+
+
+@pytest.mark.usefixtures("with_keys")
+@pytest.mark.parametrize(
+    ("bent", "status", "text"),
+    [
+        pytest.param({"origin": "https://evil.example"}, 422, "Invalid WebAuthn response", id="origin"),
+        pytest.param({"rp_id": "evil.example"}, 422, "Invalid WebAuthn response", id="relying party"),
+        pytest.param({"signature": b"x"}, 422, "Invalid WebAuthn response", id="signature"),
+        pytest.param(None, 422, "Invalid WebAuthn response", id="the key of another"),
+        pytest.param({"garbage": True}, 400, "Invalid credential_response", id="no credential"),
+    ],
+)
+def test_another_answer_of_a_key_opens_nothing(
+    api: Api, console: Console, operator: User, bent: dict[str, Any] | None, status: int, text: str
+) -> None:
+    device = new_device()
+    make_key(api, operator, device)
+    console.sign_in("op@example.com")
+    options = ask_key(console)
+    if bent is None:
+        stranger = new_device()
+        make_key(api, factories.make_user(), stranger)
+        credential: Any = stranger.get(options, names_user=False)
+    else:
+        credential = bent if "garbage" in bent else device.get(options, **bent)
+    said = show(console, credential)
+    assert (said.status_code, text in said.content.decode()) == (status, True)
+    assert not console.is_in
+    assert Session.objects.get().aal == "aal1"
+    # The challenge is still open to the right answer, and over with it.
+    good = device.get(options)
+    assert show(console, good).status_code == 302
+    console.sign_out()
+    console.sign_in("op@example.com")
+    replayed = show(console, good)
+    assert (replayed.status_code, UNANSWERED in replayed.content.decode()) == (422, True)
+
+
+@pytest.mark.usefixtures("with_keys")
+@pytest.mark.parametrize("credential", ["", "{", "null", "[]"])
+def test_what_is_no_answer_of_a_key_is_refused(api: Api, console: Console, operator: User, credential: str) -> None:
+    make_key(api, operator, new_device())
+    console.sign_in("op@example.com")
+    ask_key(console)
+    said = console.submit(STEP, credential=credential)
+    assert said.status_code == 400
+    assert not console.is_in
+
+
+@pytest.mark.usefixtures("with_keys")
+def test_a_key_is_not_asked_for_of_who_has_none(console: Console, app: Factor) -> None:
+    console.sign_in("op@example.com")
+    assert 'value="key"' not in console.get(STEP).content.decode()
+    assert console.submit(STEP, ask="key").status_code == 400
+    assert console.submit(STEP, credential="{}").status_code == 400
+    assert not FactorChallenge.objects.exists()
+
+
+@pytest.mark.usefixtures("with_keys")
+def test_keys_are_not_asked_for_where_they_are_off(
+    api: Api, console: Console, operator: User, auth_config: ChangeConfig
+) -> None:
+    make_key(api, operator, new_device())
+    auth_config(mfa={"web_authn_verify_enabled": False})
+    console.sign_in("op@example.com")
+    assert "cannot ask for" in console.get(STEP).content.decode()
+    assert console.submit(STEP, ask="key").status_code == 400
+    assert console.submit(STEP, credential="{}").status_code == 400
     assert not console.is_in
