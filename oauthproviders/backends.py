@@ -5,23 +5,20 @@ client authentication (RFC 6749 §2.3.1), an authorize URL that nothing can be s
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 from uuid import UUID
 
 import msgspec
 import orjson
-from django.conf import settings
 from social_core.backends.base import BaseAuth
 from social_core.backends.oauth import BaseOAuth2
 
 from authsvc.core import crypto, http
 from authsvc.core.config import schema
-from oauthproviders import claims
+from oauthproviders import claims, patience
 from oauthproviders.contract import Outset, Token
 from oauthproviders.errors import Unusable
 from oauthproviders.strategy import ProviderStrategy
@@ -31,7 +28,6 @@ Shape = TypeVar("Shape")
 _LONGEST_ANSWER = 1_048_576
 _FORMS = frozenset({"application/x-www-form-urlencoded", "text/plain"})
 _MOST_STYLES = 1000
-_SHARE_OF_REQUEST = 0.8
 
 # Token URL and client id → whether the client is told in the body; what a provider has taken once, it takes again.
 _in_body: dict[tuple[str, str], bool] = {}
@@ -60,7 +56,6 @@ class Backend(BaseAuth[Any]):
 
     config: schema.Provider
     is_oauth1: ClassVar[bool] = False
-    _ends_at: float
     public_only: bool = False
     """Whether calls go to public addresses alone: its addresses come from data and not from an operator."""
 
@@ -70,15 +65,7 @@ class Backend(BaseAuth[Any]):
         known = {"KEY": config.client_ids[0], "SECRET": config.secret.reveal()}
         made = cls(ProviderStrategy(settings=known, data=data), redirect_uri=config.redirect_uri)
         made.config = config
-        made._ends_at = time.monotonic() + _patience().total_seconds()
         return made
-
-    def time_left(self) -> timedelta:
-        """How long the next call may take: what the calls before it have left. Raises Unusable when it is nothing."""
-        left = self._ends_at - time.monotonic()
-        if left <= 0:
-            raise Unusable("timed out")
-        return timedelta(seconds=left)
 
     def place(self, url: str) -> str:
         """`url` at the address an operator has set for this provider, whose path parts are the same."""
@@ -124,7 +111,7 @@ class Backend(BaseAuth[Any]):
             return http.send(
                 method,
                 url,
-                timeout=self.time_left(),
+                timeout=patience.left(),
                 max_bytes=_LONGEST_ANSWER,
                 headers={"Accept": "application/json", **(headers or {})},
                 form=form,
@@ -224,14 +211,6 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         if not 200 <= reply.status <= 299:
             raise Unusable(f"status {reply.status}")
         return token_in(reply)
-
-
-def _patience() -> timedelta:
-    """For all calls of one request together, so that a redirect still gets out when a provider hangs."""
-    api = settings.AUTH.api
-    if api.max_request_duration <= timedelta():
-        return api.internal_http_timeout
-    return min(api.internal_http_timeout, api.max_request_duration * _SHARE_OF_REQUEST)
 
 
 def document(body: bytes, shape: type[Shape]) -> Shape:

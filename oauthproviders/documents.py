@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from django.conf import settings
 
+from oauthproviders import patience
 from oauthproviders.errors import Unusable
 
 Place = TypeVar("Place", bound=Hashable)
@@ -29,6 +31,17 @@ class _Entry(Generic[Document]):
         self.document: Document | None = None
         self.failure = ""
         self.loaded_at = self.tried_at = self.renewed_at = float("-inf")
+
+
+@contextmanager
+def _held(lock: threading.Lock) -> Iterator[None]:
+    """Hold the lock; whoever has it may be waiting for an answer. Raises Unusable when that takes too long."""
+    if not lock.acquire(timeout=patience.left().total_seconds()):
+        raise Unusable("timed out")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Documents(Generic[Place, Document]):
@@ -58,16 +71,19 @@ class Documents(Generic[Place, Document]):
                 finally:
                     entry.lock.release()
             return document
-        with entry.lock:
+        with _held(entry.lock):
             # Who had to wait for the lock takes what came of it, a failure too.
             if entry.document is None and (entry.tried_at >= asked_at or self._is_pausing(entry.tried_at)):
                 raise Unusable(entry.failure)
             return entry.document if entry.document is not None else self._fetch(place, entry)
 
     def renew(self, place: Place, *, than: Document) -> Document:
-        """A newer document `than` that; the same when there is none, or when it has just been asked for."""
+        """A newer document `than` that; the same when there is none, or when it has just been asked for.
+
+        Raises Unusable when another thread takes too long over it.
+        """
         entry = self._entry(place)
-        with entry.lock:
+        with _held(entry.lock):
             if entry.document is not None and entry.document is not than:
                 return entry.document
             if self._is_pausing(entry.renewed_at):

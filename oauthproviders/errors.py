@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from authsvc.core.errors import ApiError, UnexpectedFailure, ValidationFailed
+from authsvc.core.errors import ApiError, OAuthError, UnexpectedFailure, ValidationFailed
 
 
 class Unusable(Exception):
@@ -155,6 +155,13 @@ class ProviderDisabled(ApiError):
 
     status = 400
     error_code = "provider_disabled"
+
+
+class NotEntered(OAuthError):
+    """Something on our side after the token was found to be good; the cause is in the log."""
+
+    def __init__(self) -> None:
+        super().__init__("server_error", "Internal Server Error")
 
 
 # /admin/custom-providers

@@ -31,10 +31,13 @@ _KNOWN: Mapping[str, Callable[[Mapping[str, Any]], ProviderProfile]] = {
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """The profile in the claims of an ID token whose signature and issuer have been checked. Raises Unusable."""
+    """The profile in the claims of an ID token whose signature has been checked, and its issuer against one name.
+
+    Raises Unusable.
+    """
     issuer = token.get("iss")
     if not isinstance(issuer, str):
         return profiles.generic(token)
     if azure.ID_TOKEN_ISSUER.fullmatch(issuer):
-        return azure.profile_of(token)
+        return azure.profile_of(token, is_of_own_tenant=True)
     return _KNOWN.get(issuer, profiles.generic)(token)

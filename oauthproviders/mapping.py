@@ -17,7 +17,8 @@ def apply(
     """The claims, with what the allowlist picks out of the `raw` document and with those of the mapping replaced.
 
     The mapping is target → source: a text names another claim, anything else is the value itself. When it brings
-    about what is no set of claims, they are left as they are.
+    about what is no set of claims, they are left as they are. An address that takes the place of another one is
+    verified only if the mapping says so.
     """
     picked = {key: raw[key] for key in allowlist if key in raw}
     kept = dict(said)
@@ -34,4 +35,7 @@ def apply(
         return kept
     if any(value not in _EMPTY and target not in changed for target, value in changes.items()):
         return kept
+    if changed.get("email") != said.get("email") and "email_verified" not in changes:
+        # It was said of the address that stood there before.
+        changed.pop("email_verified", None)
     return changed

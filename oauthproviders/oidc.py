@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 import jwt
 import msgspec
 import orjson
-from django.conf import settings
 
 from authsvc.core import clock, crypto, http
-from oauthproviders import claims, key_sets
+from oauthproviders import claims, key_sets, patience
 from oauthproviders.documents import Documents
 from oauthproviders.errors import Unsupported, Unusable
 from oauthproviders.key_sets import KeySet
@@ -180,7 +179,7 @@ def _document(url: str, shape: type[Shape], *, public_only: bool) -> Shape:
         reply = http.send(
             "GET",
             url,
-            timeout=settings.AUTH.api.internal_http_timeout,
+            timeout=patience.left(),
             max_bytes=_LONGEST_DOCUMENT,
             headers={"Accept": "application/json"},
             public_only=public_only,

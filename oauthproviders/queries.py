@@ -1,4 +1,4 @@
-"""The one statement of this app that an ORM does not write: taking what may be used once."""
+"""What of this app an ORM does not write: taking what may be used once, one at a time where a number is limited."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from authsvc.core.db import namespaced, row
+from authsvc.core.db import namespaced, row, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +24,8 @@ def take_client_state(state_id: UUID) -> TakenState | None:
     """
     found = row(sql, (state_id,))
     return TakenState(provider_type=found[0], secret=found[1] or "", created_at=found[2]) if found else None
+
+
+def lock_custom_providers() -> None:
+    """Let nobody else add or change a provider until the transaction is over; they are read as ever."""
+    rows(f"LOCK TABLE {namespaced('custom_oauth_providers')} IN SHARE ROW EXCLUSIVE MODE", ())

@@ -7,15 +7,13 @@ import re
 from urllib.parse import urlsplit
 
 from authsvc.core import connections
+from oauthproviders import patience
+from oauthproviders.errors import Unusable
 
 # Parsers of addresses drop or keep what is not, each as it likes.
 _PRINTED = re.compile(r"[!-~]+")
 _LOOK_UP_SECONDS = 5.0
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
-# Where machines of the large clouds ask for their credentials.
-_METADATA = frozenset(
-    map(ipaddress.ip_address, ("169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254"))
-)
 
 
 class UnsafeUrl(Exception):
@@ -39,8 +37,9 @@ def check(url: str, *, private_allowed: bool) -> None:
     if name in _LOCAL_NAMES or name.endswith(".localhost") or _is_loopback(name):
         raise UnsafeUrl("URL cannot point to localhost or loopback addresses")
     try:
-        found = connections.look_up(host, port, seconds=_LOOK_UP_SECONDS)
-    except (OSError, UnicodeError):
+        seconds = min(_LOOK_UP_SECONDS, patience.left().total_seconds())
+        found = connections.look_up(host, port, seconds=seconds)
+    except (OSError, UnicodeError, Unusable):
         raise UnsafeUrl("Unable to resolve hostname") from None
     for _family, address in found:
         if reason := _why_not(address[0]):
@@ -60,7 +59,7 @@ def _why_not(address: str) -> str:
     ip = mapped or ip
     if ip.is_loopback:
         return "loopback addresses"
-    if ip in _METADATA:
+    if ip in connections.METADATA:
         return "cloud metadata endpoints"
     if ip.is_link_local:
         return "link-local addresses"

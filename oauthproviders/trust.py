@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +15,6 @@ from oauthproviders.errors import ProviderDisabled, Unusable
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.providers import apple, azure, facebook, google, kakao, snapchat, vercel_marketplace
 
-# The names of an issuer in the hands of many: the token alone says which of them it is.
-_AZURE = re.compile(r"https://(login[.]microsoftonline[.]com|sts[.]windows[.]net)(/[\w-][\w.-]*)+/?", re.ASCII)
 _FIXED: Mapping[str, str] = {
     "google": google.ID_TOKEN_ISSUER,
     "facebook": facebook.ID_TOKEN_ISSUER,
@@ -66,8 +63,9 @@ def _choose(claim: Claim) -> Trusted:
     if provider == "google" or issuer == _FIXED["google"]:
         return _built_in("google", _FIXED["google"])
     if provider == "azure" or azure.ID_TOKEN_ISSUER.fullmatch(issuer):
-        found = _detected(claim, "Azure", "an Azure", is_right=lambda name: _AZURE.fullmatch(name) is not None)
-        return _built_in("azure", found)
+        authority = azure.authority_of(settings.AUTH.providers["azure"])
+        found = _detected(claim, "Azure", "an Azure", is_right=authority.issues_elsewhere)
+        return _built_in("azure", found, profile_of=authority.profile_of)
     keycloak = settings.AUTH.providers["keycloak"]
     if provider == "keycloak" or (keycloak.enabled and keycloak.url and issuer == keycloak.url):
         return _built_in("keycloak", keycloak.url)
@@ -97,7 +95,13 @@ def _detected(claim: Claim, provider: str, a_provider: str, *, is_right: Callabl
     return found
 
 
-def _built_in(name: str, issuer: str, *, further: str = "") -> Trusted:
+def _built_in(
+    name: str,
+    issuer: str,
+    *,
+    further: str = "",
+    profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = issuers.profile_of,
+) -> Trusted:
     config = settings.AUTH.providers[name]
     if not config.enabled or not issuer:
         raise ProviderDisabled(f'Provider (issuer "{issuer}") is not enabled')
@@ -108,6 +112,7 @@ def _built_in(name: str, issuer: str, *, further: str = "") -> Trusted:
         # Facebook's limited login has a nonce of its own making.
         checks_nonce=not config.skip_nonce_check and name != "facebook",
         email_optional=config.email_optional,
+        profile_of=profile_of,
     )
 
 

@@ -167,6 +167,11 @@ class FlowState(models.Model):
             models.Index(fields=["auth_code"], name=namespaced("idx_auth_code")),
             models.Index(fields=["user_id", "authentication_method"], name=namespaced("idx_user_id_auth_method")),
             models.Index(fields=["-created_at"], name=namespaced("flow_state_created_at_idx")),
+            models.Index(
+                fields=["linking_target_id"],
+                condition=Q(linking_target_id__isnull=False),
+                name=namespaced("flow_state_linking_idx"),
+            ),
         ]
         constraints = [
             models.CheckConstraint(

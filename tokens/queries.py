@@ -106,6 +106,24 @@ def take_one_time_token(*, id: UUID, attempts_below: int) -> bool:
     return row(sql, (id, attempts_below)) is not None
 
 
+def end_sessions(*, user_id: UUID, but: UUID | None) -> None:
+    """Delete the sessions of a user, or all but one, and the flows that were to link somebody's identity to them."""
+    sql = f"""
+        WITH abandoned AS (DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %s)
+        DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid
+    """
+    rows(sql, (user_id, user_id, but))
+
+
+def end_session(*, session_id: UUID) -> None:
+    """Delete a session, and the flows that were to link somebody's identity to its user."""
+    sql = f"""
+        WITH ended AS (DELETE FROM {namespaced("sessions")} WHERE id = %s RETURNING user_id)
+        DELETE FROM {namespaced("flow_state")} WHERE linking_target_id IN (SELECT user_id FROM ended)
+    """
+    rows(sql, (session_id,))
+
+
 def take_flow(*, flow_id: UUID) -> bool:
     """Delete a flow; whether it was this transaction that did."""
     sql = f"DELETE FROM {namespaced('flow_state')} WHERE id = %s RETURNING id"

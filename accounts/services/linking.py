@@ -28,6 +28,7 @@ def link(
     arrival: Arrival,
     *,
     target: UserRecord,
+    insist: Callable[[], object],
     then: Callable[[UserRecord], Result],
     starts_session: bool,
     redirect_to: str,
@@ -36,9 +37,10 @@ def link(
 ) -> Result:
     """Give `target` the identity, and do `then` with them, at once or not at all.
 
-    Somebody without an address gets the identity's; a visitor is one no more once it is proved. Raises
-    IdentityAlreadyLinked, IdentityOfAnotherUser, LinkedEmailExists, what refuses a mail, UserNotFound, and
-    LinkedEmailNotVerified once the identity is stored. Opens the transaction itself.
+    `insist` is called first thing in the transaction, with the user's row locked; it raises when what allows the
+    linking has ended since. Somebody without an address gets the identity's; a visitor is one no more once it is
+    proved. Raises IdentityAlreadyLinked, IdentityOfAnotherUser, LinkedEmailExists, what refuses a mail, UserNotFound,
+    UserBanned, and LinkedEmailNotVerified once the identity is stored. Opens the transaction itself.
     """
     wanted = arrival.said.get("email", "")
     mailed = False
@@ -53,6 +55,8 @@ def link(
             mailed = True
         try:
             with transaction.atomic(durable=True):
+                _lock(target, at=at)
+                insist()
                 linked = _link(
                     arrival, target, email=wanted if brings_email else "", starts_session=starts_session,
                     caller=caller, at=at,
@@ -105,6 +109,16 @@ def _refuse_linked(arrival: Arrival, target: UserRecord) -> None:
         raise errors.IdentityAlreadyLinked if row[0] == target.id else errors.IdentityOfAnotherUser
 
 
+def _lock(target: UserRecord, *, at: datetime) -> None:
+    """Lock an account as long as it has the address that the decision was made on. Raises Overtaken, UserBanned."""
+    row = queries.locked(target.id)
+    now = records.read(row) if row else None
+    if now is None or now.email != target.email:
+        raise ownership.Overtaken
+    if now.is_banned(at):
+        raise errors.UserBanned
+
+
 def _link(
     arrival: Arrival,
     target: UserRecord,
@@ -115,9 +129,6 @@ def _link(
     at: datetime,
 ) -> UserRecord:
     """`email`: the address that the account is to have from now on, `""` to leave it as it is."""
-    row = queries.locked(target.id)
-    if row is None or (records.read(row).email != target.email):
-        raise ownership.Overtaken
     identity = creation.add_identity(
         target.id, provider=arrival.provider, subject=arrival.subject, said=arrival.said, at=at
     )

@@ -24,6 +24,19 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 _IDLE_SECONDS = 30.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
+METADATA = frozenset(
+    map(ipaddress.ip_address, ("169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254"))
+)
+"""Where machines of the large clouds ask for their credentials."""
+# What the library counts as public all the same: translation within a site (RFC 8215), sites of old (RFC 3879), IPv4
+# addresses in the form of old (RFC 4291 §2.5.5.1), relays (RFC 7526), documentation (RFC 9637), segments (RFC 9602).
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        ("64:ff9b:1::/48", "fec0::/10", "::/96", "192.88.99.0/24", "3fff::/20", "5f00::/16"),
+    )
+)
+
 
 class TooLong(Exception):
     """More came than the call may take in."""
@@ -177,14 +190,21 @@ def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.Addres
 def is_public(address: str) -> bool:
     """Whether an IP address belongs to the internet at large, and not to a machine, a site or a special use."""
     ip = ipaddress.ip_address(address)
-    return all(each.is_global and not each.is_multicast for each in _with_inner(ip))
+    return all(
+        each.is_global
+        and not each.is_multicast
+        and each not in METADATA
+        and not any(each in net for net in _NOT_PUBLIC)
+        for each in _with_inner(ip)
+    )
 
 
 def _with_inner(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterator[Any]:
-    """The address, and the IPv4 one that it leads to (RFC 3056, RFC 6052)."""
+    """The address, and the IPv4 one that it leads to (RFC 3056, RFC 4291 §2.5.5.2, RFC 6052)."""
     yield ip
     if isinstance(ip, ipaddress.IPv6Address):
-        if ip.sixtofour is not None:
-            yield ip.sixtofour
+        for inner in (ip.sixtofour, ip.ipv4_mapped):
+            if inner is not None:
+                yield inner
         if ip in _NAT64:
             yield ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from accounts.services import invited
 from authsvc.core import crypto
-from oauthproviders import errors, registry
+from oauthproviders import errors, patience, registry
 from oauthproviders.models import ClientState
 from oauthproviders.wishes import Wish
 from tokens import pkce
@@ -29,6 +29,7 @@ class Departure:
     flow_id: UUID
 
 
+@patience.shared()
 def begin(wish: Wish, *, target: str, linking_target_id: UUID | None, at: datetime) -> Departure:
     """Send somebody to a provider; they come back to `target`, and with `linking_target_id` to one more identity.
 

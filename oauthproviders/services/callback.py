@@ -18,7 +18,7 @@ from accounts.subjects import AccountSubjects
 from authsvc.core import redirects
 from authsvc.core.caller import Caller
 from authsvc.core.errors import OAuthError
-from oauthproviders import binding, claims, errors, queries, registry
+from oauthproviders import binding, claims, errors, patience, queries, registry
 from oauthproviders.contract import Provider, Token
 from tokens import payloads
 from tokens.models import FlowState
@@ -85,11 +85,17 @@ def complete(recognised: Recognised, *, parameters: Mapping[str, str], caller: C
     def land(user: UserRecord) -> str:
         return _land(recognised, user, token, caller=caller, at=at)
 
+    def insist() -> None:
+        # Where the address is proved, landing takes the flow.
+        if not arrival.said["email_verified"] and not flows.hold(flow.id):
+            raise errors.StateNotFound
+
     starts_session = not recognised.has_pkce
     if recognised.linking_to is not None:
         return linking.link(
             arrival,
             target=recognised.linking_to,
+            insist=insist,
             then=land,
             starts_session=starts_session,
             redirect_to=recognised.target,
@@ -105,6 +111,7 @@ def complete(recognised: Recognised, *, parameters: Mapping[str, str], caller: C
     )
 
 
+@patience.shared()
 def _ask(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, Arrival]:
     """Ask the provider who has signed in there. Nothing of the database is held meanwhile."""
     name, code = flow.provider_type, parameters.get("code", "")

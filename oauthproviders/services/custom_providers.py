@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 
 from authsvc.core import envelope
 from authsvc.core.errors import ValidationFailed
-from oauthproviders import custom, definitions, errors, oidc, safe_urls
+from oauthproviders import custom, definitions, errors, oidc, patience, queries, safe_urls
 from oauthproviders.definitions import Definition
 from oauthproviders.models import CustomProvider, ProviderType
 
@@ -38,12 +38,11 @@ def find(identifier: str) -> CustomProvider:
     return row
 
 
+@patience.shared()
 def create(given: Definition, *, at: datetime) -> CustomProvider:
     """Raises ValidationFailed, TooManyCustomProviders, CustomProviderExists."""
     definitions.check_complete(given)
-    most = settings.AUTH.custom_providers.most
-    if most and CustomProvider.objects.count() >= most:
-        raise errors.TooManyCustomProviders
+    _check_quota()
     _check_addresses(given)
     row = CustomProvider(id=uuid4(), created_at=at, updated_at=at)
     if CustomProvider.objects.filter(identifier=given.identifier).exists():
@@ -53,12 +52,15 @@ def create(given: Definition, *, at: datetime) -> CustomProvider:
         _discover(row, at=at)
     try:
         with transaction.atomic(durable=True):
+            queries.lock_custom_providers()
+            _check_quota()
             row.save(force_insert=True)
     except IntegrityError:
         raise errors.CustomProviderExists from None  # others were faster
     return row
 
 
+@patience.shared()
 def update(identifier: str, given: Definition, *, at: datetime) -> CustomProvider:
     """Change what is given, but never what a provider is called or what it speaks.
 
@@ -87,6 +89,12 @@ def delete(identifier: str) -> None:
         deleted, _ = CustomProvider.objects.filter(id=row.id).delete()
     if not deleted:
         raise errors.CustomProviderNotFound
+
+
+def _check_quota() -> None:
+    most = settings.AUTH.custom_providers.most
+    if most and CustomProvider.objects.count() >= most:
+        raise errors.TooManyCustomProviders
 
 
 def _check_addresses(given: Definition) -> None:

@@ -18,13 +18,14 @@ from accounts.services import identities, linking
 from accounts.subjects import AccountSubjects, own
 from authsvc.core import crypto
 from authsvc.core.caller import Caller
-from authsvc.core.errors import OAuthError, UnexpectedFailure
-from oauthproviders import oidc, trust
-from oauthproviders.errors import Unsupported, Unusable
+from authsvc.core.errors import ApiError, OAuthError, UnexpectedFailure
+from oauthproviders import oidc, patience, trust
+from oauthproviders.errors import NotEntered, Unsupported, Unusable
 from oauthproviders.trust import Claim, Trusted
 from tokens import bearers
 from tokens.services import sessions
 from tokens.services.sessions import TokenPair
+from tokens.subjects import SignedIn
 
 _INVALID = "invalid request"  # with a blank, as clients have come to know it
 _METHOD = "oauth"
@@ -55,7 +56,7 @@ def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
     """Start a session for whoever the token is about, or for the caller, who has one more identity then.
 
     Raises OAuthError, ValidationFailed, ProviderDisabled, UnexpectedFailure, for a caller the errors of a bearer
-    token, and those of signing in or linking with an identity.
+    token, those of signing in or linking with an identity, and NotEntered for whatever else happens then.
     """
     if not presented.id_token:
         raise OAuthError(_INVALID, "id_token required")
@@ -63,14 +64,29 @@ def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
         raise OAuthError(_INVALID, "provider or client_id and issuer required")
     target = _signed_in(caller, at=at) if presented.link_identity else None
     arrival = _arrival(presented)
+    try:
+        return _enter(arrival, target=target, caller=caller, at=at)
+    except (ApiError, OAuthError):
+        raise
+    except Exception as error:  # nobody knows what the client could do about it
+        raise NotEntered from error
 
+
+def _enter(arrival: Arrival, *, target: SignedIn | None, caller: Caller, at: datetime) -> Entered:
     def start(user: UserRecord) -> tuple[UserRecord, TokenPair]:
         return user, sessions.start(subject=user, method=_METHOD, caller=caller, at=at)
 
     redirect_to = settings.AUTH.site.url
     if target is not None:
         user, tokens = linking.link(
-            arrival, target=target, then=start, starts_session=True, redirect_to=redirect_to, caller=caller, at=at
+            arrival,
+            target=own(target),
+            insist=lambda: sessions.hold(target),
+            then=start,
+            starts_session=True,
+            redirect_to=redirect_to,
+            caller=caller,
+            at=at,
         )
     else:
         user, tokens = identities.enter(
@@ -80,14 +96,15 @@ def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
     return Entered(user=AccountSubjects().by_id(user.id) or user, tokens=tokens)
 
 
-def _signed_in(caller: Caller, *, at: datetime) -> UserRecord:
+def _signed_in(caller: Caller, *, at: datetime) -> SignedIn:
     token = bearers.token_in({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
     found, _claims = bearers.signed_in(token, at=at)
-    return own(found)
+    return found
 
 
+@patience.shared()
 def _arrival(presented: Presented) -> Arrival:
     """Who the token is about. Nothing of the database is held while its issuer is asked."""
     trusted = trust.choose(

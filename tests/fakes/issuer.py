@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import time
@@ -49,7 +50,12 @@ def unpadded(content: bytes) -> str:
 
 
 class Issuer:
-    """Answers on `peer` below `path`; `name`, its address unless changed, is what its documents and tokens call it."""
+    """Answers on `peer` below `path`; `name`, its address unless changed, is what its documents and tokens call it.
+
+    `delay` is how many seconds it takes to describe itself.
+    """
+
+    delay = 0.0
 
     def __init__(self, peer: HttpPeer, *, path: str = "", key: SigningKey | None = None, **discovered: Any) -> None:
         self.peer = peer
@@ -81,7 +87,7 @@ class Issuer:
             **changes,
         }
         kept = {name: value for name, value in document.items() if value is not None}
-        self.peer.answer(in_json(kept), path=self.discovery_path)
+        self.peer.answer(dataclasses.replace(in_json(kept), delay=self.delay), path=self.discovery_path)
 
     def publishes(self, *keys: SigningKey) -> None:
         self.peer.answer(in_json({"keys": [key.jwk for key in keys]}), path=self.keys_path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +286,25 @@ def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> 
     created(api, OAUTH2)
     full = (400, "over_custom_provider_quota", "Maximum number of custom OAuth/OIDC providers reached")
     refused(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
+
+
+def test_of_many_who_define_at_once_no_more_get_through_than_may_be(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(custom_providers={"most": 3})
+    created(api, OAUTH2)
+    ready = threading.Barrier(8)
+
+    def run(number: int) -> int:
+        try:
+            connection.ensure_connection()
+            ready.wait(timeout=30)
+            return create(Api(), {**OAUTH2, "identifier": f"custom:n{number}"}).status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        statuses = sorted(threads.map(run, range(8)))
+    assert statuses == [201] * 2 + [400] * 6
+    assert CustomProvider.objects.count() == 3
 
 
 @pytest.mark.parametrize(

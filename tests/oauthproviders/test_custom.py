@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from accounts.models import User
 from oauthproviders import backends, oidc
 from oauthproviders.models import ClientState, CustomProvider
 from tests.accounts.admins import ask
@@ -325,6 +328,33 @@ def test_a_nonce_may_be_left_unchecked(api: Api, issuer: Issuer) -> None:
     assert api.post("/token?grant_type=id_token", body).status_code == 200
 
 
+# --- how long it may take ---------------------------------------------------------------------------------------------
+
+
+def test_all_that_is_asked_on_the_way_back_has_one_measure_of_time(
+    api: Api, issuer: Issuer, auth_config: ChangeConfig
+) -> None:
+    browser = define(api, issuer)
+    state = browser.depart()
+    auth_config(api={"max_request_duration": timedelta(seconds=2)})
+    oidc.forget()
+    issuer.delay = 0.6
+    issuer.describes_itself()
+    token = in_json({"access_token": "t", "token_type": "Bearer", "id_token": issuer.token()})
+    issuer.peer.answer(dataclasses.replace(token, delay=0.6), path="/token")
+    issuer.peer.answer(Answer(hang=True), path=issuer.keys_path)
+    refused_with(browser.come_back(state), "server_error", "unexpected_failure", PROFILE)
+
+
+def test_an_issuer_that_hangs_lets_nobody_set_out(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
+    browser = define(api, issuer)
+    oidc.forget()
+    auth_config(api={"max_request_duration": timedelta(seconds=1)})
+    issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
+    text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: timed out'
+    refused(browser.ask(), 400, "validation_failed", text)
+
+
 # --- back with an access token ----------------------------------------------------------------------------------------
 
 
@@ -345,10 +375,22 @@ def test_somebody_signs_in_by_plain_oauth(api: Api, issuer: Issuer) -> None:
     }
 
 
-def test_the_address_may_be_another_claim(api: Api, issuer: Issuer) -> None:
-    issuer.peer.answer(in_json({**ADA, "email": None, "preferred_username": "ada@example.org"}), path="/userinfo")
+@pytest.mark.parametrize("own", [None, "ada@example.com"])
+def test_the_address_may_be_another_claim_which_nobody_has_verified(
+    api: Api, issuer: Issuer, auth_config: ChangeConfig, own: str | None
+) -> None:
+    victim = make_user(email="ada@example.org")
+    issuer.peer.answer(in_json({**ADA, "email": own, "preferred_username": "ada@example.org"}), path="/userinfo")
     browser = define_plain(api, issuer, attribute_mapping={"email": "preferred_username"})
-    assert signed_in(api, browser)["email"] == "ada@example.org"
+    text = "Unverified email with custom:corp. Verify the email with custom:corp in order to sign in"
+    refused_with(browser.sign_in(), "access_denied", "provider_email_needs_verification", text)
+    assert [each.provider for each in victim.identities.all()] == ["email"]
+
+    User.objects.all().delete()
+    auth_config(mailer={"allow_unverified_email_sign_ins": True})
+    user = signed_in(api, browser)
+    assert user["email"] == "ada@example.org"
+    assert "email_confirmed_at" not in user
 
 
 @pytest.mark.parametrize(

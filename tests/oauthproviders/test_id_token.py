@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from accounts.models import Identity, User
 from authsvc.core import clock
@@ -28,7 +29,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 RSA = SigningKey()
 BUILT_IN = ("apple", "google", "azure", "facebook", "keycloak", "kakao", "vercel_marketplace", "snapchat")
 NONCE: dict[str, Any] = {"nonce": hashlib.sha256(b"n").hexdigest()}
-TENANT = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"
+MICROSOFT = "https://login.microsoftonline.com"
+TENANT = f"{MICROSOFT}/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"
 
 
 @pytest.fixture(autouse=True)
@@ -316,6 +318,16 @@ def test_an_issuer_that_hangs_is_given_up(api: Api, issuer: Issuer, auth_config:
     assert time.monotonic() - began < 3
 
 
+def test_what_is_asked_of_an_issuer_has_one_measure_of_time(
+    api: Api, issuer: Issuer, auth_config: ChangeConfig
+) -> None:
+    auth_config(api={"max_request_duration": timedelta(seconds=2)})
+    issuer.delay = 0.8
+    issuer.describes_itself()
+    issuer.peer.answer(PeerAnswer(hang=True), path=issuer.keys_path)
+    assert told(present(api, issuer.token())) == invalid("Bad ID token")
+
+
 # --- whose tokens -----------------------------------------------------------------------------------------------------
 
 
@@ -324,7 +336,6 @@ def test_an_issuer_that_hangs_is_given_up(api: Api, issuer: Issuer, auth_config:
     [
         ("google", "https://accounts.google.com"),
         ("facebook", "https://www.facebook.com"),
-        ("kakao", "https://kauth.kakao.com"),
         ("snapchat", "https://accounts.snapchat.com/accounts/oauth2/token"),
         ("apple", "https://appleid.apple.com"),
         ("apple", "https://account.apple.com"),
@@ -335,11 +346,62 @@ def test_an_issuer_that_hangs_is_given_up(api: Api, issuer: Issuer, auth_config:
 def test_a_provider_is_known_by_its_name_or_its_issuer(
     api: Api, well_known: Issuer, name: str, issuer_name: str, by_issuer: bool
 ) -> None:
-    token = called(well_known, issuer_name).token()
+    token = called(well_known, issuer_name).token(xms_edov=True)
     given = {"provider": None, "client_id": "whatever", "issuer": issuer_name} if by_issuer else {"provider": name}
     body = entered(present(api, token, **given))
     assert body["user"]["app_metadata"]["provider"] == name
     assert body["user"]["email"] == "ada@example.com"
+
+
+@pytest.mark.parametrize(
+    ("name", "issuer_name", "url"),
+    [("kakao", "https://kauth.kakao.com", ""), ("azure", TENANT, ""), ("azure", TENANT, f"{MICROSOFT}/common")],
+)
+def test_an_address_that_an_issuer_does_not_vouch_for_joins_no_account(
+    api: Api, well_known: Issuer, auth_config: ChangeConfig, mailbox: Mailbox, name: str, issuer_name: str, url: str
+) -> None:
+    auth_config(providers={"keycloak": Provider(), name: Provider(enabled=True, client_ids=("cid",), url=url)})
+    victim = make_user(email="ada@example.com")
+    answer = present(api, called(well_known, issuer_name).token(email_verified=None), provider=name)
+    text = f"Unverified email with {name}. Verify the email with {name} in order to sign in"
+    refused(answer, 422, "provider_email_needs_verification", text)
+    assert [each.provider for each in victim.identities.all()] == ["email"]
+    assert (mailbox.emails, Session.objects.count()) == ([], 0)
+
+
+OWN = TENANT.removesuffix("/v2.0")
+FOREIGN = f"{MICROSOFT}/72f988bf-86f1-41af-91ab-2d7cd011db47"
+
+
+@pytest.mark.parametrize(
+    ("url", "iss", "is_taken"),
+    [
+        (OWN, TENANT, True),
+        (OWN, f"{TENANT}/", True),
+        (OWN, f"https://sts.windows.net/{OWN.rpartition('/')[2]}/", True),
+        (OWN, f"{FOREIGN}/v2.0", False),
+        (OWN, f"https://sts.windows.net/{FOREIGN.rpartition('/')[2]}/", False),
+        (OWN, "https://sts.windows.net/", False),
+        (OWN, f"{OWN}/v2.0/x", False),
+        (OWN, f"{MICROSOFT}/common/v2.0", False),
+        ("https://login.microsoftonline.us/t", "https://login.microsoftonline.us/t/v2.0", True),
+        ("https://login.microsoftonline.us/t", f"{MICROSOFT}/t/v2.0", False),
+        ("https://login.microsoftonline.us/t", "https://sts.windows.net/t/", False),
+        ("https://login.microsoftonline.us/t", "/", False),
+        ("", f"{FOREIGN}/v2.0", True),
+        (f"{MICROSOFT}/organizations", f"{FOREIGN}/v2.0", True),
+    ],
+)
+def test_where_a_tenant_is_named_no_other_is_believed(
+    api: Api, well_known: Issuer, auth_config: ChangeConfig, url: str, iss: str, is_taken: bool
+) -> None:
+    auth_config(providers={"azure": Provider(enabled=True, client_ids=("cid",), url=url)})
+    answer = present(api, called(well_known, iss).token(xms_edov=True), provider="azure")
+    if is_taken:
+        assert entered(answer)["user"]["app_metadata"]["provider"] == "azure"
+    else:
+        refused(answer, *VALIDATION, NOT_AZURES)
+        assert not User.objects.exists()
 
 
 def test_vercel_says_things_in_its_own_words(api: Api, well_known: Issuer) -> None:
@@ -515,6 +577,26 @@ def test_where_nobody_may_sign_up_an_unknown_person_stays_outside(
     refused(present(api, issuer.token()), 422, "signup_disabled", "Signups not allowed for this instance")
     make_user(email="ada@example.com")
     entered(present(api, issuer.token()))
+
+
+def test_what_fails_after_that_is_told_as_the_grant_tells_it(
+    api: Api, issuer: Issuer, signed_in: SignIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE audit_log_entries RENAME TO away")
+    try:
+        answers = [
+            present(api, issuer.token()),
+            present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True),
+        ]
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE away RENAME TO audit_log_entries")
+    assert [told(answer) for answer in answers] == [(400, "server_error", "Internal Server Error")] * 2
+    assert caplog.messages.count("database error") == 2
+    assert "ada@example.com" not in caplog.text
+    assert contents() == before
 
 
 def test_requests_are_limited(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:

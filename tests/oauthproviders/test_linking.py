@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,10 +10,13 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc.core import clock
+from authsvc.core.audit import Administrator
+from authsvc.core.caller import Caller
 from authsvc.core.messaging import EmailKind
 from tests import factories
+from tests.accounts import admins
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.factories import CHALLENGE, VERIFIER, make_user
+from tests.factories import AUDIENCE, CHALLENGE, VERIFIER, SignIn, make_user
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import (
     SITE,
@@ -26,12 +30,15 @@ from tests.oauthproviders.browser import (
     state_of,
 )
 from tests.observations import audit_trail, fragment_of, refused
-from tokens.models import FlowState, OneTimeToken, TokenType
+from tokens.models import FlowState, OneTimeToken, Session, TokenType
+from tokens.services import evictions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 EMAIL = "ada@example.com"
 MAILED = "Unverified email with github. A confirmation email has been sent to your github email"
+ADMIN = Administrator(role="svc_admin")
+CALLER = Caller(audience=AUDIENCE)
 TAKEN = "A user with this email address has already been registered"
 
 
@@ -152,6 +159,88 @@ def test_a_user_deleted_meanwhile_is_not_linked_to(github: GitHub, browser: Brow
         ("error_description", "Linking target user not found"),
     ]
     assert (answer.status_code, location_of(answer)) == (303, (SITE, told, []))
+
+
+# What ends a linking
+
+
+NOT_FOUND = [
+    ("error", "invalid_request"),
+    ("error_code", "bad_oauth_state"),
+    ("error_description", "OAuth state not found or expired"),
+]
+
+
+def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
+    Session.objects.filter(id=signed_in.session.id).update(refresh_token_counter=5)
+    answer = api.post("/token?grant_type=refresh_token", {"refresh_token": signed_in.refresh_token})
+    assert answer.json()["error_code"] == "refresh_token_already_used"
+
+
+ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
+    "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
+    "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
+    "eviction": lambda _api, owner: evictions.end(owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()),
+    "eviction of all": lambda _api, owner: evictions.end_all(owner.user.id, actor=ADMIN, caller=CALLER, at=clock.now()),
+    "reuse": reuse_refresh_token,
+    "password": lambda api, owner: api.put("/user", {"password": "another horse"}, bearer=owner.access_token),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("pkce", [{}, {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}], ids=["", "pkce"])
+def test_where_sign_ins_end_so_does_the_linking_they_began(
+    pkce: dict[str, str], ending: str, github: GitHub, browser: Browser, api: Api
+) -> None:
+    thief = factories.make_session()
+    owner = factories.make_session(thief.user)
+    others = browser.depart()
+    state = link(api, thief.access_token, **pkce)
+
+    ENDINGS[ending](api, owner)
+
+    answer = browser.come_back(state)
+    assert (answer.status_code, location_of(answer)) == (303, (SITE, NOT_FOUND, []))
+    assert not Identity.objects.filter(provider="github").exists()
+    assert "access_token" in fragment_of(browser.come_back(others))
+
+
+def test_a_code_of_a_linking_is_good_for_nothing_after_a_logout(github: GitHub, browser: Browser, api: Api) -> None:
+    signed_in = factories.make_session()
+    state = link(api, signed_in.access_token, code_challenge=CHALLENGE, code_challenge_method="s256")
+    code = dict(location_of(browser.come_back(state))[1])["code"]
+
+    api.post("/logout", bearer=signed_in.access_token)
+
+    answer = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER})
+    assert (answer.status_code, answer.json()["error_code"]) == (404, "flow_state_not_found")
+
+
+def test_a_logout_here_ends_no_linking_that_was_begun_elsewhere(github: GitHub, browser: Browser, api: Api) -> None:
+    elsewhere = factories.make_session()
+    state = link(api, elsewhere.access_token)
+
+    api.post("/logout?scope=local", bearer=factories.make_session(elsewhere.user).access_token)
+
+    assert "access_token" in fragment_of(browser.come_back(state))
+
+
+def test_a_logout_ends_no_linking_of_somebody_else(github: GitHub, browser: Browser, api: Api) -> None:
+    state = link(api, factories.make_session().access_token)
+
+    api.post("/logout", bearer=factories.make_session().access_token)
+
+    assert "access_token" in fragment_of(browser.come_back(state))
+
+
+def test_somebody_banned_meanwhile_is_not_linked_to(github: GitHub, browser: Browser, api: Api) -> None:
+    signed_in = factories.make_session()
+    state = link(api, signed_in.access_token)
+    admins.done(api, "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+
+    refused_with(browser.come_back(state), "access_denied", "user_banned", "User is banned")
+
+    assert not Identity.objects.filter(provider="github").exists()
 
 
 # Users without an address

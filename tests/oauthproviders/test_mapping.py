@@ -67,3 +67,31 @@ def test_a_claim_is_taken_from_another_or_from_the_wish_itself(given: dict[str, 
 )
 def test_a_wish_that_makes_no_claims_changes_nothing(given: dict[str, Any]) -> None:
     assert applied(given, allowlist=("groups",)) == {**SAID, "custom_claims": {"groups": ["staff"]}}
+
+
+VERIFIED = {**SAID, "email_verified": True, "preferred_username": "ada@example.org"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "is_verified"),
+    [
+        ({}, VERIFIED, True),
+        ({"nickname": "email"}, VERIFIED, True),
+        ({"email": "email"}, VERIFIED, True),
+        ({"email": "picture"}, VERIFIED, True),
+        ({"email": "preferred_username"}, VERIFIED, False),
+        ({"email": None}, VERIFIED, False),
+        ({"email": "preferred_username"}, {**VERIFIED, "email": "ada@example.org"}, True),
+        (
+            {"email": "preferred_username", "email_verified": "phone_verified"},
+            {**VERIFIED, "phone_verified": True},
+            True,
+        ),
+        ({"email": "preferred_username", "email_verified": True}, SAID | {"preferred_username": "a@example.org"}, True),
+    ],
+    ids=str,
+)
+def test_that_an_address_is_verified_is_not_passed_on_to_another(
+    given: dict[str, Any], said: dict[str, Any], is_verified: bool
+) -> None:
+    assert applied(given, said=said).get("email_verified", False) is is_verified

@@ -8,13 +8,14 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from oauthproviders import documents, oidc
+from oauthproviders import documents, oidc, patience
 from oauthproviders.errors import Unsupported, Unusable
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
@@ -544,3 +545,62 @@ def test_the_claimed_issuer_is_read_from_a_token(issuer: Issuer) -> None:
 def test_a_token_that_names_no_issuer_is_refused(token: str) -> None:
     with pytest.raises(Unusable):
         oidc.claimed_issuer(token)
+
+
+# --- how long it may take ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def somebody_fetching(kept: documents.Documents[str, str], place: str, go_on: threading.Event) -> Iterator[None]:
+    """While another thread waits for the document, until `go_on`."""
+    thread = threading.Thread(target=kept.get, args=(place,))
+    thread.start()
+    try:
+        yield
+    finally:
+        go_on.set()
+        thread.join()
+
+
+def test_nobody_waits_longer_for_what_another_fetches_than_they_would_for_their_own(auth_config: ChangeConfig) -> None:
+    fetching, go_on = threading.Event(), threading.Event()
+
+    def load(place: str) -> str:
+        fetching.set()
+        assert go_on.wait(10)
+        return place
+
+    kept = documents.Documents(load)
+    with somebody_fetching(kept, "a", go_on):
+        assert fetching.wait(10)
+        auth_config(api={"max_request_duration": timedelta(seconds=0.3)})
+        with patience.shared(), pytest.raises(Unusable, match="timed out"):
+            kept.get("a")
+    assert kept.get("a") == "a"
+
+
+@pytest.mark.parametrize(
+    ("api", "whole"),
+    [
+        ({"max_request_duration": timedelta(seconds=10), "internal_http_timeout": timedelta(seconds=10)}, 8),
+        ({"max_request_duration": timedelta(seconds=10), "internal_http_timeout": timedelta(seconds=3)}, 3),
+        ({"max_request_duration": timedelta(), "internal_http_timeout": timedelta(seconds=7)}, 7),
+    ],
+    ids=str,
+)
+def test_calls_that_belong_together_share_what_one_alone_would_have(
+    auth_config: ChangeConfig, api: dict[str, timedelta], whole: int
+) -> None:
+    auth_config(api=api)
+    assert patience.left() == timedelta(seconds=whole)
+    with patience.shared():
+        first = patience.left()
+        assert patience.left() < first < timedelta(seconds=whole)
+    assert patience.left() == timedelta(seconds=whole)
+
+
+def test_when_all_the_time_is_used_up_nothing_is_asked(issuer: Issuer, auth_config: ChangeConfig) -> None:
+    auth_config(api={"max_request_duration": timedelta(microseconds=1)})
+    with patience.shared(), pytest.raises(Unsupported, match="failed: timed out"):
+        oidc.discover(issuer.name)
+    assert issuer.peer.received == []

@@ -116,6 +116,12 @@ def abandon(user_id: UUID) -> None:
     FlowState.objects.filter(Q(user_id=user_id) | Q(linking_target_id=user_id))._raw_delete("default")
 
 
+def hold(flow_id: UUID) -> bool:
+    """Whether a flow still waits for its answer, which nobody changes until the caller's transaction is over."""
+    waiting = FlowState.objects.select_for_update().filter(id=flow_id, user_id=None)
+    return waiting.values_list("pk").first() is not None
+
+
 def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> Exchanged:
     """Trade a code and its verifier for a session; a code is good for one.
 

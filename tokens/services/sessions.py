@@ -9,11 +9,10 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import QuerySet
 
 from authsvc.core import audit, crypto, envelope
 from authsvc.core.caller import Caller
-from tokens import access_tokens, assurance, errors, refresh_tokens, subjects
+from tokens import access_tokens, assurance, errors, queries, refresh_tokens, subjects
 from tokens.access_tokens import Issued
 from tokens.assurance import AmrEntry
 from tokens.models import AmrClaim, Session
@@ -133,30 +132,32 @@ def log_out(signed_in: SignedIn, *, scope: str, caller: Caller, at: datetime) ->
     """
     if scope not in ("", "global", "local", "others"):
         raise errors.UnsupportedLogoutScope(scope)
-    ending = Session.objects.filter(user_id=signed_in.subject.id)
-    if signed_in.session is not None:
-        if scope == "local":
-            ending = ending.filter(id=signed_in.session.id)
-        elif scope == "others":
-            ending = ending.exclude(id=signed_in.session.id)
+    mine = signed_in.session.id if signed_in.session else None
     with transaction.atomic(durable=True):
         audit.record(audit.Action.LOGOUT, actor=signed_in.subject, caller=caller, at=at)
-        _delete(ending)
+        if mine and scope == "local":
+            # The foreign keys cascade in the database; Django's own cascade would read every dependent row first.
+            Session.objects.filter(id=mine)._raw_delete("default")
+        else:
+            revoke_all(signed_in.subject.id, but=mine if scope == "others" else None)
 
 
 def revoke_all(user_id: UUID, *, but: UUID | None = None) -> None:
-    """End every session of a user, or all but one. Joins the caller's transaction."""
-    ending = Session.objects.filter(user_id=user_id)
-    _delete(ending.exclude(id=but) if but else ending)
+    """End every session of a user, or all but one, and whatever linking of an identity one of them has begun.
+
+    One statement; joins the caller's transaction.
+    """
+    with transaction.atomic(savepoint=False):
+        queries.end_sessions(user_id=user_id, but=but)
 
 
 def revoke(session_id: UUID) -> None:
-    _delete(Session.objects.filter(id=session_id))
+    """End a session that may be in the wrong hands, and whatever linking of an identity its user has under way.
 
-
-def _delete(sessions: QuerySet[Session]) -> None:
-    # The foreign keys cascade in the database; Django's own cascade would read every dependent row first.
-    sessions._raw_delete(sessions.db)
+    One statement; joins the caller's transaction.
+    """
+    with transaction.atomic(savepoint=False):
+        queries.end_session(session_id=session_id)
 
 
 def _is_valid(session: SessionFacts, subject: Subject, at: datetime) -> bool:

@@ -61,6 +61,8 @@ def answer(error: Exception, request: HttpRequest) -> HttpResponse:
     versioned = is_versioned(request)
     response: HttpResponse
     if isinstance(error, OAuthError):
+        if error.__cause__ is not None:
+            translate(error.__cause__)  # into the log
         response = Answer({"error": error.error, "error_description": error.description}, status=error.status)
         code = error.error
     else:
@@ -90,7 +92,7 @@ def envelope(error: ApiError, *, request: HttpRequest, versioned: bool) -> dict[
     return body | error.extra()
 
 
-def translate(error: Exception) -> ApiError:
+def translate(error: BaseException) -> ApiError:
     """DRF's, Django's and unknown exceptions as ours; logs what nobody expected."""
     if isinstance(error, ApiError):
         if error.status >= 500 and error.__cause__ is not None:

@@ -163,21 +163,68 @@ def test_a_provider_that_does_not_say_where_it_is_lets_nobody_begin(name: str, i
 NOT_VERIFIED: Sequence[Any] = (False, "0", "false", "True", "", 0, 1, None, [], {})
 
 
+TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
+MICROSOFT = "https://login.microsoftonline.com"
+ONE_TENANT = (f"{MICROSOFT}/{TENANT}", f"https://login.microsoftonline.us/{TENANT}")
+MANY_TENANTS = ("", *(f"{MICROSOFT}/{name}" for name in ("common", "organizations", "consumers", "Common")))
+
+
+def authority(url: str) -> azure.Authority:
+    return azure.authority_of(schema.Provider(url=url))
+
+
 @pytest.mark.parametrize(
     ("said", "is_verified"),
     [
-        ({}, True),
         *(({"xms_edov": value}, True) for value in (True, "1", "true")),
         *(({"xms_edov": value}, False) for value in NOT_VERIFIED),
     ],
 )
-def test_azure_may_say_whether_the_domain_of_an_address_is_verified(said: Mapping[str, Any], is_verified: bool) -> None:
-    (address,) = azure.profile_of({"iss": "i", "sub": "7", "email": ADA, **said}).addresses
+@pytest.mark.parametrize("is_of_own_tenant", [True, False])
+def test_azure_may_say_whether_the_domain_of_an_address_is_verified(
+    is_of_own_tenant: bool, said: Mapping[str, Any], is_verified: bool
+) -> None:
+    token = {"iss": "i", "sub": "7", "email": ADA, **said}
+    (address,) = azure.profile_of(token, is_of_own_tenant=is_of_own_tenant).addresses
     assert address.verified is is_verified
 
 
-TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
-MICROSOFT = "https://login.microsoftonline.com"
+@pytest.mark.parametrize(
+    ("url", "is_verified"), [*((url, True) for url in ONE_TENANT), *((url, False) for url in MANY_TENANTS)]
+)
+def test_an_address_of_azure_counts_without_that_only_where_the_tenant_is_the_operators(
+    url: str, is_verified: bool
+) -> None:
+    token = {"iss": f"{MICROSOFT}/{TENANT}/v2.0", "sub": "7", "email": ADA}
+    assert authority(url).profile_of(token).addresses[0].verified is is_verified
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "is_verified"),
+    [
+        (ONE_TENANT[0], {}, False),
+        (ONE_TENANT[0], {"email_verified": True}, True),
+        ("", {}, False),
+        ("", {"email_verified": True}, False),
+        ("", {"email_verified": True, "xms_edov": "0"}, False),
+        ("", {"xms_edov": True}, True),
+    ],
+    ids=str,
+)
+def test_a_tenant_of_somebody_elses_does_not_vouch_for_itself(
+    url: str, said: Mapping[str, Any], is_verified: bool
+) -> None:
+    token = {"iss": f"https://sts.windows.net/{TENANT}/", "sub": "7", "email": ADA, **said}
+    assert authority(url).profile_of(token).addresses[0].verified is is_verified
+
+
+@pytest.mark.parametrize(("url", "is_verified"), [(f"{MICROSOFT}/{TENANT}", True), ("", False)])
+def test_a_browser_that_comes_from_azure_brings_an_address_under_the_same_rule(
+    url: str, is_verified: bool, internet: Internet
+) -> None:
+    silent = {key: value for key, value in ALL["azure"].data["id_token"].items() if key != "xms_edov"}
+    token = f"{url or f'{MICROSOFT}/common'}/oauth2/v2.0/token"
+    assert verified(ALL["azure"].changed(url=url, token=token, id_token=silent), internet) is is_verified
 
 
 @pytest.mark.parametrize(
@@ -472,7 +519,7 @@ def test_vercel_knows_people_across_installations(known: Any, sub: str) -> None:
         (
             {"iss": "https://kauth.kakao.com", "sub": "7", "nickname": "Ada", "picture": "p"},
             {"name": "Ada", "preferred_username": "Ada", "picture": "p"},
-            True,
+            False,
         ),
         (
             {"iss": "https://accounts.snapchat.com/accounts/oauth2/token", "sub": "7", "name": "Ada", "locale": "en"},

@@ -16,18 +16,25 @@ from accounts.external import Address, ProviderProfile
 from accounts.models import Identity, User
 from accounts.services import identities
 from authsvc.core import clock
+from authsvc.core.audit import Administrator
 from authsvc.core.caller import Caller
+from authsvc.core.config.schema import Provider
 from authsvc.core.db import rows
+from oauthproviders import oidc
 from tests import factories
-from tests.conftest import Answer, Api
-from tests.factories import AUDIENCE, CHALLENGE, make_user
-from tests.fakes.http_peer import in_json
+from tests.accounts import admins
+from tests.conftest import Answer, Api, ChangeConfig
+from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.fakes.issuer import Issuer, SigningKey
 from tests.oauthproviders.browser import ADA, EMAILS_PATH, TOKEN_PATH, USER_PATH, Browser, GitHub, address, link
 from tokens.models import Session
+from tokens.services import evictions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MANY = 8
+SIGNING_KEY = SigningKey()
 
 # Other databases of the server belong to other tests.
 _OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -121,6 +128,84 @@ def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: G
     assert "#access_token=" in location
     assert user.password == password
     assert Identity.objects.filter(user=user).count() == 2
+
+
+def log_out(signed_in: SignIn) -> None:
+    assert Api().post("/logout", bearer=signed_in.access_token).status_code == 204
+
+
+def ban(signed_in: SignIn) -> None:
+    admins.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+
+
+def evict(signed_in: SignIn) -> None:
+    actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
+    evictions.end(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+
+
+ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}
+
+
+@pytest.mark.parametrize(
+    ("ending", "mark"),
+    [("logout", "bad_oauth_state"), ("eviction", "bad_oauth_state"), ("ban", "user_banned")],
+)
+@pytest.mark.parametrize("verified", [True, False], ids=["verified", "unverified"])
+def test_what_ends_while_the_provider_is_asked_links_nothing(
+    verified: bool, ending: str, mark: str, github: GitHub, browser: Browser, api: Api
+) -> None:
+    signed_in = factories.make_session(make_user(email="", is_anonymous=True))
+    known = in_json([address("ada@example.com", verified=verified)])
+    github.peer.answer(dataclasses.replace(known, delay=0.5), path=EMAILS_PATH)
+    state = link(api, signed_in.access_token)
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        landing = elsewhere.submit(together, lambda: browser.come_back(state))
+        wait_until(lambda: any(each.path == EMAILS_PATH for each in github.peer.received))
+        ENDINGS[ending](signed_in)
+        (location,) = landing.result()
+
+    assert of_those([location], "#access_token=", f"error_code={mark}") == [0, 1]
+    signed_in.user.refresh_from_db()
+    assert signed_in.user.email is None
+    assert not Identity.objects.filter(provider="github").exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "refusal"),
+    [
+        ("logout", (403, "session_not_found")),
+        ("eviction", (403, "session_not_found")),
+        ("ban", (403, "user_banned")),
+    ],
+)
+def test_what_ends_while_an_issuer_is_asked_links_nothing(
+    ending: str, refusal: tuple[int, str], peer: HttpPeer, api: Api, auth_config: ChangeConfig
+) -> None:
+    issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
+    auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
+    oidc.forget()
+    published = in_json({"keys": [issuer.key.jwk]})
+    peer.answer(dataclasses.replace(published, delay=0.5), path=issuer.keys_path)
+    signed_in = factories.make_session()
+    body = {"id_token": issuer.token(), "provider": "keycloak", "link_identity": True}
+
+    def present() -> Answer:
+        try:
+            return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        presenting = elsewhere.submit(present)
+        wait_until(lambda: issuer.asked(issuer.keys_path) > 0)
+        assert rows(_BUSY, []) == []
+        ENDINGS[ending](signed_in)
+        answer = presenting.result()
+
+    assert (answer.status_code, answer.json()["error_code"]) == refusal
+    assert not Identity.objects.filter(provider="keycloak").exists()
+    assert not Session.objects.exclude(id=signed_in.session.id).exists()
 
 
 def test_nothing_of_the_database_is_held_while_the_provider_is_asked(github: GitHub, browser: Browser) -> None:
