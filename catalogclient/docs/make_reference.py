@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import importlib
 import inspect
 import sys
+import textwrap
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,7 +42,23 @@ def _signature(function: Callable[..., Any]) -> str:
 
 def _function(name: str, function: Callable[..., Any], *, level: str) -> str:
     code = "\n".join(f"{name}{_signature(form)}" for form in typing.get_overloads(function) or [function])
-    return f"{level} {name}\n\n```\n{code}\n```\n\n{inspect.getdoc(function) or ''}\n"
+    # A constructor that dataclasses made has the text of every object's.
+    text = function.__doc__ if function.__name__ == "__init__" else inspect.getdoc(function)
+    return f"{level} {name}\n\n```\n{code}\n```\n\n{inspect.cleandoc(text or '')}\n"
+
+
+def _attributes(found: type) -> dict[str, str]:
+    """Its annotated names → what is written of each, with the text that follows it in the source."""
+    [definition] = ast.parse(textwrap.dedent(inspect.getsource(found))).body
+    body = typing.cast(ast.ClassDef, definition).body
+    lines = {}
+    for node, following in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
+            told = following.value if isinstance(following, ast.Expr) else None
+            text = inspect.cleandoc(str(told.value)) if isinstance(told, ast.Constant) else ""
+            line = f"- `{node.target.id}: {ast.unparse(node.annotation)}` {' '.join(text.split())}"
+            lines[node.target.id] = line.rstrip()
+    return lines
 
 
 def _class(name: str, found: type, public: set[Any]) -> Iterator[str]:
@@ -48,11 +66,15 @@ def _class(name: str, found: type, public: set[Any]) -> Iterator[str]:
     yield f"### {name}\n\n{f'Based on {bases}. ' if bases else ''}{inspect.getdoc(found) or ''}\n"
     # What a public base has too stands there.
     shown = [base for base in found.__mro__ if base is found or base not in public]
+    ours = [base for base in shown if base.__module__.startswith("catalogclient")]
+    attributes = {name: line for base in reversed(ours) for name, line in _attributes(base).items()}
+    if attributes:
+        yield "\n".join(attributes.values()) + "\n"
     for member, value in sorted({key: value for base in reversed(shown) for key, value in vars(base).items()}.items()):
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-        ours = inspect.isfunction(function) and function.__module__.startswith("catalogclient")
+        is_ours = inspect.isfunction(function) and function.__module__.startswith("catalogclient")
         constructs = member == "__init__" and not issubclass(found, Exception)
-        if ours and (constructs or not member.startswith("_")):
+        if is_ours and (constructs or not member.startswith("_")):
             yield _function(name if constructs else f"{name}.{member}", function, level="####")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from catalogclient import CatalogError, RestCatalog, RetryPolicy
 from tests.catalogclient.servers import apache
+from tests.catalogclient.servers import lakana as lakana_server
 from tests.catalogclient.servers import seaweedfs as seaweedfs_server
 from tests.catalogclient.servers.running import CatalogServer
 from tests.fakes.http_peer import HttpPeer
@@ -59,11 +60,20 @@ def apache_servers(
         yield servers
 
 
-@pytest.fixture(scope="session", params=["seaweedfs", *apache.ABILITIES])
+@pytest.fixture(scope="session")
+def lakana(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
+    with lakana_server.serve(tmp_path_factory.mktemp("lakana")) as server:
+        yield server
+
+
+SERVERS = ["seaweedfs", *apache.ABILITIES, *(["lakana"] if lakana_server.program() else [])]
+
+
+@pytest.fixture(scope="session", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> CatalogServer:
     """Every server in turn."""
-    if request.param == "seaweedfs":
-        only: CatalogServer = request.getfixturevalue("seaweedfs")
+    if request.param in ("seaweedfs", "lakana"):
+        only: CatalogServer = request.getfixturevalue(request.param)
         return only
     servers: dict[str, CatalogServer] = request.getfixturevalue("apache_servers")
     return servers[request.param]
@@ -76,10 +86,10 @@ def catalog(server: CatalogServer) -> Iterator[RestCatalog]:
 
 
 @pytest.fixture
-def namespace(catalog: RestCatalog) -> Iterator[str]:
+def namespace(server: CatalogServer, catalog: RestCatalog) -> Iterator[str]:
     """A namespace of this test alone, emptied and dropped afterwards."""
-    name = f"test_{secrets.token_hex(4)}"
-    catalog.create_namespace(name)
+    name = server.namespace or f"test_{secrets.token_hex(4)}"
+    catalog.create_namespace_if_not_exists(name)
     yield name
     empty(catalog, (name,))
 
@@ -92,8 +102,9 @@ def empty(catalog: RestCatalog, namespace: tuple[str, ...]) -> None:
     for table in list(catalog.iter_tables(namespace)):
         with contextlib.suppress(CatalogError):
             catalog.drop_table(table)
-    for view in list(catalog.iter_views(namespace)):
-        with contextlib.suppress(CatalogError):
+    # A server without views has none to drop.
+    with contextlib.suppress(CatalogError):
+        for view in list(catalog.iter_views(namespace)):
             catalog.drop_view(view)
     with contextlib.suppress(CatalogError):
         catalog.drop_namespace(namespace)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tracemalloc
-from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 
@@ -126,25 +123,3 @@ def test_every_namespace_below_is_found_once(flat: bool) -> None:
             assert len(list(catalog.iter_namespaces(recursive=True))) == len(Tree.names)
             with pytest.raises(NoSuchNamespaceError):
                 list(catalog.iter_namespaces(parent="b", recursive=True))
-
-
-def test_a_hundred_thousand_tables_stream_in_constant_memory() -> None:
-    pages, size = 100, 1_000
-
-    def fetch(_size: int | None, token: str | None) -> TablePage:
-        number = int(token or 0)
-        found = [TableIdentifier(("a",), f"table_{number}_{each}") for each in range(size)]
-        return TablePage(found, str(number + 1) if number + 1 < pages else None)
-
-    def peak(items: Callable[[], Iterable[Any]]) -> tuple[int, int]:
-        tracemalloc.start()
-        try:
-            return sum(1 for _ in items()), tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    one, memory_of_one = peak(lambda: fetch(None, "99"))
-    assert one == size
-    count, memory = peak(lambda: pagination.items(fetch, page_size=size, default_size=lambda: None))
-    assert count == pages * size
-    assert memory < 4 * memory_of_one

@@ -119,6 +119,12 @@ def test_without_a_known_word_the_operation_decides(
         assert type(refused(status, said(kind), by=Endpoint[name])) is expected, name
 
 
+def test_where_the_operation_decides_the_text_and_the_word_stay_the_servers() -> None:
+    error = refused(404, said("NotFoundException", "No file at s3://b/lost.json"), by=Endpoint.REGISTER_TABLE)
+    assert type(error) is errors.NoSuchNamespaceError
+    assert str(error) == "No file at s3://b/lost.json [HTTP 404 NotFoundException]"
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

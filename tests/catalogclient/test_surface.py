@@ -6,6 +6,7 @@ import ast
 import importlib
 import logging
 import pkgutil
+import subprocess
 import sys
 import typing
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
 FOLDER = Path(catalogclient.__file__).parent
+ENVIRONMENT = {"PYTHONPATH": str(FOLDER.parent)}
 
 
 def modules() -> list[str]:
@@ -70,6 +72,22 @@ def test_nothing_of_a_server_or_an_extra_is_imported() -> None:
             for name in names:
                 top = name.partition(".")[0]
                 assert top in allowed or top in sys.stdlib_module_names, (path, name)
+
+
+@pytest.mark.parametrize(
+    "program", ["import catalogclient", "from catalogclient import *", "import catalogclient.cli.run"]
+)
+def test_requests_waits_for_the_first_catalog(program: str) -> None:
+    asked = f"""
+import sys
+{program}
+from catalogclient import RestCatalog
+print(sorted({{"requests", "urllib3", "ssl", "http.client"}} & set(sys.modules)))
+RestCatalog("http://127.0.0.1:9").close()
+print("requests" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", asked], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert run.stdout.split("\n")[:2] == ["[]", "True"], run.stdout + run.stderr
 
 
 def test_call_options_are_the_same_for_all() -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from catalogclient import endpoints, headers, urls
 from catalogclient._log import CONFIG
+from catalogclient.endpoints import Operation
 from catalogclient.errors import CatalogError, NoSuchWarehouseError
 from catalogclient.options import RestCatalogOptions, Snapshots
 from catalogclient.results import CatalogConfig
@@ -34,6 +35,10 @@ class Route:
     """None when it was not asked for, or the server has none."""
     supported: frozenset[str] = endpoints.DEFAULT_ENDPOINTS
     lists_endpoints: bool = False
+
+    def lacks(self, operation: Operation) -> bool:
+        """Whether the server lists its endpoints and this one is not among them."""
+        return self.lists_endpoints and operation.listed not in self.supported
 
     @property
     def idempotency_key_lifetime(self) -> timedelta | None:

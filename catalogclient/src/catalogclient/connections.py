@@ -101,13 +101,14 @@ class _TlsConnection(_Connection, HTTPSConnection):
     """The same over TLS."""
 
 
+# For pyright no connection of urllib3 is what the pools of urllib3 declare, and so none of ours.
 class _Pool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Connection
+    ConnectionCls = _Connection  # pyright: ignore[reportAssignmentType]
 
 
 class _TlsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
+    ConnectionCls = _TlsConnection  # pyright: ignore[reportAssignmentType]
 
 
-POOLS = {"http": _Pool, "https": _TlsPool}
+POOLS: dict[str, type[urllib3.HTTPConnectionPool]] = {"http": _Pool, "https": _TlsPool}
 """Scheme → the pool that makes and keeps its connections."""

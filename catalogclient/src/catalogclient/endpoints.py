@@ -88,6 +88,11 @@ class Operation:
     conflict: type[errors.ConflictError] = errors.ConflictError
     """What a 409 means whose body does not say."""
 
+    @property
+    def listed(self) -> str:
+        """As a server lists it in its configuration."""
+        return f"{self.method} {self.template}"
+
 
 _READING_POSTS = {Endpoint.GET_TOKEN, Endpoint.PLAN_TABLE_SCAN, Endpoint.FETCH_SCAN_TASKS, Endpoint.SIGN_REQUEST}
 _COMMITS = {Endpoint.UPDATE_TABLE, Endpoint.COMMIT_TRANSACTION, Endpoint.REPLACE_VIEW}

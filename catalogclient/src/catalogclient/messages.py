@@ -50,6 +50,10 @@ class PreparedRequest:
     """One request as it will be sent. An AuthManager may change `headers`, and nothing else."""
 
     __slots__ = ("body", "headers", "method", "url")
+    method: str
+    url: str
+    headers: MutableMapping[str, str]
+    body: bytes | None
 
     def __init__(self, method: str, url: str, headers: MutableMapping[str, str], body: bytes | None) -> None:
         self.method = method
@@ -65,6 +69,8 @@ class Reply:
     """One answer, its body not yet read as anything."""
 
     __slots__ = ("_body", "headers", "status")
+    status: int
+    headers: Mapping[str, str]
 
     def __init__(self, status: int, headers: Mapping[str, str], body: io.BytesIO) -> None:
         self.status = status
@@ -116,6 +122,9 @@ class RawResponse:
     """
 
     __slots__ = ("content", "headers", "status")
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
 
     def __init__(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         self.status = status

@@ -62,14 +62,17 @@ class RetryPolicy:
     """How often and after which pauses a request is sent again; whether it may be is not a matter of policy."""
 
     max_attempts: int = 4
+    """With the first."""
     backoff_base: float = 0.5
     """Seconds before the second attempt."""
     backoff_factor: float = 2.0
+    """By which each pause is longer than the one before."""
     backoff_max: float = 20.0
     """Longest pause, in seconds."""
     jitter: bool = True
     """Pauses vary between half and the whole of their length."""
     respect_retry_after: bool = True
+    """Wait as long as the server asks to."""
     max_retry_after: float = 60.0
     """Seconds; a server that asks for more is not waited for."""
     retry_commits: bool = False
@@ -130,6 +133,7 @@ class RestCatalogOptions:
     catalog_name: str | None = None
     """Old name of `warehouse`, which wins."""
     auth: AuthConfig | AuthManager | None = field(default=None, repr=False)
+    """A mapping such as `{"type": "bearer", "token": "..."}`, or a manager; None sends no credentials."""
     access_delegation: Sequence[str] | None = None
     """`vended-credentials`, `remote-signing`: how the server should open storage; nothing is asked by default."""
     prefix: str | None = None
@@ -141,12 +145,16 @@ class RestCatalogOptions:
     config_uri: ConfigUri = "same-origin"
     """Whether the server may send later requests elsewhere."""
     endpoint_check: Literal["off", "strict"] = "off"
+    """`strict` sends nothing to an endpoint that the server's list of endpoints lacks."""
     timeout: TimeoutLike = DEFAULT_TIMEOUT
+    """Seconds for making a connection and for each pause in an answer: one number, or a pair."""
     total_timeout: float | None = 600.0
-    """Seconds for a whole call with all its attempts and pauses."""
+    """Seconds for a whole call with all its attempts and pauses. None leaves `timeout`, which a server that sends a
+    byte now and then never reaches."""
     retry: RetryPolicy | None = RetryPolicy()
     """None: one attempt."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request to the catalog."""
     user_agent: str | None = None
     """Stands before the library's own."""
     proxies: Mapping[str, str] | None = field(default=None, repr=False)
@@ -164,6 +172,7 @@ class RestCatalogOptions:
     namespace_separator: str | None = None
     """None: the server's."""
     hooks: Sequence[RequestHook] = ()
+    """Told of every attempt, its answer, and every pause."""
     session: requests.Session | None = field(default=None, repr=False)
     """The caller's: its adapters are used, its authentication, hooks and cookies are not, and it is not closed. Its
     connections know `total_timeout` between attempts only."""

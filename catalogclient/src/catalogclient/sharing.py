@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
+from catalogclient import connecting
 from catalogclient.config import Route
 from catalogclient.options import RestCatalogOptions
 from catalogclient.single_flight import SingleFlight
-from catalogclient.transport import Settings, Transport
+
+if TYPE_CHECKING:
+    from catalogclient.transport import Transport
 
 
 class Shared:
     """Lives until the last catalog that uses it is closed."""
 
     def __init__(self, options: RestCatalogOptions) -> None:
-        self.options = options
-        self.settings = Settings(
-            proxies=options.proxies,
-            verify=options.verify,
-            cert=options.cert,
-            trust_env=options.trust_env,
-            pool_maxsize=options.pool_maxsize,
-            max_response_bytes=options.max_response_bytes,
-            session=options.session,
-        )
-        self.transport = Transport(self.settings)
+        self.transport: Transport = connecting.transport(options)
         self.route: Route | None = None
         self.flight: SingleFlight[Route] = SingleFlight()
         self._users: set[object] = set()

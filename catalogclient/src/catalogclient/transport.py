@@ -7,8 +7,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import requests
@@ -28,9 +27,8 @@ from catalogclient.errors import (
     UnexpectedRedirectError,
 )
 from catalogclient.messages import PreparedRequest, Reply
-from catalogclient.options import Timeout
+from catalogclient.options import RestCatalogOptions, Timeout
 
-NAME = f"requests/{requests.__version__}"
 _PIECE = 262_144
 _MOST_OF_A_REFUSAL = 1_048_576
 _NOT_CONNECTED = (
@@ -41,24 +39,14 @@ _NOT_CONNECTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How connections are made."""
-
-    proxies: Mapping[str, str] | None = field(default=None, repr=False)
-    verify: bool | str = True
-    cert: str | tuple[str, str] | None = None
-    trust_env: bool = True
-    pool_maxsize: int = 32
-    max_response_bytes: int | None = None
-    session: requests.Session | None = None
-
-
 class Transport:
     """Connections to servers, usable by any number of threads."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    name: str = f"requests/{requests.__version__}"
+    """What sends, for User-Agent."""
+
+    def __init__(self, options: RestCatalogOptions) -> None:
+        self._options = options
         self._open()
 
     def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> Reply:
@@ -77,13 +65,13 @@ class Transport:
             raise _failure(error, exchange) from error
 
     def close(self) -> None:
-        if self._settings.session is None:
+        if self._options.session is None:
             self._session.close()
 
     def _open(self) -> None:
         self._process = os.getpid()
         self._environments: dict[tuple[str, str, int], dict[str, Any]] = {}
-        self._session = self._settings.session or _session(self._settings)
+        self._session = self._options.session or _session(self._options)
 
     def _exchange(self, request: PreparedRequest, exchange: connections.Exchange, timeout: Timeout) -> Reply:
         adapter = self._session.get_adapter(request.url)
@@ -107,7 +95,7 @@ class Transport:
 
     def _body(self, response: requests.Response, status: int) -> io.BytesIO:
         body = io.BytesIO()
-        most = self._settings.max_response_bytes
+        most = self._options.max_response_bytes
         while piece := response.raw.read(_PIECE, decode_content=True):
             body.write(piece)
             if status >= 400 and body.tell() > _MOST_OF_A_REFUSAL:
@@ -123,14 +111,14 @@ class Transport:
         found = self._environments.get(origin)
         if found is None:
             asked = requests.Session()
-            asked.trust_env = self._settings.trust_env
+            asked.trust_env = self._options.trust_env
             found = dict(
                 asked.merge_environment_settings(
                     _redact.address(url),
-                    dict(self._settings.proxies or {}),
+                    dict(self._options.proxies or {}),
                     None,
-                    self._settings.verify,
-                    self._settings.cert,
+                    self._options.verify,
+                    self._options.cert,
                 )
             )
             found.pop("stream", None)
@@ -149,10 +137,10 @@ class _Adapter(HTTPAdapter):
         return manager
 
 
-def _session(settings: Settings) -> requests.Session:
+def _session(options: RestCatalogOptions) -> requests.Session:
     session = requests.Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _Adapter(pool_maxsize=settings.pool_maxsize, max_retries=0))
+        session.mount(scheme, _Adapter(pool_maxsize=options.pool_maxsize, max_retries=0))
     return session
 
 

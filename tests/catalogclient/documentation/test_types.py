@@ -1,27 +1,42 @@
-"""The examples of the documents pass a strict type check, as a user's own code would."""
+"""The examples of the documents pass strict type checks, as a user's own code would."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.catalogclient import type_checkers
 from tests.catalogclient.documentation import blocks
 
 BEFORE_HANDOVER = "from catalogclient import RestCatalog\n\ncatalog = RestCatalog('http://127.0.0.1')\n"
+SOURCE = blocks.PACKAGE / "src"
 
 
-def test_the_examples_are_well_typed(tmp_path: Path) -> None:
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """A folder with the examples of each document as one program."""
     (tmp_path / "readme.py").write_text("\n".join(blocks.blocks(blocks.README, "python")))
     handover = BEFORE_HANDOVER + "\n".join(blocks.blocks(blocks.HANDOVER, "python"))
     (tmp_path / "handover.py").write_text(handover)
-    settings = tmp_path / "mypy.ini"
-    settings.write_text(
-        f"[mypy]\nstrict = True\nmypy_path = {blocks.PACKAGE / 'src'}\ncache_dir = {tmp_path}\n"
+    return tmp_path
+
+
+def test_mypy_finds_nothing_in_them(examples: Path) -> None:
+    settings = (
+        f"mypy_path = {SOURCE}\n"
         # What others deliver without types is none of the examples' business.
         "[mypy-pyarrow.*,duckdb.*,pyiceberg.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
     )
-    command = [sys.executable, "-m", "mypy", "--config-file", str(settings), "readme.py", "handover.py"]
-    run = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
+    files = ["readme.py", "handover.py"]
+    assert not type_checkers.mypy(examples, files, python=sys.executable, settings=settings)
+
+
+def test_pyright_finds_nothing_in_them_nor_in_the_library(examples: Path) -> None:
+    # The other document goes on with libraries that are delivered without types.
+    readme = examples / "readme.py"
+    readme.write_text(f"# pyright: strict\n{readme.read_text()}")
+    files = ["readme.py", os.path.relpath(SOURCE / "catalogclient", examples)]
+    assert not type_checkers.pyright(examples, files, python=sys.executable, source=SOURCE, strict=False)

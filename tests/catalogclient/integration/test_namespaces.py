@@ -67,7 +67,10 @@ def test_a_namespace_with_a_table_stays(catalog: RestCatalog, namespace: str) ->
     assert catalog.namespace_exists(namespace)
 
 
-def test_pages_of_one_lead_through_every_namespace_once(catalog: RestCatalog, namespace: str) -> None:
+def test_pages_of_one_lead_through_every_namespace_once(
+    server: CatalogServer, catalog: RestCatalog, namespace: str
+) -> None:
+    server.need(Ability.PAGES)
     expected = [(namespace, f"n{number}") for number in range(4)]
     for child in expected:
         catalog.create_namespace(child)

@@ -6,6 +6,7 @@ import pytest
 
 from catalogclient import (
     AlreadyExistsError,
+    CatalogError,
     NoSuchTableError,
     RestCatalog,
     generate_idempotency_key,
@@ -51,6 +52,7 @@ def test_a_table_that_exists_is_not_made_again(server: CatalogServer, catalog: R
 def test_a_staged_table_appears_with_its_first_commit(
     server: CatalogServer, catalog: RestCatalog, namespace: str
 ) -> None:
+    server.need(Ability.STAGES)
     staged = catalog.create_table_result(namespace, {**documents.table("staged"), "stage-create": True})
     assert (staged.metadata_location is None) == server.can(Ability.STAGED_CREATE)
     assert not catalog.table_exists((namespace, "staged"))
@@ -69,7 +71,10 @@ def test_a_table_moves_to_another_name_and_namespace(catalog: RestCatalog, names
     assert catalog.load_table((namespace, "inner", "new"))["table-uuid"] == uuid
 
 
-def test_a_table_is_registered_from_a_metadata_file(catalog: RestCatalog, namespace: str) -> None:
+def test_a_table_is_registered_from_a_metadata_file(
+    server: CatalogServer, catalog: RestCatalog, namespace: str
+) -> None:
+    server.need(Ability.REGISTER_TABLE)
     made = catalog.create_table_result(namespace, documents.table("orders"))
     assert made.metadata_location is not None
     request: types.RegisterTableRequest = {"name": "again", "metadata-location": made.metadata_location}
@@ -78,6 +83,23 @@ def test_a_table_is_registered_from_a_metadata_file(catalog: RestCatalog, namesp
     assert catalog.table_exists((namespace, "again"))
     with pytest.raises(AlreadyExistsError):
         catalog.register_table(namespace, request)
+
+
+def test_a_metadata_file_that_is_not_there_is_told_in_the_servers_words(
+    server: CatalogServer, catalog: RestCatalog, namespace: str
+) -> None:
+    server.need(Ability.REGISTER_TABLE)
+    location = catalog.create_table_result(namespace, documents.table("orders")).metadata_location or ""
+    request: types.RegisterTableRequest = {
+        "name": "again",
+        "metadata-location": f"{location.rpartition('/')[0]}/lost.metadata.json",
+    }
+    with pytest.raises(CatalogError) as refused:
+        catalog.register_table(namespace, request)
+    assert "lost.metadata.json" in str(refused.value)
+    # The class of a 404 follows from the operation; the word beside it does not speak of a namespace.
+    assert refused.value.type in {"NotFoundException", "BadRequestException"}
+    assert not catalog.table_exists((namespace, "again"))
 
 
 def test_an_unchanged_table_is_not_sent_again(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
@@ -115,7 +137,8 @@ def test_pages_lead_through_every_table_once(catalog: RestCatalog, namespace: st
     assert sorted(each.name for each in catalog.iter_tables(namespace)) == expected
 
 
-def test_reports_are_taken(catalog: RestCatalog, namespace: str) -> None:
+def test_reports_are_taken(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+    server.need(Ability.REPORTS)
     catalog.create_table(namespace, documents.table("orders"))
     catalog.report_metrics(
         (namespace, "orders"),

@@ -9,6 +9,11 @@ from tests.catalogclient.integration import documents
 from tests.catalogclient.servers.running import Ability, CatalogServer
 
 
+@pytest.fixture(autouse=True)
+def _views(server: CatalogServer) -> None:
+    server.need(Ability.VIEWS)
+
+
 def test_a_view_is_made_replaced_renamed_and_dropped(catalog: RestCatalog, namespace: str) -> None:
     view = (namespace, "towns")
     assert not catalog.view_exists(view)

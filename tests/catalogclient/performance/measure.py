@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -16,7 +17,8 @@ from tests.catalogclient.performance import peer
 
 ROUNDS = 15
 CALLS = 200
-SNAPSHOTS = 870_000
+STARTS = 20
+SNAPSHOTS = 905_000
 """As many as make a document of 250 MB."""
 
 BARE = """
@@ -34,6 +36,7 @@ with RestCatalog(sys.argv[1]) as catalog:
     result = catalog.load_table_result(("a", "t" + sys.argv[2]))
 print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
+UNREAD = OURS.replace("sys.argv[2])", "sys.argv[2]), raw=True")
 
 
 def _cpu(call: Callable[[], object]) -> float:
@@ -69,8 +72,27 @@ def memory(address: str) -> None:
 
     size, bare = peak(BARE)
     _, ours = peak(OURS)
+    _, unread = peak(UNREAD)
     sys.stdout.write(
-        f"document of {size / 1e6:.0f} MB: {ours} MB resident at most, json.loads {bare} MB: {ours / bare:.2f} times\n"
+        f"document of {size / 1e6:.0f} MB: {ours} MB resident at most, json.loads {bare} MB: {ours / bare:.2f} times; "
+        f"{unread} MB unread\n"
+    )
+
+
+def imports() -> None:
+    """CPU of a program that imports the library and no more, beside one that imports `requests`: medians."""
+    programs = ("pass", "import catalogclient", "import requests")
+    spent: dict[str, list[float]] = {program: [] for program in programs}
+    for _ in range(STARTS):
+        for program in programs:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, "-c", program], check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent[program].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    empty, ours, theirs = (statistics.median(spent[program]) * 1000 for program in programs)
+    sys.stdout.write(
+        f"import catalogclient: {ours:.0f} ms of CPU with the {empty:.0f} ms of an empty program, "
+        f"import requests {theirs:.0f} ms: {ours / theirs:.2f} times\n"
     )
 
 
@@ -84,6 +106,7 @@ def names(address: str) -> None:
 
 
 if __name__ == "__main__":
+    imports()
     with peer.serve() as running:
         overhead(running)
         names(running)

@@ -1,26 +1,53 @@
-"""Long lists stream: what they cost does not grow with their length."""
+"""What answers cost in memory: long lists stream, and a large document costs no more than its objects do anyway."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import tracemalloc
+from collections.abc import Callable
+from typing import TypeVar
+
+import requests
 
 from catalogclient import RestCatalog
 from tests.catalogclient.performance import peer
+
+T = TypeVar("T")
+SNAPSHOTS = 18_000
+"""As many as make a document of 5 MB."""
+
+
+def _peak(call: Callable[[], T]) -> tuple[T, int]:
+    """What the call returns, and how many bytes it takes at most, that included."""
+    tracemalloc.start()
+    try:
+        return call(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_hundred_thousand_tables_cost_no_more_than_a_few_pages() -> None:
     with peer.serve() as address, RestCatalog(address) as catalog:
         few = list(itertools.islice(catalog.iter_tables("a", page_size=peer.PAGE_SIZE), 3))
         assert [each.name for each in few] == ["table-000000", "table-000001", "table-000002"]
-        tracemalloc.start()
-        try:
-            count = sum(1 for _ in itertools.islice(catalog.iter_tables("a"), 3 * peer.PAGE_SIZE))
-            _, of_three_pages = tracemalloc.get_traced_memory()
-            tracemalloc.reset_peak()
-            count = sum(1 for _ in catalog.iter_tables("a"))
-            _, of_all = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
+        _, three_pages = _peak(lambda: sum(1 for _ in itertools.islice(catalog.iter_tables("a"), 3 * peer.PAGE_SIZE)))
+        count, all_pages = _peak(lambda: sum(1 for _ in catalog.iter_tables("a")))
     assert count == peer.PAGES * peer.PAGE_SIZE
-    assert of_all < 1.5 * of_three_pages + 1_000_000
+    assert all_pages < 1.5 * three_pages + 1_000_000
+
+
+def test_a_large_document_costs_what_its_objects_do_and_unread_what_its_bytes_do() -> None:
+    table = ("a", f"t{SNAPSHOTS}")
+    with peer.serve() as address, RestCatalog(address) as catalog, requests.Session() as session:
+        url = f"{address}/v1/namespaces/a/tables/t{SNAPSHOTS}"
+        size = len(session.get(url, timeout=60).content)
+        catalog.load_table(table)
+        document, objects = _peak(lambda: json.loads(session.get(url, timeout=60).content))
+        result, ours = _peak(lambda: catalog.load_table_result(table))
+        unread, bytes_alone = _peak(lambda: catalog.load_table_result(table, raw=True))
+    assert result.raw["metadata"] == document["metadata"]
+    assert ours < 1.3 * objects
+    assert unread is not None
+    assert len(unread.content) == size
+    assert bytes_alone < 1.3 * size + 1_000_000

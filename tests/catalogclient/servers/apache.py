@@ -93,7 +93,8 @@ def _resolve(kept: Path) -> None:
 
 
 _ALL = (
-    Ability.ETAGS
+    Ability.WHOLE
+    | Ability.ETAGS
     | Ability.REPLAY
     | Ability.STAGED_CREATE
     | Ability.CREATES_ONCE

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-START_SECONDS = 60
+START_SECONDS = 90
 STOP_SECONDS = 30
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from catalogclient import RestCatalog
 
 
@@ -31,6 +33,17 @@ class Ability(enum.Flag):
     """Refuses to create a table or view that exists."""
     ENDPOINTS = enum.auto()
     """Lists its endpoints in the configuration."""
+    PAGES = enum.auto()
+    """Gives lists in pages."""
+    VIEWS = enum.auto()
+    TRANSACTIONS = enum.auto()
+    REGISTER_TABLE = enum.auto()
+    STAGES = enum.auto()
+    """Prepares tables that its client commits."""
+    REPORTS = enum.auto()
+    """Takes reports of metrics."""
+    WHOLE = PAGES | VIEWS | TRANSACTIONS | REGISTER_TABLE | STAGES | REPORTS
+    """What a catalog is expected to have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +52,11 @@ class CatalogServer:
     base_url: str
     abilities: Ability
     warehouse: str | None = None
+    prefix: str | None = None
+    """Where the server does not say it."""
+    namespace: str = ""
+    """The one that tests share where a new one is of no use."""
+    token: str = field(default="", repr=False)
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     s3_url: str = ""
@@ -46,7 +64,14 @@ class CatalogServer:
     def can(self, ability: Ability) -> bool:
         return ability in self.abilities
 
+    def need(self, ability: Ability) -> None:
+        """Skip the test when the server cannot do it."""
+        if not self.can(ability):
+            pytest.skip(f"{self.name} cannot do it: {ability.name}")
+
     def auth(self) -> Mapping[str, str] | None:
+        if self.token:
+            return {"type": "bearer", "token": self.token}
         if not self.client_id:
             return None
         return {
@@ -58,13 +83,18 @@ class CatalogServer:
 
     def connect(self, **options: Any) -> RestCatalog:
         """A catalog of this server; the caller closes it."""
-        return RestCatalog(self.base_url, **{"warehouse": self.warehouse, "auth": self.auth(), **options})
+        usual = {"warehouse": self.warehouse, "prefix": self.prefix, "auth": self.auth()}
+        return RestCatalog(self.base_url, **{**usual, **options})
 
     def pyiceberg_properties(self) -> dict[str, str]:
         """How PyIceberg's `load_catalog` reaches the same server."""
         properties = {"type": "rest", "uri": self.base_url}
         if self.warehouse:
             properties["warehouse"] = self.warehouse
+        if self.prefix:
+            properties["prefix"] = self.prefix
+        if self.token:
+            properties["token"] = self.token
         if self.client_id:
             properties["credential"] = f"{self.client_id}:{self.client_secret}"
             properties["oauth2-server-uri"] = f"{self.base_url}/v1/oauth/tokens"

@@ -110,7 +110,7 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
                 client_id=CLIENT_ID,
                 client_secret=CLIENT_SECRET,
                 s3_url=s3_url,
-                abilities=Ability.FILES,
+                abilities=Ability.WHOLE | Ability.FILES,
             )
     finally:
         remove_sockets(ports.values())

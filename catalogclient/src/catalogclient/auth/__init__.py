@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalogclient.auth.base import AuthManager, Surroundings, TokenAuth
+from catalogclient.auth.base import AuthManager, TokenAuth
 from catalogclient.auth.choice import AuthConfig
 from catalogclient.auth.entra import EntraAuth
 from catalogclient.auth.google import GoogleAuth
@@ -25,6 +25,5 @@ __all__ = [
     "OAuth2TokenExchange",
     "PreparedRequest",
     "SigV4Auth",
-    "Surroundings",
     "TokenAuth",
 ]

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 from catalogclient.errors import InvalidArgumentError
 from catalogclient.messages import PreparedRequest
-from catalogclient.options import RetryPolicy
-from catalogclient.transport import Settings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a manager that sends requests of its own must know of its catalog."""
-
-    base_url: str
-    settings: Settings
-    retry: RetryPolicy | None
+from catalogclient.options import RestCatalogOptions
 
 
 class AuthManager(ABC):
     """Puts credentials on requests. One object serves any number of threads."""
 
-    def attach(self, surroundings: Surroundings) -> None:  # noqa: B027  (most have no use for it)
-        """Called once by each catalog that will use this object, before its first request."""
+    def attach(self, options: RestCatalogOptions) -> None:  # noqa: B027  (most have no use for it)
+        """Called once by each catalog that will use this object, before its first request.
+
+        `options` are those of the catalog without `auth` and `session`, for managers that send requests of their own.
+        """
 
     @abstractmethod
     def apply(self, request: PreparedRequest) -> None:

@@ -7,18 +7,20 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urljoin
 
-from catalogclient import _redact, urls
+from catalogclient import _redact, connecting, urls
 from catalogclient._log import AUTH
 from catalogclient.auth import token_endpoint
-from catalogclient.auth.base import Surroundings, TokenAuth
+from catalogclient.auth.base import TokenAuth
 from catalogclient.auth.token_endpoint import Granted
 from catalogclient.errors import CatalogError, InvalidArgumentError
-from catalogclient.options import DEFAULT_TIMEOUT, RetryPolicy, Timeout, TimeoutLike
+from catalogclient.options import DEFAULT_TIMEOUT, RestCatalogOptions, RetryPolicy, Timeout, TimeoutLike
 from catalogclient.single_flight import SingleFlight
-from catalogclient.transport import Transport
+
+if TYPE_CHECKING:
+    from catalogclient.transport import Transport
 
 ClientAuth = Literal["auto", "post", "basic"]
 _OWN_ENDPOINT = "/v1/oauth/tokens"
@@ -63,11 +65,11 @@ class _OAuth2(TokenAuth):
         if token_url is not None and "://" in token_url:
             urls.check(token_url, name="token_url")
 
-    def attach(self, surroundings: Surroundings) -> None:
+    def attach(self, options: RestCatalogOptions) -> None:
         with self._attaching:
             if self._transport is not None:
                 return
-            base = surroundings.base_url.rstrip("/")
+            base = options.base_url.rstrip("/")
             own = f"{base}{_OWN_ENDPOINT}"
             if self._token_url is None:
                 warnings.warn(
@@ -75,7 +77,7 @@ class _OAuth2(TokenAuth):
                     DeprecationWarning,
                     stacklevel=4,
                 )
-            self._locate(own if self._token_url is None else urljoin(f"{base}/", self._token_url), surroundings)
+            self._locate(own if self._token_url is None else urljoin(f"{base}/", self._token_url), options)
             self._is_own_endpoint = self._url == own
 
     def token(self) -> str:
@@ -133,13 +135,13 @@ class _OAuth2(TokenAuth):
         )
         return granted
 
-    def _locate(self, url: str, surroundings: Surroundings) -> None:
+    def _locate(self, url: str, options: RestCatalogOptions) -> None:
         urls.check(url, name="token_url")
         self._url = url
-        self._retry = surroundings.retry
+        self._retry = options.retry
         if self._url.startswith("http://") and not urls.is_loopback(self._url):
             AUTH.warning("client credentials travel to the token endpoint without TLS")
-        self._transport = Transport(surroundings.settings)
+        self._transport = connecting.transport(options)
 
     def __repr__(self) -> str:
         shown = _redact.address(self._url or self._token_url or "")

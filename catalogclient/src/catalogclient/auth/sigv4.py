@@ -11,9 +11,10 @@ from urllib.parse import quote, urlsplit
 
 from catalogclient import urls
 from catalogclient.auth import optional
-from catalogclient.auth.base import AuthManager, Surroundings
+from catalogclient.auth.base import AuthManager
 from catalogclient.errors import CatalogError, InvalidArgumentError
 from catalogclient.messages import PreparedRequest
+from catalogclient.options import RestCatalogOptions
 
 Keys = tuple[str, str, str | None]
 """Access key, secret key and session token."""
@@ -68,9 +69,9 @@ class SigV4Auth(AuthManager):
 
         return cls(region, service=service, credentials=keys)
 
-    def attach(self, surroundings: Surroundings) -> None:
+    def attach(self, options: RestCatalogOptions) -> None:
         if self._delegate is not None:
-            self._delegate.attach(surroundings)
+            self._delegate.attach(options)
 
     def apply(self, request: PreparedRequest) -> None:
         fields = request.headers

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
 from catalogclient import _redact, headers, refusals
@@ -19,7 +19,9 @@ from catalogclient.errors import CatalogError, InvalidResponseError, OAuthError
 from catalogclient.messages import PreparedRequest, Reply
 from catalogclient.operations import reading
 from catalogclient.options import RetryPolicy, Timeout
-from catalogclient.transport import NAME, Transport
+
+if TYPE_CHECKING:
+    from catalogclient.transport import Transport
 
 _OPERATION = OPERATIONS[Endpoint.GET_TOKEN]
 _LONGEST_WAIT = 120.0
@@ -53,7 +55,7 @@ def ask(
     ServerError when it was not reached or failed, again and again.
     """
     identity, secret = client
-    fields = headers.basic(user_agent=None, transport=NAME)
+    fields = headers.basic(user_agent=None, transport=transport.name)
     fields["Content-Type"] = "application/x-www-form-urlencoded"
     if in_header and identity is not None:
         # RFC 6749 §2.3.1: both are form-encoded before they are joined.

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Self, TypedDict, TypeVar, Unpack
 from catalogclient import _redact, config, encoding, urls
 from catalogclient._log import CONFIG, HTTP
 from catalogclient.auth import choice
-from catalogclient.auth.base import AuthManager, Surroundings
+from catalogclient.auth.base import AuthManager
 from catalogclient.auth.choice import AuthConfig
 from catalogclient.auth.static import NoAuth
 from catalogclient.catalog.sending import Sender
@@ -64,9 +64,10 @@ class Core:
         self._owns_auth = not isinstance(auth, AuthManager)
         self._sender = Sender(options, shared.transport, self._auth)
         shared.join(self._sender)
-        own_door = dataclasses.replace(shared.settings, session=None, max_response_bytes=_LONGEST_TOKEN_ANSWER)
+        self._auth.attach(
+            dataclasses.replace(options, auth=None, session=None, max_response_bytes=_LONGEST_TOKEN_ANSWER)
+        )
         root = urls.root(options.base_url)
-        self._auth.attach(Surroundings(base_url=root, settings=own_door, retry=options.retry))
         if root.startswith("http://") and not urls.is_loopback(root) and not isinstance(self._auth, NoAuth):
             warnings.warn("credentials travel without TLS", InsecureTransportWarning, stacklevel=3)
         if root.endswith("/v1"):
@@ -171,20 +172,16 @@ class Core:
 
     def _send(self, wanted: Call[T], /, **call: Unpack[MutationOptions]) -> T:
         route = self._route()
-        strict = self._options.endpoint_check == "strict" and route.lists_endpoints
         operation = wanted.operation
-        if strict and f"{operation.method} {operation.template}" not in route.supported:
-            raise UnsupportedEndpointError(
-                f"the server does not list {operation.method} {operation.template}", operation=operation.name
-            )
+        if self._options.endpoint_check == "strict" and route.lacks(operation):
+            raise UnsupportedEndpointError(f"the server does not list {operation.listed}", operation=operation.name)
         return self._sender.perform(wanted, route, **call)
 
     def _exists(self, asked: Call[Any], instead: Call[Any], /, **call: Unpack[CallOptions]) -> bool:
         """Whether something is there: by HEAD, or by GET where the server knows no HEAD."""
         route = self._route()
-        operation = asked.operation
         try:
-            if route.lists_endpoints and f"{operation.method} {operation.template}" not in route.supported:
+            if route.lacks(asked.operation):
                 self._sender.perform(instead, route, **call)
                 return True
             try:

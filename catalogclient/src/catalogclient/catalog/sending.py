@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from catalogclient import _redact, headers, idempotency, preparing, refusals
 from catalogclient._log import AUTH
@@ -16,8 +16,10 @@ from catalogclient.endpoints import Operation
 from catalogclient.errors import CatalogError, ClientClosedError, InvalidArgumentError, InvalidResponseError
 from catalogclient.messages import UNSET, Call, PreparedRequest, Reply, Unset
 from catalogclient.options import RestCatalogOptions, Timeout, TimeoutLike
-from catalogclient.transport import NAME, Transport
 from catalogclient.watching import Watch
+
+if TYPE_CHECKING:
+    from catalogclient.transport import Transport
 
 T = TypeVar("T")
 
@@ -30,7 +32,7 @@ class Sender:
         self._transport = transport
         self._auth = auth
         self._timeout = Timeout.given(options.timeout)
-        self._basic = headers.basic(user_agent=options.user_agent, transport=NAME)
+        self._basic = headers.basic(user_agent=options.user_agent, transport=transport.name)
         self._closed = threading.Event()
 
     def close(self) -> None:

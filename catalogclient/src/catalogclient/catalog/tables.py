@@ -208,7 +208,12 @@ class TableMethods(Core):
     def register_table_result(
         self, namespace: NamespaceLike, request: RegisterTableRequest, **call: Unpack[MutationOptions]
     ) -> LoadTableResult:
-        """The same, with configuration and credentials. Raises NoSuchNamespaceError, AlreadyExistsError."""
+        """The same, with configuration and credentials.
+
+        Raises AlreadyExistsError, and NoSuchNamespaceError, which also stands for a metadata file that is not there
+        where the server answers 404 to that: its message is the server's own, and `type` then no word for a namespace.
+        Source: OpenAPI, `registerTable`.
+        """
         return self._send(tables.register(namespace, request), **call)
 
     def unregister_table(self, table: TableLike, **call: Unpack[MutationOptions]) -> UnregisterTableResult:

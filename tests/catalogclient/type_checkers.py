@@ -1,0 +1,48 @@
+"""The type checkers that users run over their code, each as strict as it can be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+
+def mypy(folder: Path, files: Sequence[str], *, python: str | Path, settings: str = "") -> set[str]:
+    """Where mypy finds errors, as `file:line`. `settings` are lines of its configuration."""
+    config = folder / "mypy.ini"
+    config.write_text(f"[mypy]\nstrict = True\ncache_dir = {folder}/mypy\npython_executable = {python}\n{settings}")
+    return _errors([sys.executable, "-m", "mypy", "--config-file", str(config), *files], folder)
+
+
+def pyright(
+    folder: Path, files: Sequence[str], *, python: str | Path, source: Path | None = None, strict: bool = True
+) -> set[str]:
+    """The same for pyright, in the build that comes from PyPI whole; the test is skipped where it is not installed."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    program = shutil.which("basedpyright", path=beside)
+    if program is None:
+        pytest.skip("basedpyright is not installed")
+    config = {
+        "include": list(files),
+        "typeCheckingMode": "strict" if strict else "standard",
+        "extraPaths": [str(source)] if source else [],
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(config))
+    return _errors([program, "--project", str(folder), "--pythonpath", str(python)], folder)
+
+
+def _errors(command: Sequence[str], folder: Path) -> set[str]:
+    # Without the variables that would lead the checked environment back to this checkout.
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
+    run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    found = re.findall(r"(\w+\.py:\d+)(?::\d+)?(?:: | - )error", run.stdout)
+    assert bool(found) == bool(run.returncode), run.stdout + run.stderr
+    sys.stdout.write(run.stdout)
+    return set(found)
