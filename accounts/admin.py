@@ -13,7 +13,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from accounts import errors
+from accounts import errors, matching
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
 from accounts.services import administration, assistance, deletion, lookup, lost_factors
@@ -204,6 +204,13 @@ class UserAdmin(OperatorAdmin):
         if len(found) == _MOST_FOUND:
             self.message_user(
                 request, f"Only the newest {_MOST_FOUND} are shown: type more of the address or name.", levels.WARNING
+            )
+        elif lookup.is_searched_in_part(search_term):
+            self.message_user(
+                request,
+                "So short a text is looked for at the beginning of addresses and names, and anywhere among the newest"
+                f" {matching.NEWEST} users only: type three letters in a row.",
+                levels.WARNING,
             )
         return queryset.filter(pk__in=found), False
 

@@ -8,122 +8,147 @@ when little is expected, or looked for on a walk from the newest user on, which 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from accounts.queries import USER_WIDTH, Row, user_columns
+from accounts import matching
+from accounts.matching import COUNTED, Condition
+from accounts.queries import Row, factors_column
 from accounts.selection import Position, Selection
-from authsvc.core import db
-from authsvc.core.db import namespaced, row, rows
+from authsvc.core.db import namespaced, rows
 
-COUNTED = 10_000
-"""Up to so many rows a count is exact."""
-COLLECTED = 3_000
-"""Of a filter that is expected to fit more, a page is looked for by age; its count is what was expected."""
 _WALK = 25_000
 _WALK_FOR_EACH = 10
 
-Condition = tuple[str, list[Any]]
+_USER = (
+    "created_at id::text aud role email phone raw_app_meta_data::text raw_user_meta_data::text updated_at is_anonymous"
+    " email_change phone_change email_confirmed_at invited_at phone_confirmed_at confirmation_sent_at confirmed_at"
+    " recovery_sent_at email_change_sent_at phone_change_sent_at reauthentication_sent_at last_sign_in_at banned_until"
+    " deleted_at"
+).split()
+_IDENTITY = "id::text provider_id identity_data::text provider created_at updated_at last_sign_in_at email".split()
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_USER_WIDTH = len(_USER) + 1
+_WIDTH = _USER_WIDTH + len(_IDENTITY)
+
+
+class Found(NamedTuple):
+    """A user of a page, as read."""
+
+    user: Row
+    """Begins with time of creation and id, as text, and ends in the factors as JSON text."""
+    identities: list[Row]
+
+
+class Page(NamedTuple):
+    found: list[Found]
+    total: int | None
+    """How many there are in all; None: not counted, or the page is empty."""
+    statistics: float | None = None
+    """How large the planner takes the table for; None: not asked, or the page is empty."""
 
 
 def page(
     selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None, count: bool = False
-) -> tuple[int | None, list[Row]]:
-    """The users of an audience by age, and with `count` how many there are, unless they are many or the page is empty.
+) -> Page:
+    """The users of an audience by age, and with `count` how many there are, unless they are many.
 
     A table that the statistics call large is not counted at all.
     """
     condition, values = _begins_after("u", selection, after)
-    number = (
-        f"CASE WHEN (SELECT reltuples FROM pg_class WHERE oid = '{_users()}'::regclass) > {2 * COUNTED} THEN NULL ELSE"
-        f" (SELECT count(*) FROM (SELECT FROM {_users()} c WHERE c.aud = %s LIMIT {COUNTED + 1}) few) END"
-    )
-    found = rows(
-        f"SELECT {user_columns()}, {number if count else 'NULL'} FROM (SELECT u.id, u.created_at FROM {_users()} u"
-        f" WHERE u.aud = %s{condition} ORDER BY {_order('u', selection)} LIMIT {limit:d}{_offset(offset)}) p"
-        f" JOIN {_users()} u ON u.id = p.id ORDER BY {_order('p', selection)}",
+    number, statistics = "NULL", "NULL::real"
+    if count:
+        statistics = f"(SELECT reltuples FROM pg_class WHERE oid = '{matching.users()}'::regclass)"
+        number = (
+            f"CASE WHEN {statistics} > {2 * COUNTED} THEN NULL ELSE"
+            f" (SELECT count(*) FROM (SELECT FROM {matching.users()} c WHERE c.aud = %s LIMIT {COUNTED + 1}) few) END"
+        )
+    users = f"{matching.users()} u WHERE u.aud = %s{condition} ORDER BY {_order('u', selection)} LIMIT {limit:d}"
+    if offset:
+        # Those before the page are passed over in the index alone.
+        shown = f"(SELECT u.id, u.created_at FROM {users} OFFSET %s) p JOIN {matching.users()} u ON u.id = p.id"
+    else:
+        shown = f"(SELECT * FROM {users}) u"
+    read = rows(
+        f"SELECT {_columns()}, {number}, {statistics} FROM {shown} {_identities()}"
+        f" ORDER BY {_order('p' if offset else 'u', selection)}",
         [*([selection.aud] if count else []), selection.aud, *values, *_offset_value(offset)],
     )
-    total = found[0][USER_WIDTH] if found else None
-    return (total if total is None or total <= COUNTED else None), found
+    if not read:
+        return Page([], None)
+    total, size = read[0][_WIDTH:]
+    return Page(_grouped(read), total if total is None or total <= COUNTED else None, size)
 
 
 def matches(
-    selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None
-) -> tuple[int, list[Row]]:
-    """How many users match in all, and those of a page: all that match are collected before they are sorted."""
-    chosen, values = matching(selection)
+    selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None, within_reach: bool = False
+) -> Page:
+    """Those of a page, and how many match in all: all that match are collected before they are sorted.
+
+    With `within_reach` only those are that can be found without reading the whole of a large table.
+    """
+    chosen, values = matching.within_reach(selection) if within_reach else matching.query(selection)
     begin, begin_values = _begins_after("m", selection, after)
     sql = f"""
         WITH matches AS MATERIALIZED ({chosen}),
              page AS (SELECT m.id, m.created_at FROM matches m WHERE true{begin}
                       ORDER BY {_order("m", selection)} LIMIT {limit:d}{_offset(offset)})
-        SELECT {user_columns()}, c.number
-          FROM (SELECT count(*) AS number FROM matches) c LEFT JOIN page p ON true LEFT JOIN {_users()} u ON u.id = p.id
+        SELECT {_columns()}, c.number
+          FROM (SELECT count(*) AS number FROM matches) c
+          LEFT JOIN page p ON true LEFT JOIN {matching.users()} u ON u.id = p.id {_identities()}
          ORDER BY {_order("p", selection)}
     """
-    found = rows(sql, [*values, *begin_values, *_offset_value(offset)])
+    read = rows(sql, [*values, *begin_values, *_offset_value(offset)])
     # An empty page still says how many there are.
-    return int(found[0][USER_WIDTH]), [each for each in found if each[0] is not None]
+    return Page(_grouped(each for each in read if each[0] is not None), int(read[0][_WIDTH]))
 
 
-def walk(selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None) -> list[Row]:
+def walk(selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None) -> list[Found]:
     """The users of a page of a filter that fits many: looked for among the first by age, and not for ever."""
     begin, begin_values = _begins_after("u", selection, after)
-    condition, values = _filtered("w", selection)
+    condition, values = matching.fits("w", selection)
     bound = _WALK + _WALK_FOR_EACH * min(offset + limit, 10 * _WALK)
-    return rows(
-        f"SELECT {user_columns()} FROM (SELECT w.id, w.created_at FROM ("
-        f"SELECT u.id, u.created_at, u.email, u.raw_user_meta_data FROM {_users()} u WHERE u.aud = %s{begin}"
-        f" ORDER BY {_order('u', selection)} LIMIT {bound}) w WHERE {condition}"
-        f" ORDER BY {_order('w', selection)} LIMIT {limit:d}{_offset(offset)}) p"
-        f" JOIN {_users()} u ON u.id = p.id ORDER BY {_order('p', selection)}",
-        [selection.aud, *begin_values, *values, *_offset_value(offset)],
+    return _grouped(
+        rows(
+            f"SELECT {_columns()} FROM (SELECT w.id, w.created_at FROM ("
+            f"SELECT u.id, u.created_at, u.email, u.raw_user_meta_data FROM {matching.users()} u"
+            f" WHERE u.aud = %s{begin} ORDER BY {_order('u', selection)} LIMIT {bound}) w WHERE {condition}"
+            f" ORDER BY {_order('w', selection)} LIMIT {limit:d}{_offset(offset)}) p"
+            f" JOIN {matching.users()} u ON u.id = p.id {_identities()} ORDER BY {_order('p', selection)}",
+            [selection.aud, *begin_values, *values, *_offset_value(offset)],
+        )
     )
-
-
-def estimated(selection: Selection) -> int:
-    """How many users the planner expects to match."""
-    chosen, values = matching(selection)
-    return db.estimated_rows(chosen, values)
-
-
-def counted(selection: Selection, *, most: int | None = None) -> int:
-    """How many users match, or `most` when there are as many or more."""
-    chosen, values = matching(selection)
-    limit = "" if most is None else f" LIMIT {most:d}"
-    found = row(f"SELECT count(*) FROM ({chosen}{limit}) c", values)
-    return int(found[0]) if found else 0
-
-
-def matching(selection: Selection) -> Condition:
-    """The query for id and age of those who match, and its values."""
-    conditions = ["u.aud = %s"]
-    values: list[Any] = [selection.aud]
-    if selection.id is not None:
-        conditions.append("u.id = %s")
-        values.append(selection.id)
-    if selection.phone:
-        conditions.append("u.phone = %s")
-        values.append(selection.phone)
-    filtered, filter_values = _filtered("u", selection)
-    condition = " AND ".join([*conditions, *([filtered] if filtered else [])])
-    values += filter_values
-    select = "SELECT u.id, u.created_at FROM"
-    if not selection.email:
-        return f"{select} {_users()} u WHERE {condition}", values
-    # The unique index of addresses leaves out users of SSO, whose identities have an index of their own.
-    sql = (
-        f"{select} {_users()} u WHERE u.email = %s AND NOT u.is_sso_user AND {condition} UNION ALL"
-        f" {select} {namespaced('identities')} i JOIN {_users()} u ON u.id = i.user_id"
-        f" WHERE i.email = %s AND u.email = %s AND u.is_sso_user AND {condition}"
-    )
-    return sql, [selection.email, *values, selection.email, selection.email, *values]
 
 
 @cache
-def _users() -> str:
-    return namespaced("users")
+def _columns() -> str:
+    user = [f"u.{name}" for name in _USER]
+    return ", ".join([*user, factors_column(), *(f"i.{name}" for name in _IDENTITY)])
+
+
+@cache
+def _identities() -> str:
+    return f"LEFT JOIN {namespaced('identities')} i ON i.user_id = u.id"
+
+
+def _grouped(read: Iterable[Row]) -> list[Found]:
+    """One entry for each user of rows that have one for each identity; identities by age."""
+    found: list[Found] = []
+    for each in read:
+        if not found or found[-1].user[1] != each[1]:
+            found.append(Found(each[:_USER_WIDTH], []))
+        if each[_USER_WIDTH] is not None:
+            found[-1].identities.append(each[_USER_WIDTH:_WIDTH])
+    for one in found:
+        if len(one.identities) > 1:
+            one.identities.sort(key=_age)
+    return found
+
+
+def _age(identity: Row) -> tuple[datetime, str]:
+    return identity[4] or _NEVER, identity[0]
 
 
 def _order(table: str, selection: Selection) -> str:
@@ -144,11 +169,3 @@ def _begins_after(table: str, selection: Selection, after: Position | None) -> C
         return "", []
     compared = ">" if selection.is_ascending else "<"
     return f" AND ({table}.created_at, {table}.id) {compared} (%s, %s)", [after.created_at, after.id]
-
-
-def _filtered(table: str, selection: Selection) -> Condition:
-    if not selection.filter:
-        return "", []
-    pattern = f"%{selection.filter}%"
-    # As the trigram indexes have it, so that they are used.
-    return f"({table}.email LIKE %s OR ({table}.raw_user_meta_data ->> 'full_name') ILIKE %s)", [pattern, pattern]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import orjson
 
 from accounts.models import FactorType, Passkey
-from accounts.queries import USER_WIDTH, Row
 from accounts.records import FactorRecord, IdentityRecord, UserRecord
 from accounts.services.action_links import ActionLink
 from accounts.services.factors.challenges import Challenged
@@ -18,9 +14,6 @@ from accounts.services.factors.enrolment import Enrolled
 from accounts.services.passkeys.challenges import Begun
 from authsvc.core import clock
 from authsvc.core.audit import Entry
-
-Moment = str | datetime
-"""In wire form, or to be brought there by `Answer`."""
 
 _OPTIONAL_TIMES = (
     "email_confirmed_at",
@@ -41,80 +34,27 @@ _OPTIONAL_TIMES = (
 def user(record: UserRecord) -> dict[str, Any]:
     """The User object: strings never null, absent times left out, metadata passed through as text."""
     user_id = str(record.id)
-    return _user(
-        user_id,
-        (record.aud, record.role, record.email, record.phone),
-        [moment and clock.text(moment) for moment in (getattr(record, name) for name in _OPTIONAL_TIMES)],
-        (record.email_change, record.phone_change),
-        (record.app_metadata_json, record.user_metadata_json),
-        [factor(each) for each in record.factors],
-        [identity(each, user_id=user_id) for each in record.identities],
-        (clock.text(record.created_at), clock.text(record.updated_at)),
-        is_anonymous=record.is_anonymous,
-    )
-
-
-def listed(row: Row) -> dict[str, Any]:
-    """The same for a row of a list, as it was read: a third of the work, which counts where there are many."""
-    (
-        id_, aud, role, email, phone, _, email_confirmed_at, phone_confirmed_at, confirmed_at, invited_at,
-        confirmation_sent_at, recovery_sent_at, email_change, email_change_sent_at, phone_change, phone_change_sent_at,
-        reauthentication_sent_at, last_sign_in_at, app_metadata, user_metadata, is_anonymous, _, banned_until,
-        deleted_at, created_at, updated_at, identities, factors,
-    ) = row[:USER_WIDTH]  # fmt: skip
-    times = (
-        email_confirmed_at, invited_at, phone_confirmed_at, confirmation_sent_at, confirmed_at, recovery_sent_at,
-        email_change_sent_at, phone_change_sent_at, reauthentication_sent_at, last_sign_in_at, banned_until, deleted_at,
-    )  # fmt: skip
-    return _user(
-        id_,
-        (aud, role, email, phone),
-        [moment and clock.json(moment) for moment in times],
-        (email_change, phone_change),
-        (app_metadata, user_metadata),
-        [_factor(*values) for values in orjson.loads(factors)] if factors else (),
-        [_identity(id_, *values) for values in orjson.loads(identities)] if identities else (),
-        (clock.json(created_at), clock.json(updated_at)),
-        is_anonymous=is_anonymous,
-    )
-
-
-def _user(
-    user_id: str | UUID,
-    names: tuple[str | None, str | None, str | None, str | None],
-    times: Sequence[Moment | None],
-    pending: tuple[str | None, str | None],
-    metadata: tuple[str | None, str | None],
-    factors: Sequence[dict[str, Any]],
-    identities: Sequence[dict[str, Any]],
-    rows_times: tuple[Moment, Moment],
-    *,
-    is_anonymous: bool,
-) -> dict[str, Any]:
-    aud, role, email, phone = names
     shown: dict[str, Any] = {
         "id": user_id,
-        "aud": aud or "",
-        "role": role or "",
-        "email": email or "",
-        "phone": phone or "",
+        "aud": record.aud,
+        "role": record.role,
+        "email": record.email,
+        "phone": record.phone,
     }
-    shown |= {name: moment for name, moment in zip(_OPTIONAL_TIMES, times, strict=True) if moment is not None}
-    email_change, phone_change = pending
-    if email_change:
-        shown["new_email"] = email_change
-    if phone_change:
-        shown["new_phone"] = phone_change
-    app_metadata, user_metadata = metadata
-    shown["app_metadata"] = orjson.Fragment(app_metadata or "{}")
-    shown["user_metadata"] = orjson.Fragment(user_metadata or "{}")
-    if factors:
-        shown["factors"] = factors
-    shown["identities"] = identities
-    created_at, updated_at = rows_times
-    shown["created_at"] = created_at
-    shown["updated_at"] = updated_at
-    shown["is_anonymous"] = is_anonymous
+    times = [(name, getattr(record, name)) for name in _OPTIONAL_TIMES]
+    shown |= {name: clock.text(moment) for name, moment in times if moment is not None}
+    if record.email_change:
+        shown["new_email"] = record.email_change
+    if record.phone_change:
+        shown["new_phone"] = record.phone_change
+    shown["app_metadata"] = orjson.Fragment(record.app_metadata_json)
+    shown["user_metadata"] = orjson.Fragment(record.user_metadata_json)
+    if record.factors:
+        shown["factors"] = [factor(each) for each in record.factors]
+    shown["identities"] = [identity(each, user_id=user_id) for each in record.identities]
+    shown["created_at"] = clock.text(record.created_at)
+    shown["updated_at"] = clock.text(record.updated_at)
+    shown["is_anonymous"] = record.is_anonymous
     return shown
 
 
@@ -149,84 +89,36 @@ def challenged(made: Challenged) -> dict[str, Any]:
 
 
 def identity(record: IdentityRecord, *, user_id: str) -> dict[str, Any]:
-    return _identity(
-        user_id,
-        record.id,
-        record.provider_id,
-        record.data_json,
-        record.provider,
-        record.last_sign_in_at,
-        record.created_at,
-        record.updated_at,
-        record.email,
-    )
-
-
-def _identity(
-    user_id: str | UUID,
-    id: str,
-    provider_id: str,
-    data_json: str,
-    provider: str,
-    last_sign_in_at: str | None,
-    created_at: str,
-    updated_at: str,
-    email: str | None,
-) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "identity_id": id,
-        "id": provider_id,
+        "identity_id": record.id,
+        "id": record.provider_id,
         "user_id": user_id,
-        "identity_data": orjson.Fragment(data_json),
-        "provider": provider,
+        "identity_data": orjson.Fragment(record.data_json),
+        "provider": record.provider,
     }
-    if last_sign_in_at:
-        shown["last_sign_in_at"] = last_sign_in_at
-    shown["created_at"] = created_at
-    shown["updated_at"] = updated_at
-    if email:
-        shown["email"] = email
+    if record.last_sign_in_at:
+        shown["last_sign_in_at"] = record.last_sign_in_at
+    shown["created_at"] = record.created_at
+    shown["updated_at"] = record.updated_at
+    if record.email:
+        shown["email"] = record.email
     return shown
 
 
 def factor(record: FactorRecord) -> dict[str, Any]:
-    return _factor(
-        record.id,
-        record.friendly_name,
-        record.factor_type,
-        record.status,
-        record.phone,
-        record.created_at,
-        record.updated_at,
-        record.last_challenged_at,
-        record.web_authn_aaguid,
-    )
-
-
-def _factor(
-    id: str,
-    friendly_name: str | None,
-    factor_type: str,
-    status: str,
-    phone: str | None,
-    created_at: str,
-    updated_at: str,
-    last_challenged_at: str | None,
-    web_authn_aaguid: str | None,
-) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "id": id,
-        "created_at": created_at,
-        "updated_at": updated_at,
-        "status": status,
-        "factor_type": factor_type,
-        "phone": phone or "",
-        "last_challenged_at": last_challenged_at,
+        "id": record.id,
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "status": record.status,
+        "factor_type": record.factor_type,
+        "phone": record.phone or "",
+        "last_challenged_at": record.last_challenged_at,
     }
-    if friendly_name:
-        shown["friendly_name"] = friendly_name
-    if web_authn_aaguid:
-        shown["web_authn_aaguid"] = web_authn_aaguid
+    if record.friendly_name:
+        shown["friendly_name"] = record.friendly_name
+    if record.web_authn_aaguid:
+        shown["web_authn_aaguid"] = record.web_authn_aaguid
     return shown
 
 

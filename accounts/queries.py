@@ -52,12 +52,17 @@ def user_columns() -> str:
         f" {_stamp('i.last_sign_in_at')}, {_stamp('i.created_at')}, {_stamp('i.updated_at')}, i.email)"
         f" ORDER BY i.created_at, i.id)::text FROM {namespaced('identities')} i WHERE i.user_id = u.id)"
     )
-    factors = (
+    return ", ".join([*(f"u.{name}" for name in _USER), identities, factors_column()])
+
+
+@cache
+def factors_column() -> str:
+    """The factors of a user `u` as a JSON array of arrays, NULL when there are none."""
+    return (
         "(SELECT json_agg(json_build_array(f.id, f.friendly_name, f.factor_type, f.status, f.phone,"
         f" {_stamp('f.created_at')}, {_stamp('f.updated_at')}, {_stamp('f.last_challenged_at')}, f.web_authn_aaguid)"
         f" ORDER BY f.created_at, f.id)::text FROM {namespaced('mfa_factors')} f WHERE f.user_id = u.id)"
     )
-    return ", ".join([*(f"u.{name}" for name in _USER), identities, factors])
 
 
 @cache

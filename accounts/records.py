@@ -139,8 +139,13 @@ def read(row: queries.Row) -> UserRecord:
         created_at=created_at,
         updated_at=updated_at,
         identities=tuple(_identity(values) for values in orjson.loads(identities)) if identities else (),
-        factors=tuple(_factor(values) for values in orjson.loads(factors)) if factors else (),
+        factors=read_factors(factors),
     )
+
+
+def read_factors(text: str | None) -> tuple[FactorRecord, ...]:
+    """Factors from the last column of a user."""
+    return tuple(_factor(values) for values in orjson.loads(text)) if text else ()
 
 
 def _identity(values: list[Any]) -> IdentityRecord:

@@ -36,6 +36,11 @@ class Selection:
     count_exactly: bool = False
 
     @property
+    def is_unconditional(self) -> bool:
+        """Whether everybody in the audience is meant."""
+        return not (self.filter or self.is_exact)
+
+    @property
     def is_exact(self) -> bool:
         """Whether a unique index leads to the users meant."""
         return bool(self.email or self.phone or self.id)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from accounts import errors, list_queries, paging, queries, records, selection
+from accounts import errors, list_queries, matching, paging, queries, records, selection
+from accounts.list_queries import Found
 from accounts.paging import Page
 from accounts.records import UserRecord
 from accounts.selection import Position, Selection
@@ -13,18 +14,18 @@ from accounts.selection import Position, Selection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A page, its rows as they were read."""
+    """A page."""
 
-    rows: list[queries.Row]
+    found: list[Found]
     total: int
     """Exact up to 10,000, with a filter 3,000; beyond that what the planner expects, unless asked for exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A page by cursor, its rows as they were read; `next_cursor` is empty on the last one."""
+    """A page by cursor; `next_cursor` is empty on the last one."""
 
-    rows: list[queries.Row]
+    found: list[Found]
     next_cursor: str
 
 
@@ -38,52 +39,52 @@ def find(user_id: UUID) -> UserRecord:
 
 def page(wanted: Selection, page: Page) -> Listing:
     """A page of the users that are wanted: one statement or two, or three where the statistics are old."""
-    found, total = _page(wanted, page)
+    read = _page(wanted, page)
+    shown = len(read.found)
+    total = read.total
     if total is None:
-        total = paging.total_if_seen(page, shown=len(found))
+        total = paging.total_if_seen(page, shown=shown)
     if total is None:
-        total = _total(wanted, at_least=page.offset + len(found) if found else 0)
-    return Listing(rows=found, total=total)
+        total = _total(wanted, at_least=page.offset + shown if shown else 0, statistics=read.statistics)
+    return Listing(found=read.found, total=total)
 
 
 def stretch(wanted: Selection, *, after: Position | None, size: int) -> Stretch:
     """Up to `size` users after one; nothing is counted."""
-    limit = size + 1
-    if not wanted.filter and not wanted.is_exact:
-        _, found = list_queries.page(wanted, limit=limit, after=after)
-    else:
-        found = []
-        if not wanted.is_exact and list_queries.estimated(wanted) > list_queries.COLLECTED:
-            found = list_queries.walk(wanted, limit=limit, after=after)
-        if len(found) < limit:
-            _, found = list_queries.matches(wanted, limit=limit, after=after)
+    read = list_queries.page if wanted.is_unconditional else _found
+    found = read(wanted, limit=size + 1, after=after).found
     if len(found) <= size:
-        return Stretch(rows=found, next_cursor="")
-    last = records.read(found[size - 1])
-    return Stretch(rows=found[:size], next_cursor=selection.cursor(Position(last.created_at, last.id)))
+        return Stretch(found=found, next_cursor="")
+    created_at, last = found[size - 1].user[:2]
+    return Stretch(found=found[:size], next_cursor=selection.cursor(Position(created_at, UUID(last))))
 
 
-def _page(wanted: Selection, page: Page) -> tuple[list[queries.Row], int | None]:
-    """The rows of a page, and the total where it comes with them."""
-    limit, offset = page.limit, page.offset
-    if not wanted.filter and not wanted.is_exact:
-        total, found = list_queries.page(wanted, limit=limit, offset=offset, count=not wanted.count_exactly)
-        return found, total
-    if not wanted.is_exact:
-        expected = list_queries.estimated(wanted)
-        if expected > list_queries.COLLECTED:
-            found = list_queries.walk(wanted, limit=limit, offset=offset)
-            if len(found) == limit:
-                return found, None if wanted.count_exactly else max(expected, offset + limit)
-    total, found = list_queries.matches(wanted, limit=limit, offset=offset)
-    return found, total
+def _page(wanted: Selection, page: Page) -> list_queries.Page:
+    """A page, with the total where it is as cheap to tell."""
+    if wanted.is_unconditional:
+        return list_queries.page(wanted, limit=page.limit, offset=page.offset, count=not wanted.count_exactly)
+    return _found(wanted, limit=page.limit, offset=page.offset)
 
 
-def _total(wanted: Selection, *, at_least: int) -> int:
+def _found(wanted: Selection, *, limit: int, offset: int = 0, after: Position | None = None) -> list_queries.Page:
+    """A page of those who match."""
+    if wanted.is_exact:
+        return list_queries.matches(wanted, limit=limit, offset=offset, after=after)
+    expected = matching.estimated(wanted)
+    if expected > matching.COLLECTED:
+        found = list_queries.walk(wanted, limit=limit, offset=offset, after=after)
+        if len(found) == limit:
+            return list_queries.Page(found, None if wanted.count_exactly else max(expected, offset + limit))
+    within_reach = matching.is_out_of_reach(wanted)
+    return list_queries.matches(wanted, limit=limit, offset=offset, after=after, within_reach=within_reach)
+
+
+def _total(wanted: Selection, *, at_least: int, statistics: float | None) -> int:
     if wanted.count_exactly:
-        return list_queries.counted(wanted)
-    expected = list_queries.estimated(wanted)
-    if expected > list_queries.COUNTED:
+        return matching.counted(wanted)
+    known = statistics is not None
+    expected = matching.expected_in_all(wanted.aud, statistics) if known else matching.estimated(wanted)
+    if expected > matching.COUNTED:
         return max(expected, at_least)
-    few = list_queries.counted(wanted, most=list_queries.COUNTED + 1)
-    return few if few <= list_queries.COUNTED else max(few, at_least)
+    few = matching.counted(wanted, most=matching.COUNTED + 1)
+    return few if few <= matching.COUNTED else max(few, at_least)

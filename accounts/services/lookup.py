@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from accounts import identifiers, queries
+from accounts import identifiers, matching, queries
 from accounts.selection import Selection
 from accounts.services import directory
 
@@ -21,7 +21,13 @@ def meant_by(text: str, *, audience: str, most: int) -> list[UUID]:
     exact = _known_as(text, audience=audience)
     if exact:
         return exact
-    return [row[0] for row in directory.stretch(Selection(aud=audience, filter=text), after=None, size=most).rows]
+    found = directory.stretch(Selection(aud=audience, filter=text), after=None, size=most).found
+    return [UUID(each.user[1]) for each in found]
+
+
+def is_searched_in_part(text: str) -> bool:
+    """Whether `meant_by` looks for parts this short among the newest users and at the beginning only."""
+    return matching.is_out_of_reach(Selection(aud="", filter=text.strip()))
 
 
 def _known_as(text: str, *, audience: str) -> list[UUID]:
@@ -30,8 +36,8 @@ def _known_as(text: str, *, audience: str) -> list[UUID]:
     if "@" in text:
         address = identifiers.lower_email(text)
         row = queries.by_email(address, aud=None)
-        of_sso = directory.stretch(Selection(aud=audience, email=address), after=None, size=10).rows
-        return list(dict.fromkeys([*([row[0]] if row else []), *(found[0] for found in of_sso)]))
+        of_sso = directory.stretch(Selection(aud=audience, email=address), after=None, size=10).found
+        return list(dict.fromkeys([*([row[0]] if row else []), *(UUID(each.user[1]) for each in of_sso)]))
     number = identifiers.bare_phone(text)
     row = queries.by_phone(number, aud=None) if number.isascii() and number.isdigit() else None
     return [row[0]] if row else []

@@ -17,8 +17,9 @@ from authsvc.core import audit, list_filters, markup
 from authsvc.core.audit import Action
 from authsvc.core.markup import NOTHING, Tone
 from authsvc.core.models import AuditLogEntry
-from authsvc.core.operators import MOST_COUNTED, OperatorAdmin
+from authsvc.core.operators import OperatorAdmin
 from authsvc.core.panels import MOST_LINES, Line, Panel
+from authsvc.core.read_only import MOST_COUNTED
 
 _NAMES = ("user_id", "user_email", "user_phone")
 """Traits that say whom an administrator has acted on."""

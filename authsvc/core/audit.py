@@ -15,7 +15,7 @@ from django.conf import settings
 
 from authsvc.core import clock
 from authsvc.core.caller import Caller
-from authsvc.core.db import estimated_rows, namespaced, rows
+from authsvc.core.db import namespaced, planned, rows
 
 logger = logging.getLogger("authsvc.audit")
 
@@ -185,7 +185,11 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
 _COUNTED = 10_000
 
 # As the index has it: an entry belongs to the user whom an administrator has acted on, or else to who has acted.
-_ABOUT = "COALESCE(payload -> 'traits' ->> 'user_id', payload ->> 'actor_id')"
+ABOUT = "COALESCE(payload -> 'traits' ->> 'user_id', payload ->> 'actor_id')"
+ACTED_ON_ANOTHER = (
+    f"(payload -> 'traits' ->> 'user_id' <> payload ->> 'actor_id' AND payload ->> 'actor_id' <> '{UUID(int=0)}')"
+)
+"""Of an entry that belongs to one user and names another; as the index of those has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +219,7 @@ def search(*, scope: str, value: str, limit: int, offset: int, count_exactly: bo
         few = _count(f"{matching} LIMIT {_COUNTED + 1}", values)
         if few <= _COUNTED:
             return found, few
-        return found, max(estimated_rows(matching, values), few, offset + len(found))
+        return found, max(planned(matching, values).rows, few, offset + len(found))
     return found, _count(matching, values)
 
 
@@ -224,7 +228,7 @@ def about(user_id: UUID, *, limit: int, before: tuple[datetime, UUID] | None = N
 
     `before`: time and id of the last entry of the page before.
     """
-    condition, values = f"{_ABOUT} = %s", [str(user_id)]
+    condition, values = f"{ABOUT} = %s", [str(user_id)]
     if before is None:
         return _read(condition, values, limit=limit)
     return _read(f"{condition} AND (created_at, id) < (%s, %s)", [*values, *before], limit=limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import connection
@@ -34,7 +34,8 @@ def rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[
         connection.queries_log.append({"sql": sql, "time": "0"})
     with connection.wrap_database_errors, connection.connection.cursor(binary=True) as cursor:
         cursor.execute(sql, parameters, prepare=settings.AUTH.database.prepared_statements_enabled or None)
-        return cursor.fetchall() if cursor.description else []
+        # `cursor.description` asks the same of every column, one by one: as much work as a short statement.
+        return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
 def row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -43,11 +44,18 @@ def row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, .
     return found[0] if found else None
 
 
-def estimated_rows(sql: str, parameters: Sequence[Any]) -> int:
-    """How many rows the planner expects a query to return; the query is not run."""
+class Planned(NamedTuple):
+    rows: int
+    cost: float
+    """In units of the planner."""
+
+
+def planned(sql: str, parameters: Sequence[Any]) -> Planned:
+    """What the planner expects of a query, which is not run."""
     found = row(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
     plan = found[0] if found else "[]"
-    return int((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]["Plan Rows"])
+    top = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+    return Planned(int(top["Plan Rows"]), float(top["Total Cost"]))
 
 
 def _prefix_foreign_table(sender: type[Model], **_: object) -> None:

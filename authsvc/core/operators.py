@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from typing import Any, ClassVar, Protocol, cast
 from uuid import UUID
 
 from django import forms
 from django.contrib import admin
 from django.contrib.admin import helpers
-from django.contrib.admin.options import BaseModelAdmin
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.contrib.messages import constants as levels
 from django.core.exceptions import BadRequest, SuspiciousOperation
-from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -25,17 +23,9 @@ from django.urls import URLPattern, reverse
 from authsvc.core import audit, clock
 from authsvc.core.caller import Caller
 from authsvc.core.errors import ApiError
+from authsvc.core.read_only import MOST_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
 from authsvc.core.web import callers
 
-SECRET_COLUMNS = frozenset(
-    "password encrypted_password secret token token_hash link_hash refresh_token_hmac_key auth_code code_challenge"
-    " provider_access_token provider_refresh_token invite_token parent web_authn_credential"
-    " last_webauthn_challenge_data otp_code session_data web_authn_session_data code_hash args client_secret"
-    " code_verifier".split()
-)
-"""Columns that no page shows, no filter asks about and no query of a list reads, in whatever table they are."""
-MOST_COUNTED = 1_000
-"""Where lists stop counting: nobody leafs through more, and a whole count of a million rows takes half a second."""
 MOST_AT_ONCE = 100
 _CONFIRMED = "confirmed"
 _ASKED_FROM = "asked_from"
@@ -153,55 +143,7 @@ def action(
     return declare
 
 
-class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # generic in its stubs only
-    """Counts no further than MOST_COUNTED; the pages end there too."""
-
-    @cached_property
-    def count(self) -> int:
-        rows: Any = self.object_list
-        return int(rows.order_by()[:MOST_COUNTED].count())
-
-    @property
-    def is_cut(self) -> bool:
-        return self.count >= MOST_COUNTED
-
-
-class _ReadOnly(BaseModelAdmin):  # type: ignore[type-arg]  # generic in its stubs only
-    """Every operator may look, nobody may edit a row by form."""
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return bool(getattr(request.user, "is_staff", False))
-
-    def has_view_permission(self, request: HttpRequest, _row: Model | None = None) -> bool:
-        return self.has_module_permission(request)
-
-    def has_add_permission(self, _request: HttpRequest, _row: Model | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, _request: HttpRequest, _row: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, _request: HttpRequest, _row: Model | None = None) -> bool:
-        return False
-
-    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        return [name for name in super().get_fields(request, obj) if name not in SECRET_COLUMNS]
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found = super().get_queryset(request)
-        names = {column.name for column in found.model._meta.concrete_fields}
-        return found.defer(*(SECRET_COLUMNS & names))
-
-
-class OperatorInline(_ReadOnly, admin.TabularInline):  # type: ignore[type-arg]  # generic in its stubs only
-    """Rows of another table on a row's page. Subclasses name `model` and `fields`."""
-
-    extra = 0
-    can_delete = False
-    show_change_link = True
-
-
-class OperatorAdmin(_ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # generic in its stubs only
+class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # generic in its stubs only
     """Lists and shows the rows of one table to operators.
 
     Subclasses name `list_display`, `fields` or `fieldsets`, `search_fields`, `list_filter`, `ordering`, and `actions`

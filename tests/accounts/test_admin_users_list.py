@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 from django.http import QueryDict
 
-from accounts import list_queries, selection
+from accounts import list_queries, matching, selection
 from accounts.models import Identity, User
 from accounts.selection import Position
 from authsvc.core import db
@@ -474,12 +474,44 @@ def test_a_filter_that_was_thought_to_fit_many_is_answered_all_the_same(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowd(40)
-    monkeypatch.setattr(list_queries, "COLLECTED", -1)
+    monkeypatch.setattr(matching, "COLLECTED", -1)
     monkeypatch.setattr(list_queries, "_WALK", 5)
     monkeypatch.setattr(list_queries, "_WALK_FOR_EACH", 0)
     assert len(ids(api, "?filter=user&per_page=3")) == 3
     assert len(ids(api, "?filter=user0&per_page=3")) == 1
     assert listed(api, "?filter=user0&per_page=3")[1] == "1"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("filter=zq", ["zq.oldest", "named.old", "a.zq.newest", "named.new"]),
+        ("filter=zq&sort=created_at+desc", ["named.new", "a.zq.newest", "named.old", "zq.oldest"]),
+        ("filter=zq&per_page=1&page=2", ["named.old"]),
+        ("filter=ZQ", ["named.old", "named.new"]),
+        ("filter=.zq", ["a.zq.newest"]),
+        ("filter=zq&count=exact", ["zq.oldest", "a.zq.old", "named.old", "a.zq.newest", "named.new"]),
+        ("filter=a.zq", ["a.zq.newest"]),
+        ("filter=zq.old", ["zq.oldest", "a.zq.old"]),
+        ("filter=us&per_page=1", ["user1"]),
+    ],
+)
+def test_what_no_index_knows_is_looked_for_at_the_beginning_and_among_the_newest(
+    api: Api, monkeypatch: pytest.MonkeyPatch, query: str, expected: list[str]
+) -> None:
+    for minute, name in enumerate(("zq.oldest", "a.zq.old", "named.old")):
+        data = {"full_name": "Zq Old"} if name == "named.old" else {}
+        make_user(email=f"{name}@example.com", data=data, created_at=START - timedelta(minutes=60 - minute))
+    _thousands(1_000)
+    make_user(email="a.zq.newest@example.com")
+    make_user(email="named.new@example.com", data={"full_name": "new Zq"})
+    for bound, value in (("LARGE", 500), ("NEWEST", 100), ("COLLECTED", 500)):
+        monkeypatch.setattr(matching, bound, value)
+    query = query if "sort" in query else f"{query}&sort=created_at+asc"
+    answer = ask(api, "GET", f"/admin/users?{query}")
+    assert [user["email"].removesuffix("@example.com") for user in answer.json()["users"]] == expected
+    if "per_page" not in query:
+        assert answer.headers["X-Total-Count"] == str(len(expected))
 
 
 def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
@@ -506,7 +538,7 @@ def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
 def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index: str) -> None:
     _thousands(12_000)
     wanted = selection.read(QueryDict(condition), aud="authenticated")
-    sql, values = list_queries.matching(wanted)
+    sql, values = matching.query(wanted)
     found = db.rows(f"EXPLAIN {sql}", values)
     plan = "\n".join(line for (line,) in found)
     assert index in plan

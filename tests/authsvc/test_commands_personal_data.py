@@ -319,6 +319,25 @@ def test_an_entry_about_somebody_else_loses_only_the_name_of_the_person() -> Non
     }
 
 
+def test_who_has_acted_on_somebody_else_is_taken_out_of_that_entry_too() -> None:
+    user, other = make_plain_user(email=EMAIL), make_plain_user(email="bob@example.com")
+    traits = {"user_id": str(other.id), "user_email": "bob@example.com"}
+    payload = {"action": "user_modified", "actor_id": str(user.id), "actor_username": EMAIL, "traits": traits}
+    entry = AuditLogEntry.objects.create(id=uuid4(), payload=payload, created_at=clock.now(), ip_address=ADDRESS)
+    name = erase(str(user.id))["pseudonym"]
+    entry.refresh_from_db()
+    assert entry.payload == {**payload, "actor_id": name, "actor_username": name}
+
+
+def test_the_trail_of_one_person_is_read_by_indexes() -> None:
+    with connection.cursor() as cursor, transaction.atomic():
+        # A table of some rows is read whole by every planner.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        plan = traces._entries(uuid4()).values("id").explain()
+    for index in ("audit_log_entries_user_idx", "audit_log_entries_other_actor_idx"):
+        assert namespaced(index) in plan
+
+
 def test_what_keeps_its_id_keeps_nothing_else() -> None:
     user = make_user()
     before = trail()

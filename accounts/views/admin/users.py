@@ -8,7 +8,7 @@ import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 
-from accounts import paging, payloads, selection
+from accounts import listed, paging, payloads, selection
 from accounts.inputs import ChangeUserInput, DeleteUserInput, NewUserInput
 from accounts.selection import Selection
 from accounts.services import administration, deletion, directory
@@ -35,7 +35,7 @@ class UsersView(Endpoint):
             return self._stretch(request, wanted)
         page = paging.read(asked)
         found = directory.page(wanted, page)
-        answer = Answer({"users": [payloads.listed(row) for row in found.rows], "aud": wanted.aud})
+        answer = Answer({"users": listed.users(found.found), "aud": wanted.aud})
         answer["X-Total-Count"] = str(found.total)
         answer["Link"] = paging.links(request.http.path, asked, page=page, total=found.total)
         return answer
@@ -57,8 +57,7 @@ class UsersView(Endpoint):
         found = directory.stretch(wanted, after=after, size=size)
         pagination: dict[str, Any] = {"next_cursor": found.next_cursor} if found.next_cursor else {}
         pagination["has_more"] = bool(found.next_cursor)
-        users = [payloads.listed(row) for row in found.rows]
-        answer = Answer({"users": users, "aud": wanted.aud, "pagination": pagination})
+        answer = Answer({"users": listed.users(found.found), "aud": wanted.aud, "pagination": pagination})
         if found.next_cursor:
             target = paging.url(
                 request.http.path, asked, cursor=found.next_cursor, limit=size, page=None, per_page=None

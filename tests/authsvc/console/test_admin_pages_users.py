@@ -177,6 +177,17 @@ def test_who_searches_for_half_of_everybody_is_told_to_type_more(
     assert b"Only the newest 2 are shown" in answered.content
 
 
+@pytest.mark.parametrize(("typed", "is_told"), [("zq", True), ("ada", False)])
+def test_who_searches_many_users_for_two_letters_is_told_what_that_finds(
+    inside: Console, ada: User, monkeypatch: pytest.MonkeyPatch, typed: str, is_told: bool
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE users")
+    monkeypatch.setattr("accounts.matching.LARGE", 0)
+    answered: Any = inside.client.get(LIST, {"q": typed})
+    assert (b"type three letters in a row" in answered.content) == is_told
+
+
 def test_a_search_for_a_whole_address_never_walks_through_the_table(inside: Console, ada: User) -> None:
     with CaptureQueriesContext(connection) as statements:
         assert lookup.meant_by("ada@example.com", audience=factories.AUDIENCE, most=10)

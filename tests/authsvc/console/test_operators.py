@@ -15,9 +15,10 @@ from pytest_django import Settings
 
 from accounts.models import Factor, User
 from authsvc.console.site import OperatorSite
-from authsvc.core import operators
+from authsvc.core import operators, read_only
 from authsvc.core.errors import ValidationFailed
-from authsvc.core.operators import Figure, Operator, OperatorAdmin, OperatorInline, Order
+from authsvc.core.operators import Figure, Operator, OperatorAdmin, Order
+from authsvc.core.read_only import OperatorInline
 from tests import factories
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Answer
@@ -146,7 +147,7 @@ def test_a_filter_that_matches_nothing_shows_nothing(inside: Console, query: str
 
 
 def test_the_list_costs_little_however_long_it_is(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "MOST_COUNTED", 3)
+    monkeypatch.setattr(read_only, "MOST_COUNTED", 3)
     for _ in range(4):
         factories.make_user()
     with CaptureQueriesContext(connection) as statements:

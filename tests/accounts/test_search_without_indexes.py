@@ -1,0 +1,28 @@
+"""The index worker on a PostgreSQL that lacks the extension, as the embedded one does."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from django.db import connection
+
+from accounts import search_indexes
+from tests.conftest import ChangeConfig
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_without_the_extension_it_says_what_is_missing(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_available_extensions WHERE name = 'pg_trgm'")
+        if cursor.rowcount:
+            pytest.skip("this PostgreSQL has pg_trgm")
+    auth_config(index_worker={"ensure_user_search": True})
+    with caplog.at_level(logging.WARNING):
+        search_indexes.ensure()
+    assert [record.getMessage() for record in caplog.records] == [
+        "search indexes need the extension pg_trgm, which this database does not have"
+    ]
