@@ -11,7 +11,7 @@ INSTALLED := .venv/installed.lock
 DEVELOPMENT := .data/development.env
 CLIENTS := tests/clients/js
 
-.PHONY: help install run operator test lint format bench lock
+.PHONY: help install run operator test lint format docs bench reference lock
 
 help:
 	@echo 'make install   put the locked dependencies into .venv'
@@ -20,17 +20,21 @@ help:
 	@echo 'make test      format, lint, types, imports, dependencies, then every test'
 	@echo 'make lint      the same without the tests'
 	@echo 'make format    rewrite the sources in the one format'
+	@echo 'make docs      make the site of the documents in .data/site'
 	@echo 'make bench     load a server of this checkout, endpoint by endpoint'
+	@echo 'make reference  write the generated documents: OpenAPI, endpoints, errors, settings'
 	@echo 'make lock      resolve the dependencies of pyproject.toml again'
 
 install: $(INSTALLED)
 
 # uv comes from the lock as everything else does, so that one tool with known hashes installs the rest quickly.
-$(INSTALLED): requirements.lock requirements.uv.lock
+$(INSTALLED): requirements.lock requirements.uv.lock requirements.compiled.lock
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed'; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.uv.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.compiled.lock 2>/dev/null || \
+		echo 'without a C compiler (and the headers of Python) gunicorn parses in Python'
 	@cp requirements.lock $@
 
 # Made once: an RS256 key, a secret, and what else a development server wants. Edit it to change settings.
@@ -79,12 +83,21 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'file://$(CURDIR)/.data/site/index.html'
+
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.performance.bench
+
+reference: $(INSTALLED) $(DEVELOPMENT)
+	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
+		$(BIN)/python manage.py write_reference
 
 LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile -q --no-annotate --generate-hashes --universal \
 	--python-version 3.11 --no-emit-index-url
 lock:
-	$(LOCK) --extra embedded --extra passkeys --extra test pyproject.toml -o requirements.lock
-	$(LOCK) --extra passkeys pyproject.toml -o requirements.server.lock
+	$(LOCK) --extra embedded --extra passkeys --extra telemetry --extra docs --extra test pyproject.toml -o requirements.lock
+	$(LOCK) --extra passkeys --extra telemetry pyproject.toml -o requirements.server.lock
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock | $(LOCK) - -o requirements.uv.lock
+	echo gunicorn-h1c | $(LOCK) - -o requirements.compiled.lock

@@ -44,7 +44,7 @@ class PasswordTooLong(ValidationFailed):
 
 
 class WeakPassword(ApiError):
-    """`reasons` are the stable words for programs, `sentences` say the same to people."""
+    """It falls short of the policy; `reasons` are the stable words for programs, `sentences` say the same to people."""
 
     status = 422
     error_code = "weak_password"

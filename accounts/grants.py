@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
+from accounts import errors, shapes
 from accounts.inputs import PasswordInput
 from accounts.services import sign_in
 from authsvc.core.caller import Caller
+from authsvc.core.web.declarations import Refusals
 from tokens import payloads
 
 
 class PasswordGrant:
+    """Sign in with an email address or phone number and the password."""
+
     input = PasswordInput
+    shape: ClassVar[Any] = shapes.SessionByPassword
+    refusals: ClassVar[Refusals] = (
+        errors.InvalidCredentials,
+        errors.IdentifierMissing,
+        errors.OnlyOneIdentifierOnLogin,
+        errors.PasswordTooLong,
+        errors.EmailLoginsDisabled,
+        errors.PhoneLoginsDisabled,
+        errors.EmailNotConfirmed,
+        errors.PhoneNotConfirmed,
+        errors.UserBannedAtSignIn,
+    )
 
     def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         done = sign_in.with_password(

@@ -25,6 +25,8 @@ from django.contrib.auth.hashers import (
     mask_hash,
 )
 
+from authsvc.core import metering
+
 _UNPADDED = r"[A-Za-z0-9+/]+"
 _PADDED = r"[A-Za-z0-9+/]+={0,2}"
 
@@ -125,6 +127,12 @@ class FirebaseScrypt(BasePasswordHasher):
         return (n, r, p), (salt, separator, signer_key, expected)
 
 
+_OWN_KIND = "argon2id", f"m={Argon2id.memory_cost},t={Argon2id.time_cost},p={Argon2id.parallelism}"
+_KINDS = (
+    (re.compile(r"\$(argon2id?)\$v=19\$(?P<cost>m=\d+,t=\d+,p=\d+)\$"), ""),
+    (re.compile(r"\$2[a-z]?\$(?P<cost>\d\d)\$"), "bcrypt"),
+    (re.compile(r"\$fbscrypt\$v=1,(?P<cost>n=\d+,r=\d+,p=\d+)"), "fbscrypt"),
+)
 _ARGON2 = Argon2id()
 _FIREBASE_SCRYPT = FirebaseScrypt()
 _BCRYPT = Bcrypt()
@@ -133,13 +141,28 @@ _BCRYPT = Bcrypt()
 def make(password: str) -> str:
     """The text to store for a new password."""
     hasher = get_hasher()
-    return hasher.encode(password, hasher.salt()).removeprefix(str(hasher.algorithm))
+    metering.HASHES_BEGUN.add(*_OWN_KIND)
+    made = hasher.encode(password, hasher.salt()).removeprefix(str(hasher.algorithm))
+    metering.HASHES_DONE.add(*_OWN_KIND)
+    return made
 
 
 def verify(password: str, stored: str) -> bool:
     """Whether the stored hash is one of this password; False too for a text that is no hash we can read."""
     hasher, encoded = _framed(stored)
-    return hasher.verify(password, encoded)
+    labels = _kind(stored)
+    metering.COMPARISONS_BEGUN.add(*labels)
+    is_same = hasher.verify(password, encoded)
+    metering.COMPARISONS_DONE.add(*labels, "true" if is_same else "false")
+    return is_same
+
+
+def _kind(stored: str) -> tuple[str, str]:
+    """Algorithm and costs of a stored hash, for figures; those of a hash we cannot read are not told."""
+    for form, name in _KINDS:
+        if found := form.match(stored):
+            return name or found[1], found["cost"]
+    return "unknown", ""
 
 
 def outdated(stored: str) -> bool:

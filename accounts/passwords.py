@@ -5,7 +5,10 @@ Hashing takes tens of milliseconds and megabytes: never call it with a transacti
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import BoundedSemaphore
@@ -14,13 +17,16 @@ from django.conf import settings
 from django.contrib.auth.hashers import BasePasswordHasher, get_hasher
 
 from accounts import breaches, errors, hashers
+from authsvc.core import metering
 
 LONGEST = 72
 """Bytes of UTF-8; bcrypt sees no more."""
 _SHORTEST = 6
 
 # More hashes at once than cores would only make each slower, and a burst of them would use up the memory.
-_hashing = BoundedSemaphore(os.cpu_count() or 1)
+_PLACES = os.cpu_count() or 1
+_hashing = BoundedSemaphore(_PLACES)
+metering.read_regularly(metering.HASH_PLACES, lambda: _PLACES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +78,28 @@ def _weakness(password: str, *, is_breached: bool) -> Weakness | None:
 def hash(password: str) -> str:
     """The text to store. Raises PasswordTooLong."""
     _refuse_long(password)
-    with _hashing:
+    with _turn():
         return hashers.make(password)
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    """Wait for a place among those who hash, and keep it."""
+    asked = time.perf_counter()
+    metering.HASH_WAITING.change(1)
+    try:
+        _hashing.acquire()
+    finally:
+        metering.HASH_WAITING.change(-1)
+    began = time.perf_counter()
+    metering.HASH_WAIT_SECONDS.observe(began - asked)
+    metering.HASH_RUNNING.change(1)
+    try:
+        yield
+    finally:
+        _hashing.release()
+        metering.HASH_RUNNING.change(-1)
+        metering.HASH_SECONDS.observe(time.perf_counter() - began)
 
 
 def undisclosed() -> str:
@@ -88,7 +114,7 @@ def matches(password: str, stored: str | None) -> bool:
     against an imported hash is also compared with a hash of our own, so that a cheap kind does not stand out.
     """
     bearable = len(password.encode()) <= LONGEST
-    with _hashing:
+    with _turn():
         if stored and bearable:
             if hashers.verify(password, stored):
                 return True

@@ -31,6 +31,8 @@ INSTALLED_APPS = [
     "authsvc.console.apps.ConsoleConfig",
 ]
 MIDDLEWARE = [
+    *(["authsvc.core.telemetry.middleware.traced"] if AUTH.telemetry.traces else []),
+    *(["authsvc.core.telemetry.middleware.measured"] if AUTH.telemetry.metrics else []),
     "authsvc.core.web.cors.CorsMiddleware",
     "authsvc.core.web.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
@@ -43,7 +45,8 @@ AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
 PASSWORD_HASHERS = ["accounts.hashers.Argon2id"]
 
-SECRET_KEY = config.secret_key(AUTH)
+_DERIVED = config.for_django(AUTH)
+SECRET_KEY = _DERIVED["SECRET_KEY"]
 DEBUG = False
 ALLOWED_HOSTS = ["*"]  # links are made from API_EXTERNAL_URL, never from the Host header
 APPEND_SLASH = False
@@ -83,19 +86,20 @@ SESSION_COOKIE_NAME = "operator_session"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/operator/"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = AUTH.api.external_url.startswith("https:")
+SESSION_COOKIE_SECURE = _DERIVED["SESSION_COOKIE_SECURE"]
+CSRF_COOKIE_SECURE = _DERIVED["CSRF_COOKIE_SECURE"]
 SESSION_COOKIE_AGE = 3600  # without a click; NIST SP 800-63B-4 §2.2.3
 SESSION_SAVE_EVERY_REQUEST = True
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 CSRF_COOKIE_NAME = "operator_csrf"
 CSRF_COOKIE_AGE = None
 CSRF_FAILURE_VIEW = "authsvc.console.pages.form_expired"
-CSRF_TRUSTED_ORIGINS = [config.origin(AUTH)]  # behind a TLS proxy, requests look like plain http
+CSRF_TRUSTED_ORIGINS = _DERIVED["CSRF_TRUSTED_ORIGINS"]
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 
 LOGGING_CONFIG = "logging.config.dictConfig"
-LOGGING = logs.config(AUTH.logging)
+LOGGING = logs.config(AUTH.logging, is_telemetry_told=AUTH.telemetry.debug)
 
 REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_USER": None,
@@ -120,6 +124,15 @@ SEALED_COLUMNS = [  # what authsvc.core.envelope protects, each value bound to t
     "mfa_factors.secret",
     "mfa_challenges.otp_code",
     "custom_oauth_providers.client_secret",
+]
+EXAMINATIONS = [  # authsvc.core.examinations.Examination, in the order of what `manage.py doctor` prints
+    "authsvc.core.postgresql.examination.Database",
+    "tokens.examinations.Keys",
+    "mailer.examinations.Mail",
+    "mailer.examinations.Templates",
+    "mailer.examinations.TextMessages",
+    "oauthproviders.examinations.Providers",
+    "authsvc.core.web.examination.Proxy",
 ]
 PERSONAL_DATA = [  # authsvc.core.personal_data.Keeper, in the order of an export
     "accounts.personal_data.Account",

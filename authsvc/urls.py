@@ -7,10 +7,13 @@ from django.views.generic import RedirectView
 
 from authsvc import views
 from authsvc.core.web.routes import both
+from authsvc.openapi import views as openapi
 
 urlpatterns = [
     *both("health", views.HealthView.as_view()),
     *both("settings", views.SettingsView.as_view()),
+    *both("openapi.json", openapi.OpenapiView.as_view()),
+    *both("docs", openapi.DocsView.as_view()),
     path("", include("tokens.urls")),
     path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),

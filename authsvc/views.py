@@ -2,38 +2,89 @@
 
 from __future__ import annotations
 
+from typing import Any, NotRequired, TypedDict
+
 from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 
 import authsvc
-from authsvc.core.web import handler
+from authsvc.core import readiness
+from authsvc.core.web import handler, mirror
+from authsvc.core.web.declarations import Parameter, Reply, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.views import Endpoint, ServiceRequest
 
 _NO_CACHE = "no-cache"
+_YES = frozenset({"1", "true"})
 _PROVIDERS = (
     "apple azure bitbucket discord facebook figma fly github gitlab google kakao keycloak linkedin linkedin_oidc notion"
     " slack slack_oidc snapchat spotify twitch twitter workos zoom"
 ).split()
 
 
-class HealthView(Endpoint):
-    """That the HTTP process is up; asks no database."""
+class About(TypedDict):
+    """What runs here."""
 
+    version: str
+    name: str
+    description: str
+    request: NotRequired[dict[str, Any]]
+    """What reached the service of this very request; for `manage.py doctor` alone, which signs its question."""
+
+
+class Readiness(TypedDict):
+    """Whether this process can do its work."""
+
+    ready: bool
+    checks: dict[str, Any]
+    """`database`, `migrations` and `queue`, each with `ok` and details."""
+
+
+class PublicSettings(TypedDict):
+    """What a client may know of the configuration."""
+
+    external: dict[str, bool]
+    """What one may sign in with: providers, `email`, `phone`, `anonymous_users`."""
+    disable_signup: bool
+    autoconfirm: bool
+    mailer_autoconfirm: bool
+    """Whether addresses count as confirmed by themselves."""
+    phone_autoconfirm: bool
+    sms_provider: str
+    saml_enabled: bool
+    saml_private_key_next_configured: bool
+    passkeys_enabled: bool
+
+
+class HealthView(Endpoint):
+    """That the HTTP process is up, which asks no database; with `?ready=1` that it can do its work."""
+
+    @declares(
+        query=(Parameter("ready", "`1`: tell whether requests can be served.", ("1", "true")),),
+        answers={200: (About, Readiness), 503: Reply("Not ready.", Readiness)},
+    )
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Say that the process is up, or whether it can do its work."""
+        if request.http.GET.get("ready") in _YES:
+            state = readiness.check()
+            return Answer(state.payload, status=200 if state.is_ready else 503)
         about = {
             "version": authsvc.__version__,
             "name": "authsvc",
             "description": "authsvc is a user registration and authentication API",
         }
+        if mirror.is_asked(request.http):
+            return Answer({**about, "request": mirror.image(request.http)})
         return Answer(about, cache=_NO_CACHE)
 
 
 class SettingsView(Endpoint):
     """What a client may know of the configuration."""
 
+    @declares(answers={200: PublicSettings})
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Tell what a client may know of the configuration."""
         config = settings.AUTH
         external = {name: name in config.providers and config.providers[name].enabled for name in _PROVIDERS}
         external |= {

@@ -1,15 +1,25 @@
-"""The WSGI application, loaded once in every serving process, and the message worker that lives beside it."""
+"""The WSGI application, and what lives beside it in every process that serves it."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "authsvc.settings")
-application = get_wsgi_application()
+_django = get_wsgi_application()
 
-from authsvc.core import jobs, serving  # noqa: E402  (needs loaded apps)
+from django.urls import resolve  # noqa: E402  (needs loaded apps)
 
-serving.obey_parent()
-jobs.start_in_process()
+from authsvc.core import jobs, logs, memory, processes, reloading  # noqa: E402  (the same)
+from authsvc.core.telemetry import in_process as telemetry  # noqa: E402  (the same)
+
+resolve("/health")  # loads every view, so that no first request waits for it
+reloading.prepare()
+application = reloading.around(_django)
+processes.in_each_process(telemetry.start_in_process)
+processes.in_each_process(reloading.start)
+processes.in_each_process(jobs.start_in_process)
+processes.in_each_process(memory.give_back_regularly)
+processes.on_signal(signal.SIGUSR2, logs.reopen)

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import Error as DatabaseError
 
-from authsvc.core import jobs, limits
+from authsvc.core import jobs, limits, metering
 from authsvc.core.messaging import Email, Sms
 from mailer import catalogue, email, inbox, sealing, sms, templates
 from mailer.errors import NotDelivered
@@ -128,6 +128,9 @@ def _fail(record: Attempt, reason: str, *, stack: str | None = None) -> NoReturn
 
 def _note(record: Attempt, outcome: Outcome, *, gateway_id: str = "", error: str = "") -> None:
     record.outcome, record.gateway_id, record.error = outcome, gateway_id, error
+    metering.DELIVERIES.add(record.channel, str(outcome))
+    if record.channel == "email" and outcome is not Outcome.DELIVERED:
+        metering.MAIL_ERRORS.add(record.kind)
     record.save(force_insert=True)
 
 

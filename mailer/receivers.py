@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from authsvc.core import metering
 from authsvc.core.messaging import Email, Sms
 from mailer import catalogue, sealing, tasks
 
@@ -17,6 +18,7 @@ def accept_email(*, message: Email, **_: object) -> None:
         tasks.deliver.defer(
             message_id=str(message.id), channel="email", kind=str(message.kind), sealed=sealing.seal(message)
         )
+        metering.MAILS_ACCEPTED.add(str(message.kind))
 
 
 def accept_sms(*, message: Sms, **_: object) -> None:

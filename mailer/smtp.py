@@ -53,6 +53,22 @@ def send(*, sender: str, recipient: str, content: bytes) -> str:
         raise NotDelivered(f"{type(error).__name__}: {error}") from error
 
 
+def try_out() -> str:
+    """Greet the server, encrypt, log in and say good-bye; what came of it. Raises NotDelivered with its words."""
+    try:
+        with _session() as server:
+            parts = ["encrypted" if isinstance(server.sock, ssl.SSLSocket) else "not encrypted"]
+            if settings.AUTH.smtp.user:
+                parts.append("logged in" if server.has_extn("auth") else "it wants no login")
+            with contextlib.suppress(OSError):
+                server.quit()
+            return ", ".join(parts)
+    except smtplib.SMTPResponseException as error:
+        raise NotDelivered(f"{error.smtp_code} {_text(error.smtp_error)}") from error
+    except (OSError, ValueError) as error:
+        raise NotDelivered(f"{type(error).__name__}: {error}") from error
+
+
 @contextlib.contextmanager
 def _session() -> Iterator[smtplib.SMTP]:
     """A greeted, encrypted and logged-in connection."""

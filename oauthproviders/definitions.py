@@ -27,7 +27,7 @@ _PROTECTED_CLAIMS = frozenset(
 )
 
 
-class Definition(Body, frozen=True):
+class ProviderDefinition(Body, frozen=True):
     """A provider as it is to be, or the changes of one; None, and `""`, is not given."""
 
     provider_type: str | None = None
@@ -61,7 +61,7 @@ class Definition(Body, frozen=True):
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) not in (None, "")}
 
 
-def check_complete(given: Definition) -> None:
+def check_complete(given: ProviderDefinition) -> None:
     """Whether a provider could be made of it. Raises ValidationFailed with the first thing that is wrong."""
     if given.provider_type not in ProviderType.values:
         raise ValidationFailed("provider_type must be either 'oauth2' or 'oidc'")
@@ -90,13 +90,13 @@ def check_identifier(identifier: str) -> None:
         raise ValidationFailed(f"identifier must start with '{PREFIX}' prefix, e.g. '{PREFIX}{identifier}'")
 
 
-def check_values(given: Definition) -> None:
+def check_values(given: ProviderDefinition) -> None:
     """Whether what is given can be kept, and leaves to this service what is its own. Raises ValidationFailed."""
     for wrong in _faults(given):
         raise ValidationFailed(wrong)
 
 
-def _faults(given: Definition) -> Iterator[str]:
+def _faults(given: ProviderDefinition) -> Iterator[str]:
     for key, value in (given.authorization_params or {}).items():
         if key.lower() in _RESERVED_PARAMETERS:
             yield f"Cannot override reserved OAuth parameter: {key}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from django.http import HttpRequest, QueryDict
 
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import Parameter
 from authsvc.core.web.inputs import Body
 from oauthproviders.wishes import Wish
 
@@ -15,6 +17,26 @@ _NEVER_FORWARDED = frozenset(
     "client_id client_secret redirect_uri response_type state code_challenge code_challenge_method code_verifier"
     " scopes provider redirect_to invite_token skip_http_redirect".split()
 )
+
+RETURNED = (
+    Parameter("state", "What the flow is known by."),
+    Parameter("code", "Of the provider, to be exchanged for its tokens."),
+    Parameter("error", "Why the provider refuses, in place of a code."),
+    Parameter("error_description", "The same in words."),
+    Parameter("oauth_token", "OAuth 1.0a: the request token."),
+    Parameter("oauth_verifier", "OAuth 1.0a: the proof of consent."),
+)
+
+
+class CallbackForm(Body, frozen=True):
+    """The answer of a provider that posts it; read by name, like the query."""
+
+    state: str | None = None
+    code: str | None = None
+    error: str | None = None
+    error_description: str | None = None
+    user: str | None = None
+    """Apple's, at the first consent: a JSON object with the name."""
 
 
 def wish(query: QueryDict) -> Wish:
@@ -43,10 +65,15 @@ def _first_values(query: QueryDict) -> dict[str, str]:
 
 
 class IdTokenInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("id_token",)
     id_token: str | None = None
     provider: str | None = None
+    """Its name; else `client_id` and `issuer`."""
     client_id: str | None = None
     issuer: str | None = None
     access_token: str | None = None
+    """Whose digest the ID token has in `at_hash`."""
     nonce: str | None = None
+    """Whose SHA-256 the ID token has as `nonce`."""
     link_identity: bool | None = None
+    """Link the identity to the user of the bearer token."""

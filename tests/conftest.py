@@ -19,6 +19,7 @@ from pytest_django import Settings
 
 from authsvc.core import embedded, messaging
 from authsvc.core.config.schema import AuthConfig
+from tests import openapi
 
 pytest_plugins = ["tests.live"]
 
@@ -64,7 +65,10 @@ class Answer(Protocol):
 
 
 class Api:
-    """A JSON client of the service in this process; no network, no cookies kept."""
+    """A JSON client of the service in this process; no network, no cookies kept.
+
+    Every answer is held against the OpenAPI document.
+    """
 
     def request(
         self, method: str, path: str, body: Any = None, *, bearer: str = "", headers: dict[str, str] | None = None
@@ -75,6 +79,8 @@ class Api:
         answer: Any = Client().generic(
             method, path, data, content_type="application/json", headers={**sent, **(headers or {})}
         )
+        found = openapi.problems(method, path, answer.status_code, headers=answer.headers, content=answer.content)
+        assert not found, "\n".join(found)
         return answer  # type: ignore[no-any-return]
 
     def get(self, path: str, **given: Any) -> Answer:

@@ -109,7 +109,8 @@ class LiveServer:
         """Return when `/health` answers; raise with the log when the process ends or takes too long."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
-            with contextlib.suppress(requests.ConnectionError):
+            # It listens before its processes have loaded, which takes its time on a busy machine.
+            with contextlib.suppress(requests.ConnectionError, requests.Timeout):
                 if requests.get(f"{self.url}/health", timeout=5).ok:
                     return
             time.sleep(0.05)

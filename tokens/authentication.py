@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from authsvc.core import clock
+from authsvc.core.web.declarations import Refusals
 from tokens import admins, bearers, errors
 from tokens.access_tokens import Claims
 from tokens.admins import Admin
@@ -20,11 +21,25 @@ class BearerAuthentication(BaseAuthentication):
     One statement; a signature seen before costs none of its arithmetic again. Raises the errors of a bearer token.
     """
 
+    scheme: ClassVar[str] = "bearer"
+    refusals: ClassVar[Refusals] = (
+        errors.NoAuthorization,
+        errors.BadJwt,
+        errors.MissingSubject,
+        errors.SubjectNotAUuid,
+        errors.SessionIdNotAUuid,
+        errors.UserNotFoundForToken,
+        errors.SessionNotFound,
+        errors.UserBanned,
+    )
+
     def authenticate(self, request: Request) -> tuple[SignedIn, Claims]:
         presented = bearers.token_in(request.META)
         if presented is None:
             raise errors.NoAuthorization
-        return bearers.signed_in(presented, at=clock.now())
+        found = bearers.signed_in(presented, at=clock.now())
+        request.META["authsvc.user_id"] = str(found[0].subject.id)
+        return found
 
 
 class AdminAuthentication(BaseAuthentication):
@@ -33,11 +48,22 @@ class AdminAuthentication(BaseAuthentication):
     No statement for the token of a service, one for a user's. Raises the errors of `admins.authenticate`.
     """
 
+    scheme: ClassVar[str] = "admin"
+    refusals: ClassVar[Refusals] = (
+        *BearerAuthentication.refusals,
+        errors.NotAdmin,
+        errors.AdminNeedsSecondFactor,
+        errors.SessionNoLongerValid,
+    )
+
     def authenticate(self, request: Request) -> tuple[Admin, None]:
         presented = bearers.token_in(request.META)
         if presented is None:
             raise errors.NoAuthorization
-        return admins.authenticate(presented, at=clock.now()), None
+        admin = admins.authenticate(presented, at=clock.now())
+        if admin.user_id is not None:
+            request.META["authsvc.user_id"] = str(admin.user_id)
+        return admin, None
 
 
 def user_of(request: Request) -> SignedIn:

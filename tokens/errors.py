@@ -210,18 +210,6 @@ class ClientAuthenticationRequired(OAuthError):
         super().__init__("invalid_client", "Client authentication required for OAuth session")
 
 
-class ClientAuthenticationNotAllowed(OAuthError):
-    """A session of our own, refreshed by an OAuth client."""
-
-    def __init__(self) -> None:
-        super().__init__("invalid_client", "Client authentication not allowed for non-OAuth session")
-
-
-class ClientMismatch(OAuthError):
-    def __init__(self) -> None:
-        super().__init__("invalid_client", "Client does not match the session's OAuth client")
-
-
 # PKCE: parameters and exchange
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import msgspec
 
 from authsvc.core import plugins
 from authsvc.core.caller import Caller
-from tokens import errors, payloads
+from authsvc.core.web.declarations import Refusals
+from tokens import errors, payloads, shapes
 from tokens.inputs import PkceInput, RefreshTokenInput
 from tokens.services import flows, refreshing
 
@@ -18,6 +19,10 @@ class Grant(Protocol):
     """One way to a token response; entries of the setting TOKEN_GRANTS."""
 
     input: type[msgspec.Struct]
+    shape: ClassVar[Any]
+    """Declared: the form of the token response."""
+    refusals: ClassVar[Refusals]
+    """Declared: what the grant may be refused with."""
 
     def exchange(self, body: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
         """The token response for a parsed body."""
@@ -31,7 +36,21 @@ def choose(grant_type: str) -> Grant:
 
 
 class RefreshTokenGrant:
+    """Exchange a refresh token, which is good for one refresh."""
+
     input = RefreshTokenInput
+    shape: ClassVar[Any] = shapes.Session
+    refusals: ClassVar[Refusals] = (
+        errors.RefreshTokenNotValid,
+        errors.RefreshTokenNotFound,
+        errors.RefreshTokenNotIssuedHere,
+        errors.RefreshTokenReused,
+        errors.NoValidSession,
+        errors.SessionExpired,
+        errors.UserBannedAtRefresh,
+        errors.TooManyConcurrentRefreshes,
+        errors.ClientAuthenticationRequired,
+    )
 
     def exchange(self, body: RefreshTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         done = refreshing.refresh(token=body.refresh_token or "", caller=caller, at=at)
@@ -39,7 +58,18 @@ class RefreshTokenGrant:
 
 
 class PkceGrant:
+    """Exchange the code of a PKCE flow."""
+
     input = PkceInput
+    shape: ClassVar[Any] = shapes.SessionOfFlow
+    refusals: ClassVar[Refusals] = (
+        errors.AuthCodeOrVerifierMissing,
+        errors.FlowStateNotFound,
+        errors.FlowStateExpired,
+        errors.BadCodeVerifier,
+        errors.UnknownChallengeMethod,
+        errors.UserBannedAtSignIn,
+    )
 
     def exchange(self, body: PkceInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         if not body.auth_code or not body.code_verifier:

@@ -96,17 +96,20 @@ class KeySet:
         return {"keys": [key.public_jwk for key in self._by_kid.values() if key.public_jwk is not None]}
 
 
-_kept: tuple[Jwt, KeySet] | None = None
+_kept: tuple[tuple[Jwt, KeySet], ...] = ()
+"""Of the present configuration, and of the one before, which requests under way may still use."""
 
 
 def current() -> KeySet:
     """The keys of the present configuration. Raises ImproperlyConfigured when JWT_KEYS cannot be used."""
     global _kept
     config = settings.AUTH.jwt
-    kept = _kept
-    if kept is None or kept[0] is not config:
-        kept = _kept = (config, _read(config))
-    return kept[1]
+    for known, keyset in _kept:
+        if known is config:
+            return keyset
+    keyset = _read(config)
+    _kept = ((config, keyset), *_kept[:1])
+    return keyset
 
 
 def discovery() -> dict[str, object]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from authsvc.core.web.declarations import Refusals
 from tokens import authentication, errors
 from tokens.admins import Admin
 from tokens.subjects import SignedIn
@@ -22,6 +25,8 @@ class IsSignedIn(BasePermission):
 
 class IsNoVisitor(BasePermission):
     """Somebody who has said who they are; what counts is the token. To be listed behind IsSignedIn."""
+
+    refusals: ClassVar[Refusals] = (errors.VisitorsNotAllowed,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if authentication.claims_of(request).is_anonymous:

@@ -18,6 +18,7 @@ from accounts.records import UserRecord
 from authsvc.core import audit, envelope
 from authsvc.core.caller import Caller
 from authsvc.core.errors import UnexpectedFailure
+from tokens import sign_ins
 from tokens.services import sessions
 from tokens.services.sessions import TokenPair
 
@@ -30,6 +31,7 @@ class SignedInByPassword:
     """Where the password falls short of today's rules; it was accepted all the same."""
 
 
+@sign_ins.watched("password", who=lambda done: done.user.id)
 def with_password(
     *,
     email: str,

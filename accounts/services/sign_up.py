@@ -19,7 +19,7 @@ from accounts.services import creation, letters, ownership, texts
 from authsvc.core import audit, envelope, messaging
 from authsvc.core.caller import Caller
 from authsvc.core.messaging import EmailKind, Group
-from tokens import pkce
+from tokens import pkce, sign_ins
 from tokens.pkce import Challenge
 from tokens.services import one_time_tokens, sessions
 from tokens.services.sessions import TokenPair
@@ -100,6 +100,7 @@ def register(
     return admit(wanted, group=Group.CONFIRMATION, caller=caller, at=at)
 
 
+@sign_ins.watched("anonymous", who=lambda done: done.user.id)
 def anonymous(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> Outcome:
     """Sign in somebody who gives no address: a user without identity, to be made permanent later."""
     if settings.AUTH.signup.disabled:
@@ -239,6 +240,7 @@ def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime
     audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=wanted.traits)
     User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
     user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
+    sign_ins.succeeded("password", user_id=user.id)
     return Outcome(user=user, tokens=sessions.start(subject=user, method="password", caller=caller, at=at))
 
 

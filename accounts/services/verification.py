@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.conf import settings
 
@@ -15,6 +16,7 @@ from authsvc.core import crypto, plugins
 from authsvc.core.caller import Caller
 from authsvc.core.errors import ApiError
 from authsvc.core.messaging import PhoneVerifier
+from tokens import sign_ins
 from tokens.models import TokenType
 from tokens.services import one_time_tokens
 from tokens.services.one_time_tokens import PKCE_MARK, Outstanding
@@ -41,6 +43,11 @@ class _Sent:
     """Nobody else waits for one of that type there."""
 
 
+def _signed_in(done: Verified) -> UUID | None:
+    return done.user.id if done.tokens is not None else None
+
+
+@sign_ins.watched("otp", who=_signed_in)
 def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verified:
     """Redeem a link as a browser opens it: a session, or a code when the link belongs to a PKCE flow."""
     pkce = token.startswith(PKCE_MARK)
@@ -50,12 +57,14 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verifie
     return redemption.redeem(proof, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
 
 
+@sign_ins.watched("otp", who=_signed_in)
 def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Verified:
     """Redeem the token of a link that a client posts: always a session."""
     proof = _by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
+@sign_ins.watched("otp", who=_signed_in)
 def redeem_mailed_code(
     *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
 ) -> Verified:
@@ -77,6 +86,7 @@ def redeem_mailed_code(
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
+@sign_ins.watched("otp", who=_signed_in)
 def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Verified:
     """The same for a code that was texted. A number's fixed code is good at any time; a gateway may check its own."""
     number = identifiers.phone(phone)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 
-from accounts import errors, paging, payloads
+from accounts import errors, paging, payloads, shapes
 from authsvc.core import audit
+from authsvc.core.web.declarations import TOTALS, Parameter, Reply, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.views import Endpoint, ServiceRequest
 from tokens.authentication import AdminAuthentication
@@ -18,7 +19,18 @@ class AuditView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
+    @declares(
+        query=(
+            Parameter("page", "Counted from 1."),
+            Parameter("per_page", "Entries on a page, 50 unless given."),
+            Parameter("count", "`exact`: count every row for the total, where an estimate would be told.", ("exact",)),
+            Parameter("query", "`action:…`, `author:…` or `type:…`, and part of what is looked for."),
+        ),
+        answers={200: Reply("Entries, newest first.", list[shapes.AuditEntry], headers=TOTALS)},
+        refusals=(errors.ListParameterInvalid, errors.PaginationInvalid, errors.AuditQueryInvalid),
+    )
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Read the audit trail."""
         asked = request.http.GET
         paging.refuse_unknown(asked, _PARAMETERS)
         page = paging.read(asked)

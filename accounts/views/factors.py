@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 
-from accounts import errors, identifiers, payloads
+from accounts import errors, identifiers, payloads, refusals, shapes
 from accounts.inputs import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
 from accounts.records import FactorRecord, UserRecord
@@ -15,14 +15,19 @@ from accounts.services.factors.enrolment import Wish
 from accounts.services.factors.kinds import Answer as FactorAnswer
 from accounts.subjects import own
 from authsvc.core import clock
+from authsvc.core.errors import RequestRateExceeded
+from authsvc.core.messaging import MessageNotAccepted
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.throttling import Bucket
 from authsvc.core.web.views import Endpoint, ServiceRequest
 from tokens import authentication
 from tokens.authentication import BearerAuthentication
+from tokens.errors import TooManyConcurrentRefreshes
 from tokens.payloads import token_response
 from tokens.permissions import IsNoVisitor, IsSignedIn
+from tokens.shapes import Session
 
 
 class _Endpoint(Endpoint):
@@ -31,7 +36,29 @@ class _Endpoint(Endpoint):
 
 
 class FactorsView(_Endpoint):
+    @declares(
+        body=FactorInput,
+        answers={200: shapes.EnrolledFactor},
+        refusals=(
+            errors.FactorTypeUnknown,
+            errors.FactorNameTooLong,
+            errors.FactorNameTaken,
+            errors.IssuerTooLong,
+            errors.FactorPhoneMissing,
+            errors.PhoneInvalid,
+            errors.FactorPhoneTaken,
+            errors.TooManyFactors,
+            errors.FactorNeedsAal2,
+            errors.TotpEnrolmentDisabled,
+            errors.PhoneEnrolmentDisabled,
+            errors.WebAuthnEnrolmentDisabled,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Begin the enrolment of a second factor: an authenticator app, a phone or a security key.
+
+        It counts from its first verification on. A user who has a verified factor needs a session at `aal2`.
+        """
         signed_in = authentication.user_of(request)
         body = inputs.parse(request.http, FactorInput)
         wish = Wish(
@@ -45,7 +72,12 @@ class FactorsView(_Endpoint):
 
 
 class FactorView(_Endpoint):
+    @declares(
+        answers={200: shapes.RemovedFactor},
+        refusals=(*refusals.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
+    )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
+        """Take a second factor away; sessions that it has raised are at `aal1` again."""
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         factor = _factor(user, factor_id)
@@ -54,7 +86,19 @@ class FactorView(_Endpoint):
 
 
 class ChallengeView(_Endpoint):
+    @declares(
+        body=ChallengeInput,
+        body_optional=True,
+        answers={200: shapes.FactorChallenge},
+        refusals=(
+            *refusals.PATH_OF_FACTOR,
+            *refusals.FACTOR_SWITCHES_AT_VERIFICATION,
+            *refusals.TEXT,
+            RequestRateExceeded,
+        ),
+    )
     def post(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
+        """Ask for a second factor; a phone is texted a code."""
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         factor = _factor(user, factor_id)
@@ -67,7 +111,35 @@ class ChallengeView(_Endpoint):
 
 
 class VerifyFactorView(_Endpoint):
+    @declares(
+        body=FactorAnswerInput,
+        answers={200: Session},
+        refusals=(
+            *refusals.PATH_OF_FACTOR,
+            *refusals.FACTOR_SWITCHES_AT_VERIFICATION,
+            RequestRateExceeded,
+            MessageNotAccepted,
+            TooManyConcurrentRefreshes,
+            errors.FactorCodeMissing,
+            errors.FactorChallengeNotFound,
+            errors.FactorChallengeElsewhere,
+            errors.FactorChallengeExpired,
+            errors.FactorNeedsAal2,
+            errors.TotpCodeInvalid,
+            errors.PhoneCodeInvalid,
+            errors.CodeExpired,
+            errors.WebAuthnAnswerMissing,
+            errors.WebAuthnTypeUnknown,
+            errors.CredentialResponseMissing,
+            errors.CredentialResponseMalformed,
+            errors.WebAuthnResponseInvalid,
+        ),
+    )
     def post(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
+        """Answer a challenge, from the address it was made from, which raises the session to `aal2`.
+
+        Refresh tokens from before are dead, and other sessions of the user below `aal2` end.
+        """
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         factor = _factor(user, factor_id)
@@ -81,17 +153,37 @@ class VerifyFactorView(_Endpoint):
 
 
 class RecoveryCodesView(_Endpoint):
+    @declares(answers={200: shapes.RemainingCodes}, refusals=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Tell how many recovery codes are left."""
         return Answer({"remaining": recovery.remaining(own(authentication.user_of(request)))})
 
+    @declares(
+        answers={200: shapes.RecoveryCodes},
+        refusals=(errors.RecoveryCodesDisabled, errors.RecoveryCodesNeedFactor, errors.RecoveryCodesNeedAal2),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Make ten new recovery codes in place of those before."""
         signed_in = authentication.user_of(request)
         codes = recovery.create(signed_in, own(signed_in), caller=request.caller, at=clock.now())
         return Answer({"codes": codes})
 
 
 class VerifyRecoveryCodeView(_Endpoint):
+    @declares(
+        body=RecoveryCodeInput,
+        answers={200: Session},
+        refusals=(
+            RequestRateExceeded,
+            MessageNotAccepted,
+            TooManyConcurrentRefreshes,
+            errors.RecoveryCodesDisabled,
+            errors.FactorCodeMissing,
+            errors.RecoveryCodeInvalid,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Use a recovery code up in place of a lost factor, which raises the session to `aal2`."""
         signed_in = authentication.user_of(request)
         self.throttle(Bucket.FACTOR_VERIFY, request.http)
         body = inputs.parse(request.http, RecoveryCodeInput)

@@ -4,22 +4,51 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 
-from accounts import errors
+from accounts import errors, refusals, shapes
 from accounts.inputs import MagicLinkInput, OtpInput, ResendInput
 from accounts.services import passwordless, resending
 from authsvc.core import clock
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import REDIRECT_TO, Empty, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.throttling import Bucket
 from authsvc.core.web.views import Endpoint, ServiceRequest
 from tokens import pkce
+from tokens import refusals as token_refusals
 
 
 class OtpView(Endpoint):
     bucket = Bucket.OTP
     captcha = True
 
+    @declares(
+        body=OtpInput,
+        query=(REDIRECT_TO,),
+        answers={200: shapes.MessageSent},
+        refusals=(
+            *refusals.ADDRESS,
+            *refusals.MAIL_REQUEST,
+            *refusals.TEXT,
+            *token_refusals.PKCE,
+            errors.PasswordTooLong,
+            errors.PhoneInvalid,
+            errors.OnlyOneIdentifierOnOtp,
+            errors.IdentifierMissingOnOtp,
+            errors.ChannelWithoutPhone,
+            errors.OtpDisabled,
+            errors.SignupDisabled,
+            errors.EmailLoginsDisabled,
+            errors.MagicLinkDisabled,
+            errors.PhoneOtpDisabled,
+            errors.UserAlreadyRegistered,
+            errors.PhoneAlreadyRegistered,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Mail a link and a code, or text a code, that sign in.
+
+        Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
+        """
         body = inputs.parse(request.http, OtpInput)
         if body.email and body.phone:
             raise errors.OnlyOneIdentifierOnOtp
@@ -54,7 +83,24 @@ class MagicLinkView(Endpoint):
     bucket = Bucket.MAGIC_LINK
     captcha = True
 
+    @declares(
+        body=MagicLinkInput,
+        query=(REDIRECT_TO,),
+        answers={200: Empty},
+        refusals=(
+            *refusals.ADDRESS,
+            *refusals.MAIL_REQUEST,
+            *token_refusals.PKCE,
+            errors.PasswordTooLong,
+            errors.MagicLinkAddressMissing,
+            errors.SignupDisabled,
+            errors.EmailLoginsDisabled,
+            errors.MagicLinkDisabled,
+            errors.UserAlreadyRegistered,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Mail a link and a code that sign in, and make an account where there is none."""
         body = inputs.parse(request.http, MagicLinkInput)
         passwordless.send_magic_link(
             email=body.email or "",
@@ -72,7 +118,27 @@ class ResendView(Endpoint):
     bucket = Bucket.RESEND
     captcha = True
 
+    @declares(
+        body=ResendInput,
+        query=(REDIRECT_TO,),
+        answers={200: shapes.MessageAccepted},
+        refusals=(
+            *refusals.ADDRESS,
+            *refusals.MAIL_REQUEST,
+            *refusals.TEXT,
+            *token_refusals.PKCE,
+            errors.PhoneInvalid,
+            errors.ResendTypeMissing,
+            errors.ResendNeedsEmail,
+            errors.ResendNeedsPhone,
+            errors.OnlyOneIdentifierOnResend,
+            errors.IdentifierMissingOnResend,
+            errors.MailRequestsDisabled,
+            errors.PhoneRequestsDisabled,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Send the confirmation of a sign-up, or of a change of address or number, once more."""
         body = inputs.parse(request.http, ResendInput)
         message_id = resending.resend(
             type=body.type or "",

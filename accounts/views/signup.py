@@ -7,22 +7,54 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponse
 
-from accounts import errors, payloads
+from accounts import errors, payloads, refusals, shapes
 from accounts.inputs import SignUpInput
 from accounts.services import sign_up
 from accounts.services.sign_up import Outcome
 from authsvc.core import clock
+from authsvc.core.errors import RequestRateExceeded
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import REDIRECT_TO, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.throttling import Bucket
 from authsvc.core.web.views import Endpoint, ServiceRequest
+from tokens import refusals as token_refusals
 from tokens.payloads import token_response
+from tokens.shapes import Session
 
 
 class SignUpView(Endpoint):
     captcha = True
 
+    @declares(
+        body=SignUpInput,
+        query=(REDIRECT_TO,),
+        answers={200: (shapes.User, Session)},
+        refusals=(
+            *refusals.ADDRESS,
+            *refusals.MAIL_REQUEST,
+            *refusals.TEXT,
+            *refusals.NEW_PASSWORD,
+            *token_refusals.PKCE,
+            RequestRateExceeded,
+            errors.PhoneInvalid,
+            errors.OnlyOneIdentifierOnSignup,
+            errors.PasswordRequired,
+            errors.PkceNotForPhone,
+            errors.SignupDisabled,
+            errors.EmailSignupsDisabled,
+            errors.PhoneSignupsDisabled,
+            errors.AnonymousSignInsDisabled,
+            errors.UserAlreadyRegistered,
+            errors.PhoneAlreadyRegistered,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Register somebody by email address or phone number, or let a visitor in anonymously.
+
+        Answers the user, who has yet to confirm the address; a session where addresses are confirmed by themselves,
+        and for visitors. An address that is in use by a confirmed account gets the answer of a new one, and no mail.
+        """
         body = inputs.parse(request.http, SignUpInput)
         if not body.email and not body.phone:
             return self._anonymous(body, request)

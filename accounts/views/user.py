@@ -7,17 +7,20 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from accounts import errors as accounts_errors
-from accounts import identifiers, payloads
+from accounts import identifiers, payloads, refusals, shapes
 from accounts.inputs import UserInput
 from accounts.services import linking, profile, reauthentication
 from accounts.services.profile import Wish
 from accounts.subjects import own
 from authsvc.core import clock
+from authsvc.core.errors import RequestRateExceeded
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import REDIRECT_TO, Empty, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.throttling import Bucket
 from authsvc.core.web.views import Endpoint, ServiceRequest
 from tokens import authentication, errors
+from tokens import refusals as token_refusals
 from tokens.access_tokens import Claims
 from tokens.authentication import BearerAuthentication
 from tokens.permissions import IsSignedIn
@@ -27,12 +30,46 @@ class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
+    @declares(answers={200: shapes.User}, refusals=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Show the signed-in user."""
         if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
             raise errors.AudienceMismatch
         return Answer(payloads.user(own(authentication.user_of(request))))
 
+    @declares(
+        body=UserInput,
+        query=(REDIRECT_TO,),
+        answers={200: shapes.User},
+        refusals=(
+            *refusals.ADDRESS,
+            *refusals.MAIL_REQUEST,
+            *refusals.TEXT,
+            *refusals.NEW_PASSWORD,
+            *token_refusals.PKCE,
+            RequestRateExceeded,
+            accounts_errors.PhoneInvalid,
+            accounts_errors.EmailExists,
+            accounts_errors.PhoneExists,
+            accounts_errors.AppMetadataNotAllowed,
+            accounts_errors.InsufficientAal,
+            accounts_errors.PasswordOfAnonymousUser,
+            accounts_errors.UserManagedBySso,
+            accounts_errors.SamePassword,
+            accounts_errors.CurrentPasswordRequired,
+            accounts_errors.CurrentPasswordInvalid,
+            accounts_errors.ReauthenticationNeeded,
+            accounts_errors.NonceInvalid,
+            accounts_errors.NonceWithoutAddress,
+            accounts_errors.CodeExpired,
+        ),
+    )
     def put(self, request: ServiceRequest) -> HttpResponse:
+        """Change the signed-in user's address, number, password or metadata.
+
+        A new address or number waits in `new_email` or `new_phone` for its confirmation. A new password ends every
+        other session and every outstanding link and code.
+        """
         signed_in = authentication.user_of(request)
         self.throttle(Bucket.USER, request.http)
         body = inputs.parse(request.http, UserInput)
@@ -51,7 +88,19 @@ class IdentityView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
+    @declares(
+        answers={200: Empty},
+        refusals=(
+            accounts_errors.ManualLinkingDisabled,
+            accounts_errors.IdentityIdNotAUuid,
+            accounts_errors.UnexpectedAudience,
+            accounts_errors.IdentityNotFound,
+            accounts_errors.SingleIdentity,
+            accounts_errors.NoFreeEmail,
+        ),
+    )
     def delete(self, request: ServiceRequest, identity_id: str) -> HttpResponse:
+        """Unlink an identity of the user that is not the last one."""
         if not settings.AUTH.signup.manual_linking_enabled:
             raise accounts_errors.ManualLinkingDisabled
         wanted = identifiers.uuid(identity_id)
@@ -68,7 +117,18 @@ class ReauthenticateView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
+    @declares(
+        answers={200: shapes.MessageSent},
+        refusals=(
+            *refusals.MAIL_REQUEST,
+            *refusals.TEXT,
+            accounts_errors.NothingToReauthenticateBy,
+            accounts_errors.EmailNotVerified,
+            accounts_errors.PhoneNotVerified,
+        ),
+    )
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Send the user a code, the `nonce` that a change of password may ask for."""
         user = own(authentication.user_of(request))
         message_id = reauthentication.send(user, caller=request.caller, at=clock.now())
         return Answer({"message_id": message_id} if message_id else {})

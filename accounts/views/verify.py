@@ -7,21 +7,38 @@ import re
 from django.conf import settings
 from django.http import HttpResponse, QueryDict
 
-from accounts import errors
-from accounts.inputs import VerifyInput
+from accounts import errors, refusals, shapes
+from accounts.inputs import ConfirmForm, VerifyInput
 from accounts.services import verification
 from accounts.services.redemption import Verified
 from accounts.views import confirm
 from authsvc.core import clock, redirects
+from authsvc.core.errors import BodyTooLarge
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import REDIRECT_TO, Parameter, Reply, declares
 from authsvc.core.web.renderers import Answer, SeeOther
 from authsvc.core.web.throttling import Bucket
 from authsvc.core.web.views import RedirectEndpoint, ServiceRequest
+from tokens.errors import NoFlowForLink
 from tokens.payloads import token_fragment, token_response
 from tokens.services.one_time_tokens import PKCE_MARK
 
+LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
 _LINK_TOKEN = re.compile(rf"(?:{PKCE_MARK})?[0-9a-f]{{56}}")
 _TOLD_TYPES = frozenset({"signup", "recovery", "invite"})
+_LED_ON = Reply(
+    "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
+    " `error_code` and `error_description`.",
+    headers=("Location",),
+)
+_UNUSABLE_LINK = (
+    *refusals.NEW_PASSWORD,
+    *refusals.REDEEMED_CHANGE,
+    errors.InvalidEmailVerificationType,
+    errors.LinkExpired,
+    errors.UserBanned,
+    NoFlowForLink,
+)
 _OTHER_SIDE = "Confirmation link accepted. Please proceed to confirm link sent to the other email"
 
 
@@ -48,7 +65,22 @@ class LinkEndpoint(RedirectEndpoint):
 
 
 class VerifyView(LinkEndpoint):
+    @declares(
+        query=(
+            Parameter("type", "What the link is for.", values=LINK_TYPES, required=True),
+            Parameter("token", "The token of the link.", required=True),
+            REDIRECT_TO,
+        ),
+        answers={303: _LED_ON, 200: Reply("A page with a button that redeems the link.", media_type="text/html")},
+        refusals=(errors.VerificationTypeMissing, errors.TokenMissing),
+        redirected=_UNUSABLE_LINK,
+    )
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Redeem the link of a mail, in a browser.
+
+        Where the operator has links confirmed (`AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED`), it answers a page with a
+        button.
+        """
         asked, token = inputs.query(request.http, "type"), inputs.query(request.http, "token")
         self.check(asked, token)
         target = self.redirect_target(request)
@@ -56,7 +88,30 @@ class VerifyView(LinkEndpoint):
             return confirm.page(asked=asked, token=token, target=target, path=request.http.path)
         return self.open_link(asked, token, target=target, request=request)
 
+    @declares(
+        body=VerifyInput,
+        answers={200: (shapes.SessionByCode, shapes.FirstConfirmation)},
+        refusals=(
+            *refusals.NEW_PASSWORD,
+            *refusals.REDEEMED_CHANGE,
+            errors.VerificationTypeMissing,
+            errors.TokenOrHashMissing,
+            errors.OnlyTokenHashAllowed,
+            errors.OnlyOneIdentifierOnVerify,
+            errors.InvalidEmailFormat,
+            errors.PhoneInvalid,
+            errors.InvalidEmailVerificationType,
+            errors.LinkExpired,
+            errors.CodeExpired,
+            errors.UserBanned,
+            errors.PasswordRequiredToConfirm,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Redeem a code with its address or number, or the token of a link, for a session.
+
+        Of a change of address that both addresses confirm, the first confirmation answers no session.
+        """
         done = self._redeem(inputs.parse(request.http, VerifyInput), request)
         if done.awaits_other_side:
             return Answer({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
@@ -103,7 +158,14 @@ class ConfirmView(LinkEndpoint):
     the token of the link is all the authority there is. A page that has one to send could as well send the link itself.
     """
 
+    @declares(
+        form=ConfirmForm,
+        answers={303: _LED_ON},
+        refusals=(errors.VerificationTypeMissing, errors.TokenMissing, BodyTooLarge),
+        redirected=_UNUSABLE_LINK,
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Redeem the link that the page of `GET /verify` shows a button for."""
         form = QueryDict(inputs.body(request.http))
         asked, token, target = (_first(form, name) for name in ("type", "token", "redirect_to"))
         self.check(asked, token)

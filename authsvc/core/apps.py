@@ -20,4 +20,5 @@ class CoreConfig(AppConfig):
         db.prefix_foreign_tables()
 
     def ready(self) -> None:
-        import_module("authsvc.core.checks")  # registers itself
+        for name in ("checks", "deploy_checks"):
+            import_module(f"authsvc.core.{name}")  # registers itself

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -128,6 +129,18 @@ class NewEntry(NamedTuple):
     address: str = ""
 
 
+_last: ContextVar[Mapping[str, Any] | None] = ContextVar("last_audit_entry", default=None)
+
+
+def last() -> Mapping[str, Any] | None:
+    """The payload of the last entry since `forget_last`, in this request."""
+    return _last.get()
+
+
+def forget_last() -> None:
+    _last.set(None)
+
+
 def record(
     action: Action,
     *,
@@ -166,6 +179,7 @@ def entry(
         payload["actor_name"] = actor.full_name
     if traits:
         payload["traits"] = dict(traits)
+    _last.set(payload)
     entry_id = uuid4()
     address = caller.address if action in _WITH_ADDRESS else ""
     if logger.isEnabledFor(logging.INFO):

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
+from authsvc.core import metering
 from authsvc.core.db import namespaced
 
 AT_ONCE = 100
@@ -66,5 +67,6 @@ def run(*, at: datetime) -> int:
         except DatabaseError as error:
             logger.warning("database cleanup failed", extra={"table": chore.table, "error": str(error)})
     if affected:
+        metering.CLEANED.add(amount=affected)
         logger.debug("cleaned up expired or stale rows", extra={"affected_rows": affected})
     return affected

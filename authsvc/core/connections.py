@@ -22,6 +22,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 # Longer, and a firewall on the way may have forgotten the connection: the next call would wait for nothing.
 _IDLE_SECONDS = 30.0
+_MOST_QUESTIONS = 32
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 METADATA = frozenset(
@@ -36,6 +37,9 @@ _NOT_PUBLIC = tuple(
         ("64:ff9b:1::/48", "fec0::/10", "::/96", "192.88.99.0/24", "3fff::/20", "5f00::/16"),
     )
 )
+
+
+_questions = threading.BoundedSemaphore(_MOST_QUESTIONS)
 
 
 class TooLong(Exception):
@@ -169,17 +173,28 @@ def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFam
 def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.AddressFamily, Any]]:
     """Where a name leads: families and socket addresses. Raises OSError, and UnicodeError for what is no name."""
     answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+    until = time.monotonic() + seconds
+    questions = _questions
 
     def ask() -> None:
         try:
             answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
             answers.put(error)
+        finally:
+            questions.release()
 
-    # The system's resolver cannot be told how long it may take; after that time it is left to itself.
-    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    # The system's resolver cannot be told how long it may take; after that time it is left to itself, and while it
+    # hangs no more than so many threads wait for it.
+    if not questions.acquire(timeout=seconds):
+        raise TimeoutError
     try:
-        found = answers.get(timeout=seconds)
+        threading.Thread(target=ask, name="resolve", daemon=True).start()
+    except RuntimeError:
+        questions.release()
+        raise OSError("no thread to be had") from None
+    try:
+        found = answers.get(timeout=max(0.0, until - time.monotonic()))
     except queue.Empty:
         raise TimeoutError from None
     if isinstance(found, Exception):

@@ -12,7 +12,7 @@ logger = logging.getLogger("authsvc.config")
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 _UNSUPPORTED = "DEPRECATION NOTICE: {} is not supported, will be removed soon"
-_DEPRECATED = {
+DEPRECATED = {
     "AUTH_JWT_ADMIN_GROUP_NAME": _UNSUPPORTED,
     "AUTH_JWT_DEFAULT_GROUP_NAME": _UNSUPPORTED,
     "AUTH_MULTI_INSTANCE_MODE": _UNSUPPORTED,
@@ -22,6 +22,7 @@ _DEPRECATED = {
         "DEPRECATION NOTICE: {} is replaced by AUTH_EXPERIMENTAL_PROVIDER_LINKING_DOMAINS"
     ),
 }
+"""Variable → what the log says of it at every start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ def find(names: Container[str]) -> tuple[Notice, ...]:
     """A warning for each deprecated variable among `names`, the variables that are set."""
     return tuple(
         Notice(level="warning", message=message.format(name), fields={"setting": name})
-        for name, message in _DEPRECATED.items()
+        for name, message in DEPRECATED.items()
         if name in names
     )
 

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
+import os
 import signal
-import socket
 import threading
-from types import FrameType
+from collections.abc import Callable
+from typing import Any
 
 from granian.constants import HTTPModes, Interfaces, RuntimeModes
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import MPServer
 
-from authsvc.core import serving
+from authsvc.core import processes, reloading, serving
 from authsvc.core.config import schema
 
 logger = logging.getLogger(__name__)
 
 
-def run(config: schema.AuthConfig) -> None:
-    """Serve until a signal asks to stop; returns when the last request has been answered."""
-    # A fresh interpreter per process: no thread, lock or connection of this one is copied, and its exit functions run.
-    multiprocessing.set_start_method("spawn", force=True)
+def run(config: schema.AuthConfig, application: Callable[..., Any]) -> None:
+    """Serve until a signal asks to stop; returns when the last request has been answered.
+
+    `application` has been loaded after `processes.preload`; this process must have no threads of its own.
+    """
+    # The serving processes share the memory of what this one has loaded, which a fresh interpreter in each would not.
+    multiprocessing.set_start_method("fork", force=True)
     server = MPServer(
         "authsvc.wsgi:application",
         address=serving.address(config),
@@ -39,36 +44,47 @@ def run(config: schema.AuthConfig) -> None:
         workers=serving.processes(config),
         blocking_threads=serving.threads(config),
         respawn_failed_workers=True,
-        workers_kill_timeout=serving.DRAIN_SECONDS,
         log_level=LogLevels.warning,
         log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {"_granian": {"handlers": [], "propagate": True}}},
     )
     told_to_stop = threading.Event()
 
-    def listen_to_signals() -> None:
-        reader, writer = socket.socketpair()
-        writer.setblocking(False)
-        # Written to in whichever thread a signal arrives; handlers run in the main thread alone, and it may be waiting.
-        signal.set_wakeup_fd(writer.detach())
-        for number in serving.STOPPING:
-            signal.signal(number, _noticed_elsewhere)
-        threading.Thread(target=stop, args=(reader,), name="stop-at-signal", daemon=True).start()
+    def heed(number: signal.Signals) -> None:
+        if number not in processes.STOPPING:
+            processes.act(number)
+            _send(server, number)
+        elif not told_to_stop.is_set():
+            told_to_stop.set()
+            logger.info("received graceful shutdown signal")
+            limit = threading.Timer(serving.DRAIN_SECONDS, _cut_off, (server,))
+            limit.daemon = True
+            limit.start()
+            server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
-    def stop(signals: socket.socket) -> None:
-        while signals.recv(1):
-            if not told_to_stop.is_set():
-                told_to_stop.set()
-                logger.info("received graceful shutdown signal")
-                server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
+    def begin() -> Callable[..., Any]:
+        processes.obey_supervisor()
+        processes.begin()
+        return application
 
-    server.on_startup(listen_to_signals)
+    server.on_startup(lambda: processes.take_signals(heed))
+    # So that a process which takes the place of another begins with settings as new as those of the others.
+    server.on_startup(reloading.start)
+    processes.freeze()
     try:
-        server.serve()
+        server.serve(target_loader=begin, wrap_loader=False)
     except SystemExit:
         # Ctrl-C reaches the serving processes as well; that they end before they are told to is no failure then.
         if not told_to_stop.is_set():
             raise
 
 
-def _noticed_elsewhere(_number: int, _frame: FrameType | None) -> None:
-    pass
+def _cut_off(server: MPServer) -> None:
+    # Not granian's own limit: it takes a process that has just ended for one that refuses to.
+    logger.error("shutdown failed", extra={"error": f"requests still running after {serving.DRAIN_SECONDS} s"})
+    _send(server, signal.SIGKILL)
+
+
+def _send(server: MPServer, number: signal.Signals) -> None:
+    for worker in list(server.wrks):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.inner.pid, number)

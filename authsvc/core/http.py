@@ -18,7 +18,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from authsvc import __version__
-from authsvc.core import connections
+from authsvc.core import connections, spans
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -98,8 +98,13 @@ def send(
 def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
     began = time.monotonic()
     outcome: int | str = ""
+    host, path = _shown(request.url)
     try:
-        reply = _sent(request, call, max_bytes=max_bytes, truncate=truncate)
+        with spans.outgoing(method=request.method, host=host) as told:
+            if not call.public_only:
+                request.headers.update(told.headers)
+            reply = _sent(request, call, max_bytes=max_bytes, truncate=truncate)
+            told.answered(reply.status)
     except (
         *(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError),
         *(connections.TooLong, connections.NotPublic),
@@ -111,7 +116,6 @@ def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: i
         outcome = reply.status
         return reply
     finally:
-        host, path = _shown(request.url)
         fields = {"event": "http.send", "method": request.method, "host": host, "path": path, "outcome": outcome}
         logger.debug("outgoing request", extra={**fields, "seconds": round(time.monotonic() - began, 3)})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -105,6 +106,12 @@ def _refill(rate: schema.Rate) -> tuple[float, timedelta]:
     return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _UNENDING)
 
 
+def begin_anew(buckets: Iterable[str]) -> None:
+    """Forget what has been counted in these buckets."""
+    with connection.cursor() as cursor:
+        cursor.execute(_statements(namespaced("rate_limits")).forget, {"buckets": list(buckets)})
+
+
 def sweep() -> int:
     """Remove counters that nobody has touched for so long that they no longer limit anything; how many went.
 
@@ -123,7 +130,7 @@ def sweep() -> int:
 class _Statements:
     """The SQL for one table; its name is quoted, and every value is a parameter."""
 
-    __slots__ = ("give_back", "sweep", "take", "wait")
+    __slots__ = ("forget", "give_back", "sweep", "take", "wait")
 
     def __init__(self, table: str) -> None:
         self.take = f"""
@@ -140,6 +147,7 @@ class _Statements:
             SELECT CASE WHEN {_LEVEL} >= 1 THEN 0 ELSE GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
                 EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp()))) END
             FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608
+        self.forget = f"DELETE FROM {table} WHERE bucket = ANY(%(buckets)s)"  # noqa: S608
         # Rows in use are left to the next run, so that sweeping never waits.
         self.sweep = f"""
             DELETE FROM {table} WHERE (bucket, key) IN (

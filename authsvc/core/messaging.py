@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import transaction
 from django.dispatch import Signal
 
-from authsvc.core import limits
+from authsvc.core import limits, metering
 from authsvc.core.errors import (
     EmailRateExceeded,
     EmailSentTooRecently,
@@ -124,6 +124,7 @@ def space_out(group: Group, *, address: str) -> None:
     """
     remaining = limits.admit_once(group=group, key=address, interval=_interval(group))
     if remaining is not None:
+        metering.LIMIT_REFUSALS.add("email_frequency")
         raise EmailSentTooRecently(int(remaining))
 
 
@@ -131,6 +132,7 @@ def space_out_sms(group: Group, *, address: str) -> None:
     """As `space_out`, for text messages; `address` is the number in digits. Raises SmsSentTooRecently."""
     remaining = limits.admit_once(group=group, key=address, interval=settings.AUTH.sms.max_frequency)
     if remaining is not None:
+        metering.LIMIT_REFUSALS.add("sms_frequency")
         raise SmsSentTooRecently(int(remaining))
 
 
@@ -170,6 +172,7 @@ def _ask_email_quota(ask: Callable[..., float | None]) -> None:
         return
     wait = ask(bucket="email_sent", rate=rate)
     if wait is not None:
+        metering.LIMIT_REFUSALS.add("email_sent")
         raise EmailRateExceeded(wait)
 
 
@@ -177,6 +180,7 @@ def _ask_sms_quota(ask: Callable[..., float | None]) -> None:
     config = settings.AUTH
     wait = None if config.sms.autoconfirm else ask(bucket="sms_sent", rate=config.limits.sms_sent)
     if wait is not None:
+        metering.LIMIT_REFUSALS.add("sms_sent")
         raise SmsRateExceeded(wait)
 
 
@@ -239,6 +243,7 @@ def note_change(kind: EmailKind | SmsKind, *, address: str) -> None:
 
 
 def _too_soon(kind: EmailKind | SmsKind, remaining: float) -> EmailSentTooRecently | SmsSentTooRecently:
+    metering.LIMIT_REFUSALS.add("email_frequency" if isinstance(kind, EmailKind) else "sms_frequency")
     return (EmailSentTooRecently if isinstance(kind, EmailKind) else SmsSentTooRecently)(int(remaining))
 
 

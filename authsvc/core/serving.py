@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import socket
-import threading
-from multiprocessing.process import BaseProcess
 
 from authsvc.core.config import schema
 
@@ -25,8 +21,6 @@ not repeat. A silent connection holds no thread.
 """
 HEADER_BYTES = 65_536
 DRAIN_SECONDS = 60
-STOPPING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-"""Signals that end the service once running requests are answered."""
 
 
 def processes(config: schema.AuthConfig) -> int:
@@ -38,8 +32,18 @@ def processes(config: schema.AuthConfig) -> int:
 
 def threads(config: schema.AuthConfig) -> int:
     """Threads per process, so that all connections together stay within the database's limit."""
+    return threads_of(config, processes=processes(config))
+
+
+def threads_of(config: schema.AuthConfig, *, processes: int) -> int:
+    """The same for a number of processes that is given."""
     limit = config.database.max_pool_size
-    return max(1, min(THREADS, limit // processes(config) - _beside(config))) if limit else THREADS
+    return max(1, min(THREADS, limit // processes - _beside(config))) if limit else THREADS
+
+
+def connections(config: schema.AuthConfig) -> int:
+    """What all processes together may hold open to the database."""
+    return processes(config) * (threads(config) + _beside(config))
 
 
 def _beside(config: schema.AuthConfig) -> int:
@@ -63,32 +67,3 @@ def check_address(config: schema.AuthConfig) -> None:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, config.api.port))
-
-
-def obey_parent() -> None:
-    """In a process made by multiprocessing: stop once, at the first signal or when the process that made it is gone.
-
-    To be called in the main thread before there are others. The kernel hands a signal to any thread that does not block
-    it, and Python's handlers run in the main thread when that next wakes up, which may be never while it waits for a
-    lock. So every thread blocks these signals and one waits for them. A killed parent would otherwise leave its
-    children on the port, answering with old settings. Does nothing in other processes.
-    """
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-        threading.Thread(target=_stop_at_signal, name="stop-at-signal", daemon=True).start()
-        threading.Thread(target=_signal_after, args=(parent,), name="signal-after-parent", daemon=True).start()
-
-
-def _stop_at_signal() -> None:
-    signal.sigwait(STOPPING)
-    stop = signal.getsignal(signal.SIGTERM)
-    if not callable(stop):  # nothing is being served yet
-        os._exit(0)
-    # Once only: granian's handler holds the interpreter lock for ever when it is called a third time.
-    stop(signal.SIGTERM, None)
-
-
-def _signal_after(parent: BaseProcess) -> None:
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)

@@ -37,6 +37,9 @@ class Gateway(Protocol):
         Raises NotDelivered, permanent when the same message would be refused again.
         """
 
+    def try_out(self) -> None:
+        """Have the credentials checked by a call that sends nothing. Raises NotDelivered when they are refused."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -75,9 +78,35 @@ def post(
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """Send a form. Raises NotDelivered when nothing comes back or no JSON; `gateway` is its name in that text."""
+    return _call("POST", url, gateway=gateway, form=form, auth=auth, headers=headers)
+
+
+def get(
+    url: str,
+    *,
+    gateway: str,
+    auth: tuple[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Ask for something. Raises NotDelivered as `post` does, and when the status is none of success."""
+    answer = _call("GET", url, gateway=gateway, form=None, auth=auth, headers=headers)
+    if not 200 <= answer.status < 300:
+        raise NotDelivered(f"{gateway} error: status {answer.status}", permanent=answer.is_final)
+    return answer
+
+
+def _call(
+    method: str,
+    url: str,
+    *,
+    gateway: str,
+    form: Mapping[str, str] | None,
+    auth: tuple[str, str] | None,
+    headers: Mapping[str, str] | None,
+) -> Answer:
     try:
         reply = http.send(
-            "POST",
+            method,
             url,
             form=form,
             auth=auth,

@@ -34,3 +34,7 @@ class Messagebird:
         if answer.text("recipients", "totalSentCount") in ("", "0"):
             raise NotDelivered("messagebird error: total sent count is 0")
         return answer.text("id")
+
+    def try_out(self) -> None:
+        key = settings.AUTH.sms.messagebird.access_key.reveal()
+        base.get(f"{self.origin}/balance", gateway="messagebird", headers={"Authorization": f"AccessKey {key}"})

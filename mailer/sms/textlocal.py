@@ -35,6 +35,12 @@ class Textlocal:
             raise _refusal(answer, text)
         return answer.text("messages", 0, "id")
 
+    def try_out(self) -> None:
+        key = settings.AUTH.sms.textlocal.api_key.reveal()
+        answer = base.post(f"{self.origin}/balance", gateway="textlocal", form={"apikey": key})
+        if answer.text("status") != "success":
+            raise NotDelivered(f"textlocal error: {answer.text('errors', 0, 'message') or 'no success'}")
+
 
 def _refusal(answer: base.Answer, text: base.Text) -> NotDelivered:
     message, code = answer.text("errors", 0, "message"), answer.text("errors", 0, "code")

@@ -34,6 +34,11 @@ class Twilio:
             raise NotDelivered(f"twilio error: {cause} for message {sid}")
         return answer.text("sid")
 
+    def try_out(self) -> None:
+        config = settings.AUTH.sms.twilio
+        url = f"{self.origin}/2010-04-01/Accounts/{quote(config.account_sid, safe='')}.json"
+        base.get(url, gateway="twilio", auth=(config.account_sid, config.auth_token.reveal()))
+
 
 def refusal(answer: base.Answer) -> NotDelivered:
     """What an answer of another status than 200 and 201 says."""

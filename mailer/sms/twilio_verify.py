@@ -25,6 +25,11 @@ class TwilioVerify:
             raise twilio.refusal(answer)
         return answer.text("sid")
 
+    def try_out(self) -> None:
+        config = settings.AUTH.sms.twilio_verify
+        url = f"{self.origin}/v2/Services/{quote(config.message_service_sid, safe='')}"
+        base.get(url, gateway="twilio_verify", auth=(config.account_sid, config.auth_token.reveal()))
+
 
 class Verifier:
     """Asks whether a code is the one that was sent (`authsvc.core.messaging.PhoneVerifier`)."""

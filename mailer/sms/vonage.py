@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from urllib.parse import urlencode
 
 from django.conf import settings
 
@@ -40,3 +41,8 @@ class Vonage:
                 f"vonage error: {said} (status: {status}) for message {message_id}".rstrip(), permanent=status in _FINAL
             )
         return message_id
+
+    def try_out(self) -> None:
+        config = settings.AUTH.sms.vonage
+        query = urlencode({"api_key": config.api_key.reveal(), "api_secret": config.api_secret.reveal()})
+        base.get(f"{self.origin}/account/get-balance?{query}", gateway="vonage")

@@ -20,7 +20,7 @@ from authsvc.core.caller import Caller
 from authsvc.core.errors import OAuthError
 from oauthproviders import binding, claims, errors, patience, queries, registry
 from oauthproviders.contract import Provider, Token
-from tokens import payloads
+from tokens import payloads, sign_ins
 from tokens.models import FlowState
 from tokens.services import flows, sessions
 
@@ -73,6 +73,7 @@ def recognise(*, state: str, cookies: Mapping[str, str], at: datetime) -> Recogn
     return Recognised(flow=flow, linking_to=linking_to)
 
 
+@sign_ins.watched("oauth", who=lambda _: None)
 def complete(recognised: Recognised, *, parameters: Mapping[str, str], caller: Caller, at: datetime) -> str:
     """Finish the flow; the address, with tokens or a code in it, to which the browser goes.
 
@@ -190,6 +191,7 @@ def _land(recognised: Recognised, user: UserRecord, token: Token, *, caller: Cal
     if not flows.end(flow.id):
         raise errors.StateNotFound
     tokens = sessions.start(subject=user, method=flow.authentication_method, caller=caller, at=at)
+    sign_ins.succeeded("oauth", user_id=user.id, provider=flow.provider_type)
     upstream = {"provider_token": token.access_token, "provider": flow.provider_type}
     if token.refresh_token:
         upstream["provider_refresh_token"] = token.refresh_token

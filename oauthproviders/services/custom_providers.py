@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from authsvc.core import envelope
 from authsvc.core.errors import ValidationFailed
 from oauthproviders import custom, definitions, errors, oidc, patience, queries, safe_urls
-from oauthproviders.definitions import Definition
+from oauthproviders.definitions import ProviderDefinition
 from oauthproviders.models import CustomProvider, ProviderType
 
 _NEEDED = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -39,7 +39,7 @@ def find(identifier: str) -> CustomProvider:
 
 
 @patience.shared()
-def create(given: Definition, *, at: datetime) -> CustomProvider:
+def create(given: ProviderDefinition, *, at: datetime) -> CustomProvider:
     """Raises ValidationFailed, TooManyCustomProviders, CustomProviderExists."""
     definitions.check_complete(given)
     _check_quota()
@@ -61,7 +61,7 @@ def create(given: Definition, *, at: datetime) -> CustomProvider:
 
 
 @patience.shared()
-def update(identifier: str, given: Definition, *, at: datetime) -> CustomProvider:
+def update(identifier: str, given: ProviderDefinition, *, at: datetime) -> CustomProvider:
     """Change what is given, but never what a provider is called or what it speaks.
 
     Raises ValidationFailed, CustomProviderNotFound.
@@ -97,7 +97,7 @@ def _check_quota() -> None:
         raise errors.TooManyCustomProviders
 
 
-def _check_addresses(given: Definition) -> None:
+def _check_addresses(given: ProviderDefinition) -> None:
     for address in given.addresses:
         try:
             safe_urls.check(address, private_allowed=not custom.is_public_only())

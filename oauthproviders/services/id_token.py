@@ -22,7 +22,7 @@ from authsvc.core.errors import ApiError, OAuthError, UnexpectedFailure
 from oauthproviders import oidc, patience, trust
 from oauthproviders.errors import NotEntered, Unsupported, Unusable
 from oauthproviders.trust import Claim, Trusted
-from tokens import bearers
+from tokens import bearers, sign_ins
 from tokens.services import sessions
 from tokens.services.sessions import TokenPair
 from tokens.subjects import SignedIn
@@ -52,6 +52,7 @@ class Entered:
     tokens: TokenPair
 
 
+@sign_ins.watched("oidc", who=lambda done: done.user.id)
 def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
     """Start a session for whoever the token is about, or for the caller, who has one more identity then.
 

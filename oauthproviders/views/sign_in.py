@@ -8,22 +8,46 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from accounts import errors as accounts_errors
+from accounts import refusals as account_refusals
 from authsvc.core import clock, redirects
-from authsvc.core.errors import ApiError, MethodNotAllowed, OAuthError
+from authsvc.core.errors import ApiError, BodyTooLarge, MethodNotAllowed, OAuthError
 from authsvc.core.web import handler
+from authsvc.core.web.declarations import REDIRECT_TO, Parameter, Reply, declares
 from authsvc.core.web.renderers import Answer, Found, SeeOther
 from authsvc.core.web.views import OAUTH_ERRORS, Endpoint, ServiceRequest
-from oauthproviders import binding, inputs, payloads
+from oauthproviders import binding, errors, inputs, payloads, shapes
 from oauthproviders.services import authorize, callback
 from tokens import authentication
+from tokens import refusals as token_refusals
 from tokens.authentication import BearerAuthentication
 from tokens.permissions import IsSignedIn
 
+_WISHES = (
+    Parameter("provider", "Its name: `github`, `google`, `custom:…`.", required=True),
+    Parameter("scopes", "Further scopes, separated by blanks."),
+    REDIRECT_TO,
+    Parameter("code_challenge", "Begins a PKCE flow (RFC 7636 §4.3)."),
+    Parameter("code_challenge_method", "Of the challenge.", ("s256", "plain")),
+    Parameter("invite_token", "The token of an invitation that is accepted by this sign-in."),
+)
+_TO_PROVIDER = Reply("To the provider.", headers=("Location",))
+_NO_DEPARTURE = (
+    *token_refusals.PKCE,
+    errors.ChallengeMethodInvalid,
+    errors.ProviderNotUsable,
+    errors.InvitedUserNotFound,
+    errors.RequestTokenFailed,
+)
 _TOLD_AS_REFUSAL = frozenset({"signup_disabled", "user_banned", "provider_email_needs_verification"})
 
 
 class AuthorizeView(Endpoint):
+    @declares(query=_WISHES, answers={302: _TO_PROVIDER}, refusals=_NO_DEPARTURE)
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Send the browser to a provider.
+
+        Parameters that are not listed go to the provider, but for those of the protocol.
+        """
         departure = authorize.begin(
             inputs.wish(request.http.GET),
             target=self.redirect_target(request),
@@ -39,7 +63,16 @@ class LinkIdentityView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
+    @declares(
+        query=(
+            *_WISHES,
+            Parameter("skip_http_redirect", "`true`: answer the address instead of redirecting.", ("true",)),
+        ),
+        answers={302: _TO_PROVIDER, 200: shapes.Departure},
+        refusals=(*_NO_DEPARTURE, accounts_errors.ManualLinkingDisabled),
+    )
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Send the browser to a provider, to link one more identity to the signed-in user."""
         if not settings.AUTH.signup.manual_linking_enabled:
             raise accounts_errors.ManualLinkingDisabled
         departure = authorize.begin(
@@ -62,7 +95,47 @@ class CallbackView(Endpoint):
 
     target: str | None = None
 
+    @declares(
+        query=inputs.RETURNED,
+        form=inputs.CallbackForm,
+        answers={
+            302: Reply(
+                "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
+                " `error_code` and `error_description`.",
+                headers=("Location",),
+            ),
+            303: Reply(
+                "To the site, where the flow is not known: with what is wrong in the query.", headers=("Location",)
+            ),
+        },
+        redirected=(
+            *account_refusals.ARRIVAL,
+            BodyTooLarge,
+            accounts_errors.InviteNotFound,
+            accounts_errors.InvitedEmailMismatch,
+            errors.StateMissing,
+            errors.StateInvalid,
+            errors.StateNotFound,
+            errors.StateExpired,
+            errors.StateAlreadyUsed,
+            errors.LinkingTargetNotFound,
+            errors.ProviderNoLongerUsable,
+            errors.CodeMissing,
+            errors.VerifierMissing,
+            errors.ClientStateNotFound,
+            errors.ClientStateExpired,
+            errors.ClientStateMismatch,
+            errors.ExchangeFailed,
+            errors.AccessTokenFailed,
+            errors.ProfileUnavailable,
+            errors.ProviderEmailMissing,
+        ),
+    )
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """Take somebody back from a provider, and send them where the flow began.
+
+        An error of the provider's is told as it is.
+        """
         parameters = inputs.returned(request.http)
         at = clock.now()
         recognised = callback.recognise(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)

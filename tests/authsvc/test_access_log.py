@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 ChangeConfig = Callable[..., AuthConfig]
 
-MEMBERS = {"component", "method", "path", "remote_addr", "referer", "status", "duration", "request_id"}
+MEMBERS = {"component", "method", "path", "remote_addr", "referer", "status", "duration", "request_id", "route"}
 PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -127,9 +127,38 @@ def test_no_line_holds_what_the_query_or_the_body_held(api: Api, access: Callabl
     api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
     made = make_session(user)
     api.get(f"/user?access_token={made.access_token}", bearer=made.access_token)
-    text = repr([vars(line) for line in access()])
+    found = [members(line) for line in access()]
+    assert [line.pop("auth_event")["action"] for line in found if "auth_event" in line] == ["login", "login"]
     for hidden in (secret.link_token, secret.code, PASSWORD, made.access_token, "user@example.com"):
-        assert hidden not in text
+        assert hidden not in repr(found)
+
+
+def test_a_line_says_who_it_was_and_what_came_of_it(api: Api, access: Callable[[], list[Any]]) -> None:
+    user = make_user(email="user@example.com")
+    made = make_session(user)
+    credentials = {"email": "user@example.com", "password": PASSWORD}
+    api.get("/user", bearer=made.access_token)
+    api.post("/token?grant_type=password", credentials)
+    api.post("/token?grant_type=password", credentials | {"password": "another one"})
+    api.get("/admin/users/abc", bearer=made.access_token)
+    lines = [members(line) for line in access()]
+    assert [line.get("user_id") for line in lines] == [str(user.id), str(user.id), None, None]
+    assert [line.get("error_code") for line in lines] == [None, None, "invalid_credentials", "not_admin"]
+    assert [line["route"] for line in lines] == ["/user", "/token", "/token", "/admin/users/{user_id}"]
+
+
+def test_a_sign_in_has_a_line_of_its_own(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    user = make_user(email="user@example.com")
+    api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
+    (line,) = [members(record) for record in caplog.records if record.name == "tokens.sign_ins"]
+    assert line == {
+        "metering": True,
+        "action": "login",
+        "login_method": "password",
+        "instance_id": "00000000-0000-0000-0000-000000000000",
+        "user_id": str(user.id),
+    }
 
 
 def test_above_info_a_success_has_no_line(api: Api, caplog: pytest.LogCaptureFixture) -> None:

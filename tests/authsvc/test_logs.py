@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import resource
+import signal
 import stat
 import sys
 from collections.abc import Iterator
@@ -28,7 +31,10 @@ LINK = "0123456789abcdef" * 3 + "01234567"
 
 @pytest.fixture(autouse=True)
 def _log_is_put_back() -> Iterator[None]:
-    touched = [logging.getLogger(name) for name in (None, "django", "django.server", "django.db.backends", "urllib3")]
+    touched = [
+        logging.getLogger(name)
+        for name in (None, "django", "django.server", "django.db.backends", "urllib3", "opentelemetry")
+    ]
     before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
     yield
     for handler in logging.getLogger().handlers:
@@ -220,9 +226,9 @@ def test_the_file_is_made_for_its_group_and_lines_are_appended(
 def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
     handler = logs.handler(file=str(tmp_path / "auth.log"))
     (tmp_path / "auth.log").rename(tmp_path / "auth.log.1")
-    handler.handle(logging.makeLogRecord({"msg": "after"}))
+    handler.handle(logging.makeLogRecord({"levelno": logging.INFO, "msg": "after"}))
     handler.close()
-    assert (tmp_path / "auth.log").read_text() == "after\n"
+    assert json.loads((tmp_path / "auth.log").read_text())["msg"] == "after"
 
 
 def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
@@ -248,3 +254,80 @@ def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[st
     assert (first["level"], first["msg"], first["component"]) == ("info", "one", "api")
     assert (second["level"], second["setting"]) == ("warning", "AUTH_API_ENDPOINT")
     assert second["msg"] == "DEPRECATION NOTICE: AUTH_API_ENDPOINT is not supported, will be removed soon"
+
+
+def test_a_file_that_is_opened_anew_gets_the_lines_that_follow(tmp_path: Path) -> None:
+    file = tmp_path / "auth.log"
+    dictConfig(logs.config(schema.Logging(file=str(file))))
+    logging.getLogger("authsvc").info("one")
+    # As a copying rotation does it: the file is the same, and its beginning is gone.
+    copy = tmp_path / "auth.log.1"
+    copy.write_bytes(file.read_bytes())
+    os.truncate(file, 0)
+    logs.reopen()
+    logging.getLogger("authsvc").info("two")
+    logging.getLogger().handlers[0].close()
+    assert [json.loads(text)["msg"] for text in (copy.read_text() + file.read_text()).splitlines()] == ["one", "two"]
+
+
+def test_a_full_disk_costs_the_file_its_lines_and_nobody_else_anything(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "auth.log"
+    dictConfig(logs.config(schema.Logging(file=str(file))))
+    log = logging.getLogger("authsvc")
+    log.info("before")
+    size = file.stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        # Room for a part of the next line, then for none.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+        log.info("torn")
+        log.info("lost")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    log.info("after")
+    logging.getLogger().handlers[0].close()
+    first, torn, last = file.read_text().splitlines()
+    assert (json.loads(first)["msg"], len(torn), json.loads(last)["msg"]) == ("before", 10, "after")
+    assert [found["msg"] for found in lines(capsys)] == ["torn", "lost"]
+
+
+def test_on_a_terminal_the_log_is_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        dictConfig(logs.config(schema.Logging()))
+        fields = {"status": 200, "path": "/x y", "agent": "\x1b[31m\nforged", "password": "hunter2"}
+        logging.getLogger("authsvc.api").info("request completed", extra=fields)
+    written = os.read(terminal, 10_000).decode()
+    os.close(terminal)
+    assert written.count("\n") == 1
+    time, words = written.split(" ", 1)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", time)
+    said = r'agent="\u001b[31m\nforged" password=*** path="/x y" status=200'
+    assert words == f"info    request completed  {said}\r\n"
+
+
+def test_a_broken_pipe_is_no_error_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    stderr = os.fdopen(writer, "w", buffering=1)
+    monkeypatch.setattr("sys.stderr", stderr)
+    dictConfig(logs.config(schema.Logging()))
+    logging.getLogger("authsvc").info("nobody reads this")
+    with pytest.raises(BrokenPipeError):
+        stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("is_told", "level", "expected"), [(True, "info", ["otel"]), (False, "debug", []), (False, "trace", [])]
+)
+def test_telemetry_speaks_of_itself_when_it_is_asked_to(
+    capsys: pytest.CaptureFixture[str], is_told: bool, level: str, expected: list[str]
+) -> None:
+    dictConfig(logs.config(schema.Logging(level=level), is_telemetry_told=is_told))
+    logging.getLogger("opentelemetry.sdk.trace").debug("a batch went out")
+    assert [found["component"] for found in lines(capsys)] == expected

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -165,3 +168,36 @@ def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(
 ) -> None:
     auth_config(database={"max_pool_size": limit}, api={"processes": wanted}, mailer={"worker_enabled": worker})
     assert (serving.processes(settings.AUTH), serving.threads(settings.AUTH)) == expected
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_nobody_who_got_through_is_turned_away_when_it_stops(server: str, serve: Serve) -> None:
+    running = serve(AUTH_SERVER=server)
+    outcomes: Counter[str] = Counter()
+    has_ended = threading.Event()
+
+    def ask() -> None:
+        while not has_ended.is_set():
+            client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+            try:
+                client.connect()
+            except OSError:
+                time.sleep(0.02)
+                continue
+            try:
+                client.request("GET", "/settings", headers={"Connection": "close"})
+                outcomes[str(client.getresponse().status)] += 1
+            except (OSError, http.client.HTTPException) as error:
+                outcomes[repr(error)] += 1
+            finally:
+                client.close()
+
+    askers = [threading.Thread(target=ask) for _ in range(6)]
+    for asker in askers:
+        asker.start()
+    time.sleep(0.5)
+    assert running.stop() == 0
+    has_ended.set()
+    for asker in askers:
+        asker.join()
+    assert set(outcomes) == {"200"}

@@ -55,7 +55,7 @@ def sign_up(server: LiveServer, email: str) -> requests.Response | None:
     body = {"email": email, "password": PASSWORD}
     try:
         return requests.post(f"{server.url}/signup", json=body, timeout=PATIENCE_SECONDS)
-    except requests.ConnectionError:
+    except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
         return None
 
 

@@ -13,7 +13,7 @@ from django.db.models import Q
 from authsvc.core import audit
 from authsvc.core.caller import Caller
 from authsvc.core.errors import UnexpectedFailure
-from tokens import errors, pkce, queries, subjects
+from tokens import errors, pkce, queries, sign_ins, subjects
 from tokens.models import FlowState
 from tokens.pkce import Challenge
 from tokens.services import sessions
@@ -122,6 +122,7 @@ def hold(flow_id: UUID) -> bool:
     return waiting.values_list("pk").first() is not None
 
 
+@sign_ins.watched("pkce", who=lambda done: done.subject.id)
 def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> Exchanged:
     """Trade a code and its verifier for a session; a code is good for one.
 

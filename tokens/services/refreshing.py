@@ -15,10 +15,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from authsvc.core import audit, crypto, envelope
+from authsvc.core import audit, crypto, envelope, metering
 from authsvc.core.caller import Caller
 from authsvc.core.errors import UnexpectedFailure
-from tokens import access_tokens, errors, queries, refresh_tokens, rotation, subjects
+from tokens import access_tokens, errors, queries, refresh_tokens, rotation, sign_ins, subjects
 from tokens.refresh_tokens import Presented
 from tokens.rotation import Verdict
 from tokens.services import legacy_refreshing, sessions
@@ -37,6 +37,17 @@ class Refreshed:
 
 def refresh(*, token: str, caller: Caller, at: datetime) -> Refreshed:
     """Exchange a refresh token. Raises the errors of the refresh grant, a reuse only after its session was ended."""
+    try:
+        done = _in_turn(token, caller=caller, at=at)
+    except Exception as error:
+        metering.REFRESHES.add(sign_ins.outcome(error))
+        raise
+    metering.REFRESHES.add(sign_ins.SUCCEEDED)
+    sign_ins.note("token", user_id=done.subject.id)
+    return done
+
+
+def _in_turn(token: str, *, caller: Caller, at: datetime) -> Refreshed:
     refresh_tokens.check_shape(token)
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
@@ -87,6 +98,7 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> Refreshed | 
             if outcome.converted:
                 audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.subject, caller=caller, at=at)
     if outcome.refresh_token is None:
+        metering.REFRESH_REUSES.add()
         raise errors.RefreshTokenReused
     return _answer(signed_in, refresh_token=outcome.refresh_token, at=at)
 
@@ -131,6 +143,7 @@ def _take_turn(
             case Verdict.ROTATE | Verdict.REPEAT:
                 _record(signed_in, caller=caller, at=at)
     if verdict is Verdict.REUSED:
+        metering.REFRESH_REUSES.add()
         raise errors.RefreshTokenReused
     newest = counter + 1 if verdict is Verdict.ROTATE else counter
     text = refresh_tokens.seal(session_id=session.id, counter=newest, key=crypto.unpadded_decode(key))

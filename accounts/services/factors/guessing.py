@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from authsvc.core import limits
+from authsvc.core import limits, metering
 from authsvc.core.errors import RequestRateExceeded
 
 _BUCKET = "WrongFactorCode"
@@ -31,6 +31,7 @@ def counted(user_id: UUID, of: str) -> Iterator[None]:
         return
     wait = limits.take(bucket=_BUCKET, key=key, burst=most, per_second=most / _PERIOD.total_seconds(), life=_LIFE)
     if wait is not None:
+        metering.LIMIT_REFUSALS.add("wrong_codes")
         error = RequestRateExceeded()
         error.retry_after = wait
         raise error

@@ -16,6 +16,7 @@ from accounts.services.factors.stepping import Verified
 from authsvc.core import audit, messaging
 from authsvc.core.caller import Caller
 from authsvc.core.errors import UnexpectedFailure
+from tokens import sign_ins
 from tokens.services import sessions
 from tokens.subjects import SignedIn
 
@@ -50,6 +51,7 @@ def remaining(user: UserRecord) -> int:
     return RecoveryCode.objects.filter(user_id=user.id).count()
 
 
+@sign_ins.watched("mfa", who=lambda done: done.user.id)
 def verify(signed_in: SignedIn, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> Verified:
     """Use a code up, which raises the session as a factor does.
 

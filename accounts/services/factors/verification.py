@@ -18,9 +18,11 @@ from accounts.services.factors.stepping import Verified
 from authsvc.core import audit, messaging
 from authsvc.core.caller import Caller
 from authsvc.core.errors import UnexpectedFailure
+from tokens import sign_ins
 from tokens.subjects import SignedIn
 
 
+@sign_ins.watched("mfa", who=lambda done: done.user.id)
 def verify(
     signed_in: SignedIn, user: UserRecord, factor_id: UUID, answer: Answer, *, caller: Caller, at: datetime
 ) -> Verified:

@@ -18,6 +18,7 @@ from accounts.services.passkeys import challenges
 from accounts.services.passkeys.challenges import Answer, Begun
 from authsvc.core import audit
 from authsvc.core.caller import Caller
+from tokens import sign_ins
 from tokens.services import sessions
 from tokens.services.sessions import TokenPair
 
@@ -36,6 +37,7 @@ def begin(*, at: datetime) -> Begun:
     return challenges.remember(ceremonies.request(), type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
 
 
+@sign_ins.watched("passkey", who=lambda done: done.user.id)
 def complete(answer: Answer, *, caller: Caller, at: datetime) -> SignedInByPasskey:
     """Sign in whoever's credential was used. Raises, in this order:
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 
-from accounts import payloads
+from accounts import errors, payloads, refusals, shapes
 from accounts.inputs import GenerateLinkInput
 from accounts.services import action_links
 from accounts.services.action_links import Wish
 from authsvc.core import clock, redirects
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import REDIRECT_TO, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.views import Endpoint, ServiceRequest
 from tokens import admins
@@ -21,7 +22,27 @@ class GenerateLinkView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
+    @declares(
+        body=GenerateLinkInput,
+        query=(REDIRECT_TO,),
+        answers={200: shapes.ActionLink},
+        refusals=(
+            *refusals.ADDRESS,
+            *refusals.MAIL,
+            *refusals.NEW_PASSWORD,
+            errors.LinkTypeUnknown,
+            errors.PasswordRequired,
+            errors.UserWithEmailNotFound,
+            errors.EmailExists,
+            errors.SecureEmailChangeOff,
+        ),
+    )
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Make the link and the code of a mail, for the caller to deliver.
+
+        Whoever has them is the user. An invitation is mailed too, unless
+        `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
+        """
         body = inputs.parse(request.http, GenerateLinkInput)
         wish = Wish(
             type=body.type or "",

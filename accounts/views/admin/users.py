@@ -8,7 +8,7 @@ import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 
-from accounts import listed, paging, payloads, selection
+from accounts import errors, listed, paging, payloads, refusals, selection, shapes
 from accounts.inputs import ChangeUserInput, DeleteUserInput, NewUserInput
 from accounts.selection import Selection
 from accounts.services import administration, deletion, directory
@@ -16,18 +16,56 @@ from accounts.services.administration import Changes, NewUser
 from accounts.views.admin import paths
 from authsvc.core import clock
 from authsvc.core.web import inputs
+from authsvc.core.web.declarations import TOTALS, Empty, Parameter, Reply, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.views import Endpoint, ServiceRequest
 from tokens import admins
 from tokens.authentication import AdminAuthentication
 from tokens.permissions import IsAdmin
 
+_NEW_USER_REFUSALS = (
+    *refusals.ADDRESS,
+    errors.PhoneInvalid,
+    errors.PasswordTooLong,
+    errors.PasswordAndHash,
+    errors.PasswordHashInvalid,
+    errors.EmailOrPhoneRequired,
+    errors.EmailExists,
+    errors.PhoneRegistered,
+    errors.UserIdMalformed,
+    errors.UserIdNil,
+    errors.UserIdTaken,
+    errors.RoleTooLong,
+    errors.AudienceTooLong,
+    errors.BanDurationInvalid,
+)
+
 
 class UsersView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
+    @declares(
+        query=(
+            Parameter("page", "Counted from 1."),
+            Parameter("per_page", "Entries on a page, 50 unless given."),
+            Parameter("count", "`exact`: count every row for the total, where an estimate would be told.", ("exact",)),
+            Parameter("sort", "By age, `created_at desc` unless given.", ("created_at asc", "created_at desc")),
+            Parameter("filter", "Part of the address, or of `user_metadata.full_name`; `%` and `_` are wild."),
+            Parameter("email", "Exactly this address."),
+            Parameter("phone", "Exactly this number."),
+            Parameter("id", "Exactly this user."),
+            Parameter("cursor", "Where the list goes by cursor: what the page before said."),
+            Parameter("limit", "Where the list goes by cursor: entries on a page, up to 1000."),
+        ),
+        answers={200: Reply("Users, newest first; by cursor without the total.", shapes.UserList, headers=TOTALS)},
+        refusals=(errors.ListParameterInvalid, errors.SortInvalid, errors.PaginationInvalid),
+    )
     def get(self, request: ServiceRequest) -> HttpResponse:
+        """List the users of an audience, those deleted softly included.
+
+        Conditions add up. One that is empty, and a parameter that is not known, is refused and never means "all".
+        """
         asked = request.http.GET
         wanted = selection.read(asked, aud=request.caller.audience)
         by_page = any(paging.first(asked, name) for name in ("page", "per_page"))
@@ -40,7 +78,9 @@ class UsersView(Endpoint):
         answer["Link"] = paging.links(request.http.path, asked, page=page, total=found.total)
         return answer
 
+    @declares(body=NewUserInput, answers={200: shapes.User}, refusals=_NEW_USER_REFUSALS)
     def post(self, request: ServiceRequest) -> HttpResponse:
+        """Make a user; nothing is sent."""
         body = inputs.parse(request.http, NewUserInput)
         user = administration.create(
             NewUser(**msgspec.structs.asdict(body)),
@@ -70,7 +110,13 @@ class UserView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
+    @declares(
+        body=NewUserInput,
+        answers={200: shapes.User},
+        refusals=(*_NEW_USER_REFUSALS, errors.UserIdNotAUuid, errors.UserIdMismatch),
+    )
     def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Make a user under this id; nothing is sent."""
         chosen = paths.user_id(user_id)
         body = inputs.parse(request.http, NewUserInput)
         user = administration.create_with_id(
@@ -82,10 +128,31 @@ class UserView(Endpoint):
         )
         return Answer(payloads.user(user))
 
+    @declares(answers={200: shapes.User}, refusals=refusals.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Show a user."""
         return Answer(payloads.user(directory.find(paths.user_id(user_id))))
 
+    @declares(
+        body=ChangeUserInput,
+        answers={200: shapes.User},
+        refusals=(
+            *refusals.PATH_OF_USER,
+            *refusals.ADDRESS,
+            *refusals.NEW_PASSWORD,
+            errors.PhoneInvalid,
+            errors.EmailExists,
+            errors.PhoneRegistered,
+            errors.RoleTooLong,
+            errors.BanDurationInvalid,
+        ),
+    )
     def put(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Change a user at once; nothing is sent.
+
+        A password ends every sign-in and every outstanding link and code, another address or number the links and
+        codes.
+        """
         chosen = paths.user_id(user_id)
         body = inputs.parse(request.http, ChangeUserInput)
         user = administration.update(
@@ -97,7 +164,12 @@ class UserView(Endpoint):
         )
         return Answer(payloads.user(user))
 
+    @declares(body=DeleteUserInput, body_optional=True, answers={200: Empty}, refusals=refusals.PATH_OF_USER)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Delete a user with all that belongs to them.
+
+        Softly, the row stays, with address and number made unreadable and free for others. The body may be left out.
+        """
         chosen = paths.user_id(user_id)
         given = inputs.body(request.http)
         body = inputs.parse(request.http, DeleteUserInput) if given else DeleteUserInput()

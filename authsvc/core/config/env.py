@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from datetime import timedelta
 from typing import TypeVar
 
@@ -30,14 +30,20 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "OTEL_EXPORTER_PROMETHEUS_HOST": ("AUTH_OTEL_EXPORTER_PROMETHEUS_HOST", "OTEL_EXPORTER_PROMETHEUS_HOST"),
     "OTEL_EXPORTER_PROMETHEUS_PORT": ("AUTH_OTEL_EXPORTER_PROMETHEUS_PORT", "OTEL_EXPORTER_PROMETHEUS_PORT"),
     "OTEL_RESOURCE_ATTRIBUTES": ("AUTH_OTEL_RESOURCE_ATTRIBUTES", "OTEL_RESOURCE_ATTRIBUTES"),
+    "OTEL_EXPORTER_OTLP_PROTOCOL": ("AUTH_OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"),
     "EXTERNAL_REDIRECT_URL": ("AUTH_EXTERNAL_REDIRECT_URL", "AUTH_EXTERNAL_REDIRECTURL"),
     "WEB_CONCURRENCY": ("WEB_CONCURRENCY",),
 }
 
 
-def process_environment() -> Mapping[str, str]:
-    environment: Mapping[str, str] = environ.Env.ENVIRON
+def process_environment() -> MutableMapping[str, str]:
+    environment: MutableMapping[str, str] = environ.Env.ENVIRON
     return environment
+
+
+def hand_on(variables: Mapping[str, schema.Secret]) -> None:
+    """Put variables where libraries look that read the environment themselves."""
+    process_environment().update({name: value.reveal() for name, value in variables.items()})
 
 
 class Variables:
@@ -55,7 +61,7 @@ class Variables:
 
     def name(self, setting: str) -> str | None:
         """The accepted name under which the setting is set, even if to nothing."""
-        return next((name for name in _accepted(setting) if name in self._env), None)
+        return next((name for name in accepted(setting) if name in self._env), None)
 
     def refuse(self, setting: str, message: str) -> None:
         """A rule is broken. The line starts with the variable's name unless the message tells it."""
@@ -65,6 +71,15 @@ class Variables:
     def warn(self, setting: str, message: str, **fields: str) -> None:
         name = self.name(setting) or PREFIX + setting
         self.notices.append(Notice(level="warning", message=message, fields={"setting": name, **fields}))
+
+    def standard(self, start: str) -> dict[str, schema.Secret]:
+        """Variables of another standard, whose names begin with `start`, by these names, with our prefix or without.
+
+        All as secrets: some are credentials, and which ones is for that standard to say.
+        """
+        named = {name.removeprefix(PREFIX) for name in self._env.ENVIRON if name.removeprefix(PREFIX).startswith(start)}
+        found = {name: next(each for each in (PREFIX + name, name) if each in self._env) for name in sorted(named)}
+        return {name: schema.Secret(self._env.ENVIRON[given]) for name, given in found.items()}
 
     def text(self, setting: str, default: str = "") -> str:
         return self.read(setting, "string", str, default)
@@ -151,5 +166,6 @@ class Variables:
         return value
 
 
-def _accepted(setting: str) -> tuple[str, ...]:
+def accepted(setting: str) -> tuple[str, ...]:
+    """The names under which a setting may be given; the first that is set counts."""
     return _NAMES.get(setting, (PREFIX + setting,))

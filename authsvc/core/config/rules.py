@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -20,6 +21,10 @@ _DATABASE_SCHEMES = ("postgres://", "postgresql://")
 _EMBEDDED = "embedded:"
 _CAPTCHA_PROVIDERS = frozenset({"hcaptcha", "turnstile"})
 _KEY_BYTES = 32
+# What ends a process, what the system itself sends, and what opens the log again is not to be had.
+_FREE_SIGNALS = frozenset(
+    {signal.SIGUSR1, signal.SIGWINCH, *range(getattr(signal, "SIGRTMIN", 1), getattr(signal, "SIGRTMAX", 0) + 1)}
+)
 # Together at most 128 MiB in each process.
 _MOST_REMEMBERED = 10_000_000
 _RAREST_MISTAKE = 1e-12
@@ -51,6 +56,7 @@ def check(config: schema.AuthConfig, variables: Variables) -> None:
     _captcha(config.captcha, variables)
     _providers(config.providers, variables)
     _custom_providers(config.custom_providers, variables)
+    _reloading(config.reloading, variables)
 
 
 def _addresses(config: schema.AuthConfig, variables: Variables) -> None:
@@ -275,6 +281,15 @@ def _providers(providers: Mapping[str, schema.Provider], variables: Variables) -
             variables.warn(f"{settings}_ENABLED", "the provider is enabled but cannot be used", missing=missing)
         if provider.url and name in ("apple", "google"):
             variables.warn(f"{settings}_URL", "the provider's address is fixed, the setting is ignored")
+
+
+def _reloading(reloading: schema.Reloading, variables: Variables) -> None:
+    if reloading.poller_interval <= timedelta():
+        variables.refuse("RELOADING_POLLER_INTERVAL", "must be positive")
+    if reloading.grace_period < timedelta():
+        variables.refuse("RELOADING_GRACE_PERIOD_INTERVAL", "must not be negative")
+    if reloading.signal_number not in _FREE_SIGNALS:
+        variables.refuse("RELOADING_SIGNAL_NUMBER", "not a signal that the service has no other use for")
 
 
 def _custom_providers(custom: schema.CustomProviders, variables: Variables) -> None:

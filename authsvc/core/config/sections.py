@@ -69,6 +69,7 @@ def build(v: Variables) -> schema.AuthConfig:
             ),
             max_users=v.count("INDEX_WORKER_MAX_USERS_THRESHOLD", schema.IndexWorker().max_users),
         ),
+        reloading=_reloading(v),
         experimental=_experimental(v),
         console=schema.Console(
             enabled=v.flag("OPERATOR_CONSOLE_ENABLED", schema.Console().enabled),
@@ -94,6 +95,7 @@ def _api(v: Variables) -> schema.Api:
         trusted_proxies=v.read("TRUSTED_PROXIES", "list of networks", values.networks, default.trusted_proxies),
         server=v.read("SERVER", "server", values.server, default.server),
         processes=v.count("WEB_CONCURRENCY", default.processes),
+        docs_enabled=v.flag("API_DOCS_ENABLED", default.docs_enabled),
     )
 
 
@@ -195,7 +197,9 @@ def _sessions(v: Variables) -> schema.Sessions:
 def _logging(v: Variables) -> schema.Logging:
     default = schema.Logging()
     return schema.Logging(
-        level=v.read("LOG_LEVEL", "level", values.level, default.level), file=v.text("LOG_FILE", default.file)
+        level=v.read("LOG_LEVEL", "level", values.level, default.level),
+        file=v.text("LOG_FILE", default.file),
+        sql=v.read("LOG_SQL", "choice", values.logged_sql, default.sql),
     )
 
 
@@ -211,6 +215,8 @@ def _telemetry(v: Variables) -> schema.Telemetry:
         # Other programs read this bare name too and take other values, which must not stop the start.
         debug=v.text("DEBUG") == "true",
         resource_attributes=v.read("OTEL_RESOURCE_ATTRIBUTES", "map", values.resource_attributes, {}, is_optional=True),
+        otlp_protocol=v.text("OTEL_EXPORTER_OTLP_PROTOCOL") or default.otlp_protocol,
+        variables=v.standard("OTEL_"),
     )
 
 
@@ -414,6 +420,18 @@ def _limits(v: Variables) -> schema.Limits:
         anonymous_users=v.number("RATE_LIMIT_ANONYMOUS_USERS", default.anonymous_users),
         factors=v.number("MFA_RATE_LIMIT_CHALLENGE_AND_VERIFY", default.factors),
         passkey=v.number("RATE_LIMIT_PASSKEY", default.passkey),
+    )
+
+
+def _reloading(v: Variables) -> schema.Reloading:
+    default = schema.Reloading()
+    return schema.Reloading(
+        notify_enabled=v.flag("RELOADING_NOTIFY_ENABLED", default.notify_enabled),
+        poller_enabled=v.flag("RELOADING_POLLER_ENABLED", default.poller_enabled),
+        poller_interval=v.duration("RELOADING_POLLER_INTERVAL", default.poller_interval),
+        signal_enabled=v.flag("RELOADING_SIGNAL_ENABLED", default.signal_enabled),
+        signal_number=v.integer("RELOADING_SIGNAL_NUMBER", default.signal_number),
+        grace_period=v.duration("RELOADING_GRACE_PERIOD_INTERVAL", default.grace_period),
     )
 
 

@@ -26,7 +26,7 @@ def merge(environ: Mapping[str, str]) -> tuple[dict[str, str], list[Notice]]:
     Raises ImproperlyConfigured when the base file cannot be used. A directory that cannot be used is an error line and
     nothing more: the other sources carry the start.
     """
-    variables = {**_base(environ.get(FILE_VARIABLE, "")), **environ}
+    variables = without_directory(environ)
     folder = environ.get(DIRECTORY_VARIABLE, "")
     if not folder:
         return variables, []
@@ -35,6 +35,11 @@ def merge(environ: Mapping[str, str]) -> tuple[dict[str, str], list[Notice]]:
     except (OSError, ValueError) as error:
         fields = {"error": _reason(error)}
         return variables, [Notice(level="error", message="unable to load config from watch dir", fields=fields)]
+
+
+def without_directory(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the base file under those of the environment. Raises ImproperlyConfigured."""
+    return {**_base(environ.get(FILE_VARIABLE, "")), **environ}
 
 
 def directory(folder: Path) -> dict[str, str]:

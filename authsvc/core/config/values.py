@@ -162,6 +162,12 @@ def level(text: str) -> str:
     return name
 
 
+def logged_sql(text: str) -> str:
+    if text not in ("none", "statement", "all"):
+        raise ValueError("must be one of none, statement, all")
+    return text
+
+
 def server(text: str) -> schema.Server:
     try:
         return schema.Server(text)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from authsvc.core.jobs.in_process import start_in_process, stop_in_process
 from authsvc.core.jobs.registry import GiveUp, Run, Task, TryAgain, in_every_worker, periodic, retry, task
+from authsvc.core.jobs.vital_signs import LONGEST_SILENCE, VitalSigns, vital_signs
 from authsvc.core.jobs.worker import Worker
 
 __all__ = [
+    "LONGEST_SILENCE",
     "GiveUp",
     "Run",
     "Task",
     "TryAgain",
+    "VitalSigns",
     "Worker",
     "in_every_worker",
     "periodic",
@@ -22,4 +25,5 @@ __all__ = [
     "start_in_process",
     "stop_in_process",
     "task",
+    "vital_signs",
 ]

@@ -17,7 +17,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-from authsvc.core import clock
+from authsvc.core import clock, reloading, spans
 from authsvc.core.jobs import registry
 
 PATIENCE_SECONDS = 30.0
@@ -115,7 +115,8 @@ def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Corout
     def run(job: Job, arguments: dict[str, Any]) -> None:
         close_old_connections()
         try:
-            task.function(_run_of(task, job), **arguments)
+            with reloading.steady(), spans.job(name=task.name):
+                task.function(_run_of(task, job), **arguments)
         except (registry.TryAgain, registry.GiveUp):
             raise
         except Exception:
@@ -134,7 +135,8 @@ def _clockwork(work: registry.Periodic, threads: Executor) -> Callable[[int], Co
     def run() -> None:
         close_old_connections()
         try:
-            work.function()
+            with reloading.steady(), spans.job(name=work.name):
+                work.function()
         except Exception:
             # Raising would keep a failed job in the table for every time the clock strikes.
             logger.exception("periodic work failed", extra={"task": work.name})

@@ -16,6 +16,13 @@ from authsvc.core.config import schema
 # The first run of a statement is sent as it is, later ones as a prepared statement: one-off statements pay nothing.
 PREPARE_AFTER = 1
 CONNECT_SECONDS = "10"
+# A server that vanishes without a word, behind a firewall or with its machine, is given up within half a minute.
+_WATCHFUL = {
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
 
 
 def settings_from(database: schema.Database) -> dict[str, Any]:
@@ -39,6 +46,7 @@ def settings_from(database: schema.Database) -> dict[str, Any]:
         "OPTIONS": {
             "application_name": "authsvc",
             "connect_timeout": CONNECT_SECONDS,
+            **_WATCHFUL,
             **parameters,
             "server_side_binding": True,
             "prepare_threshold": PREPARE_AFTER if database.prepared_statements_enabled else None,

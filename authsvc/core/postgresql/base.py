@@ -6,10 +6,12 @@ import select
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from django.db.backends.postgresql import base
 from psycopg import conninfo
 
-from authsvc.core import embedded
+from authsvc.core import embedded, metering
+from authsvc.core.postgresql import statements
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -20,7 +22,23 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if host.startswith(embedded.SCHEME):
             where = conninfo.conninfo_to_dict(embedded.start(Path(host.removeprefix(embedded.SCHEME))))
             parameters |= {"host": where["host"], "port": where["port"]}
+        if statements.are_wanted():
+            parameters["cursor_factory"] = statements.WatchedCursor
         return parameters
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        try:
+            made = super().get_new_connection(conn_params)
+        except psycopg.Error:
+            metering.CONNECT_ERRORS.add()
+            raise
+        metering.CONNECTIONS.change(1)
+        return made
+
+    def _close(self) -> None:
+        if self.connection is not None:
+            metering.CONNECTIONS.change(-1)
+        super()._close()  # type: ignore[misc]  # Django's, which the stubs leave out
 
     def close_if_unusable_or_obsolete(self) -> None:
         """Called around every request and job: asks about the connection's health right then.

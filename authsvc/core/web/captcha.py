@@ -40,14 +40,14 @@ class CaptchaUnavailable(UnexpectedFailure):
     message = "captcha verification process failed"
 
 
-class _Security(Body, frozen=True):
+class CaptchaAnswer(Body, frozen=True):
     captcha_token: str | None = None
 
 
-class _Secured(Body, frozen=True):
+class WithCaptcha(Body, frozen=True):
     """The part of a body that every protected endpoint has in common."""
 
-    gotrue_meta_security: _Security | None = None
+    gotrue_meta_security: CaptchaAnswer | None = None
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def check(request: HttpRequest) -> None:
         return
     if cast(Exemption, plugins.one("CAPTCHA_EXEMPTION")).applies_to(request):
         return
-    given = inputs.parse(request, _Secured).gotrue_meta_security
+    given = inputs.parse(request, WithCaptcha).gotrue_meta_security
     verify(token=(given and given.captcha_token) or "", client_ip=callers.address(request))
 
 

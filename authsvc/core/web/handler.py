@@ -14,10 +14,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework.exceptions import APIException
 from rest_framework.exceptions import MethodNotAllowed as DrfMethodNotAllowed
 
+from authsvc.core import metering
 from authsvc.core.errors import (
     ApiError,
     BadJson,
     BodyTooLarge,
+    EmailRateExceeded,
     MethodNotAllowed,
     NotFound,
     OAuthError,
@@ -25,6 +27,7 @@ from authsvc.core.errors import (
     UnexpectedFailure,
     ValidationFailed,
 )
+from authsvc.core.web import routes
 from authsvc.core.web.renderers import Answer
 
 logger = logging.getLogger("authsvc.errors")
@@ -68,6 +71,8 @@ def answer(error: Exception, request: HttpRequest) -> HttpResponse:
     else:
         known = translate(error)
         code = known.error_code
+        if isinstance(known, EmailRateExceeded):
+            metering.MAIL_QUOTA_REFUSALS.add(routes.shown(request))
         payload = _trigger_message(error) if not versioned else None
         if payload is not None:
             response = Answer(payload[1], status=payload[0])
@@ -79,7 +84,17 @@ def answer(error: Exception, request: HttpRequest) -> HttpResponse:
     if versioned:
         response[VERSION_HEADER] = VERSIONED_SINCE
     request.META["authsvc.error_code"] = code
+    request.META["authsvc.error"] = _cause(error)
     return response
+
+
+def _cause(error: Exception) -> str:
+    """What lies behind an answer, for the log; the words of a database may quote a row."""
+    cause = error if not isinstance(error, ApiError | OAuthError) else error.__cause__
+    if cause is None:
+        return ""
+    name = type(cause).__name__
+    return name if isinstance(cause, DatabaseError) else f"{name}: {cause}"
 
 
 def envelope(error: ApiError, *, request: HttpRequest, versioned: bool) -> dict[str, Any]:
@@ -113,7 +128,7 @@ def translate(error: BaseException) -> ApiError:
             return RequestTimedOut()
         logger.error("database error", extra=_facts(error))
         return UnexpectedFailure()
-    logger.error("request panicked", exc_info=error)
+    logger.error("request panicked", exc_info=error, extra={"panic": f"{type(error).__name__}: {error}"})
     return InternalServerError()
 
 

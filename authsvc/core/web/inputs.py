@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import orjson
@@ -17,7 +17,13 @@ Input = TypeVar("Input", bound=msgspec.Struct)
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The base of bodies with secrets in them: shown are the names of what was given, not the values."""
+    """The base of bodies with secrets in them: shown are the names of what was given, not the values.
+
+    Whether something that is needed is missing is found out where it is needed, so every field may be absent; `needs`
+    declares those without which the body is always refused.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def __repr__(self) -> str:
         given = [name for name in self.__struct_fields__ if getattr(self, name) is not None]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 
-from authsvc.core import redirects
+from authsvc.core import audit, redirects
 from authsvc.core.errors import RequestTimedOut
-from authsvc.core.web import callers, handler
+from authsvc.core.web import callers, handler, routes
 
 logger = logging.getLogger("authsvc.api")
 
+_NOBODY = str(UUID(int=0))
 _UNLOGGED = frozenset({"/health", "/health/"})
 
 
@@ -28,6 +29,7 @@ class RequestMiddleware:
         started = time.monotonic()
         header = settings.AUTH.api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
+        audit.forget_last()
         response = self.get_response(request)
         took = time.monotonic() - started
         limit = settings.AUTH.api.max_request_duration.total_seconds()
@@ -64,8 +66,15 @@ class RequestMiddleware:
             fields["grant_type"] = _asked(request, "grant_type") or ""
         if request_id := request.META["authsvc.request_id"]:
             fields["request_id"] = request_id
-        if error_code := request.META.get("authsvc.error_code"):
-            fields["error_code"] = error_code
+        for name in ("error_code", "error", "user_id"):
+            if value := request.META.get(f"authsvc.{name}"):
+                fields[name] = value
+        if request.resolver_match is not None:
+            fields["route"] = routes.shown(request)
+        if (event := audit.last()) is not None:
+            fields["auth_event"] = event
+            if event["actor_id"] != _NOBODY:
+                fields.setdefault("user_id", event["actor_id"])
         logger.log(level, "request completed", extra=fields)
 
 

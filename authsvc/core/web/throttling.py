@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from django.conf import settings
 
-from authsvc.core import limits
+from authsvc.core import limits, metering
 from authsvc.core.errors import RequestRateExceeded
 
 logger = logging.getLogger(__name__)
@@ -48,24 +48,29 @@ class Bucket(StrEnum):
     PASSKEY_AUTHENTICATION = "PasskeyAuthentication"
 
     @property
+    def field(self) -> str:
+        """The field of `Limits` with its rate."""
+        return _FIELDS.get(self, "otp")
+
+    @property
     def shape(self) -> Shape:
-        configured = settings.AUTH.limits
+        rate: float = getattr(settings.AUTH.limits, self.field)
         match self:
             case Bucket.ANONYMOUS_SIGN_INS:
-                rate = configured.anonymous_users
                 return Shape(burst=int(rate), per_second=rate / _HOUR)
             case Bucket.FACTOR_CHALLENGE | Bucket.FACTOR_VERIFY:
-                rate = configured.factors
                 return Shape(burst=_BURST, per_second=rate / _MINUTE, life=timedelta(minutes=1))
-            case Bucket.TOKEN:
-                rate = configured.token_refresh
-            case Bucket.PASSKEY_AUTHENTICATION:
-                rate = configured.passkey
-            case Bucket.VERIFY:
-                rate = configured.verify
-            case _:
-                rate = configured.otp
         return Shape(burst=_BURST, per_second=rate / _FIVE_MINUTES)
+
+
+_FIELDS = {
+    Bucket.ANONYMOUS_SIGN_INS: "anonymous_users",
+    Bucket.FACTOR_CHALLENGE: "factors",
+    Bucket.FACTOR_VERIFY: "factors",
+    Bucket.TOKEN: "token_refresh",
+    Bucket.PASSKEY_AUTHENTICATION: "passkey",
+    Bucket.VERIFY: "verify",
+}
 
 
 def request_key(*, headers: Mapping[str, str], client_ip: str, svc_forwarded_ip: str | None) -> str | None:
@@ -103,6 +108,7 @@ def check(bucket: Bucket, *, key: str | None) -> None:
     shape = bucket.shape
     wait = limits.take(bucket=bucket.value, key=key, burst=shape.burst, per_second=shape.per_second, life=shape.life)
     if wait is not None:
+        metering.LIMIT_REFUSALS.add(bucket.value)
         error = RequestRateExceeded()
         error.retry_after = wait
         raise error

@@ -17,6 +17,7 @@ from authsvc.core import redirects
 from authsvc.core.caller import Caller
 from authsvc.core.errors import ApiError, MethodNotAllowed
 from authsvc.core.web import callers, captcha, client_ip, handler, throttling
+from authsvc.core.web.declarations import Refusals
 from authsvc.core.web.renderers import SeeOther
 from authsvc.core.web.throttling import Bucket
 
@@ -47,6 +48,8 @@ class Endpoint(APIView):
     """The bucket taken from before anything else; endpoints that check later call `self.throttle`."""
     captcha: ClassVar[bool] = False
     """Whether a captcha must be solved, where the service asks for any."""
+    refusals: ClassVar[Refusals] = ()
+    """Declared: what every method may be refused with, besides what its policies say."""
 
     request: ServiceRequest
 

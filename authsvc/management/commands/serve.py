@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -14,8 +15,9 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
 import authsvc
-from authsvc.core import deprecations, embedded, granian_server, gunicorn_server, sealed_columns, serving
+from authsvc.core import deprecations, embedded, granian_server, gunicorn_server, processes, sealed_columns, serving
 from authsvc.core.config import schema
+from authsvc.core.telemetry import folder
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         config = settings.AUTH
-        for number in serving.STOPPING:
+        for number in processes.STOPPING:
             signal.signal(number, _leave)
         try:
             call_command("migrate", interactive=False, verbosity=0)
@@ -42,10 +44,13 @@ class Command(BaseCommand):
             serving.check_address(config)
         except OSError as error:
             _fail(f"http server listen failed: {error}")
+        folder.prepare(config.telemetry)
         if config.api.server is schema.Server.GUNICORN:
             gunicorn_server.run(settings.BASE_DIR / "gunicorn.conf.py")
         else:
-            granian_server.run(config)
+            processes.preload()
+            wsgi = import_module("authsvc.wsgi")
+            granian_server.run(config, wsgi.application)
 
 
 def announce(config: schema.AuthConfig) -> None:

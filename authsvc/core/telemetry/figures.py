@@ -1,0 +1,81 @@
+"""The figures of this process, kept by prometheus_client: in memory, or in files that another process adds up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import prometheus_client
+from prometheus_client import values
+from prometheus_client.metrics import MetricWrapperBase
+
+from authsvc.core import metering
+
+_UNITS = {"s": "_seconds", "By": "_bytes"}
+_LARGEST = {"counter": 512 * 1024, "histogram": 4 * 1024 * 1024, "gauge_livesum": 64 * 1024}
+"""Bytes for the series there can be, by kind of file."""
+
+
+class Figures:
+    """A `metering.Store`. Every series without labels is there from the start, and those an instrument names."""
+
+    def __init__(self) -> None:
+        self.registry = prometheus_client.CollectorRegistry()
+        self._families: dict[metering.Instrument, MetricWrapperBase] = {}
+        self._series: dict[tuple[metering.Instrument, tuple[str, ...]], Any] = {}
+        for instrument in metering.instruments():
+            self._families[instrument] = _family(instrument, self.registry)
+            for labels in instrument.known:
+                self._child(instrument, labels)
+
+    def add(self, counter: metering.Counter, labels: tuple[str, ...], amount: float) -> None:
+        (self._series.get((counter, labels)) or self._child(counter, labels)).inc(amount)
+
+    def change(self, level: metering.Level, labels: tuple[str, ...], amount: float) -> None:
+        (self._series.get((level, labels)) or self._child(level, labels)).inc(amount)
+
+    def observe(self, histogram: metering.Histogram, labels: tuple[str, ...], value: float) -> None:
+        (self._series.get((histogram, labels)) or self._child(histogram, labels)).observe(value)
+
+    def families(self) -> Iterator[tuple[metering.Instrument, MetricWrapperBase]]:
+        yield from self._families.items()
+
+    def _child(self, instrument: metering.Instrument, labels: tuple[str, ...]) -> Any:
+        family = self._families[instrument]
+        child = family.labels(*labels) if labels else family
+        self._series[instrument, labels] = child
+        return child
+
+
+def prometheus_name(name: str, unit: str) -> str:
+    """`http.server.request.duration` in seconds → `http_server_request_duration_seconds`."""
+    return name.replace(".", "_").removesuffix("_total") + _UNITS.get(unit, "")
+
+
+def keep_in_files(shared: Path) -> None:
+    """Let what is recorded from now on go to files of this process, whose room is taken at once. Raises OSError.
+
+    They are memory that is mapped to a file: were the disk full when a page of it is first written to, the process
+    would be killed.
+    """
+    # The library would ask the kernel for the process's number with every figure.
+    own = os.getpid()
+    values.ValueClass = values.MultiProcessValue(lambda: own)  # type: ignore[no-untyped-call]
+    for kind, size in _LARGEST.items():
+        descriptor = os.open(shared / f"{kind}_{os.getpid()}.db", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+
+
+def _family(instrument: metering.Instrument, registry: prometheus_client.CollectorRegistry) -> MetricWrapperBase:
+    name = prometheus_name(instrument.name, instrument.unit)
+    labels = [label.replace(".", "_") for label in instrument.labels]
+    if isinstance(instrument, metering.Histogram):
+        return prometheus_client.Histogram(name, instrument.help, labels, registry=registry, buckets=instrument.buckets)
+    if isinstance(instrument, metering.Counter):
+        return prometheus_client.Counter(name, instrument.help, labels, registry=registry)
+    return prometheus_client.Gauge(name, instrument.help, labels, registry=registry, multiprocess_mode="livesum")

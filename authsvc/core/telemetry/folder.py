@@ -1,0 +1,85 @@
+"""The folder that the processes of one server share for their figures, and which one of them speaks for all."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from authsvc.core.config import env, schema
+
+_VARIABLE = "AUTHSVC_TELEMETRY_FOLDER"
+_START = "authsvc-telemetry-"
+_OWNER, _SPEAKER = "owner", "speaker"
+
+# Open for as long as the process lives: the locks on them are what says that somebody lives.
+_held: list[int] = []
+
+
+def prepare(config: schema.Telemetry) -> None:
+    """Make the folder, unless an ancestor of this process has; to be called before serving processes are made.
+
+    Raises nothing: where none can be made, each process is on its own. Folders of servers that are gone are removed.
+    """
+    environment = env.process_environment()
+    if not config.metrics or _VARIABLE in environment:
+        return
+    try:
+        for left in Path(tempfile.gettempdir()).glob(f"{_START}*"):
+            if left.stat().st_uid == os.getuid() and _is_free(left / _OWNER):
+                shutil.rmtree(left, ignore_errors=True)
+        made = Path(tempfile.mkdtemp(prefix=_START))
+        _hold(made / _OWNER, fcntl.LOCK_SH)
+        atexit.register(_remove, made, maker=os.getpid())
+        environment[_VARIABLE] = str(made)
+        if config.metrics == "prometheus":
+            # Looked at when its library is loaded.
+            environment["PROMETHEUS_MULTIPROC_DIR"] = str(made)
+    except OSError:
+        environment[_VARIABLE] = ""
+
+
+def join() -> Path:
+    """The folder, which stays for as long as this process lives. Raises OSError where none could be made."""
+    given = env.process_environment().get(_VARIABLE, "")
+    if not given:
+        raise OSError("no folder for figures could be made; TMPDIR names a place for it")
+    shared = Path(given)
+    # A lock of its own: the folder must outlive a supervisor that is killed.
+    _hold(shared / _OWNER, fcntl.LOCK_SH)
+    return shared
+
+
+def become_speaker(shared: Path) -> None:
+    """Return once this process is the one that speaks for all; waits until the one before it has ended."""
+    _hold(shared / _SPEAKER, fcntl.LOCK_EX)
+
+
+def _hold(lock: Path, operation: int) -> None:
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, operation)
+    _held.append(descriptor)
+
+
+def _remove(made: Path, *, maker: int) -> None:
+    # Forked processes have this exit function too.
+    if os.getpid() == maker:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False  # being made at this moment
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)

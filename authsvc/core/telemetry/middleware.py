@@ -1,0 +1,52 @@
+"""What measures and traces requests; in the list of middleware only while it is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+
+from django.core.exceptions import MiddlewareNotUsed
+from django.http import HttpRequest, HttpResponse
+
+from authsvc.core import metering
+from authsvc.core.web import routes
+
+Respond = Callable[[HttpRequest], HttpResponse]
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER = "_OTHER"
+
+
+def traced(get_response: Respond) -> Respond:
+    """One span for each request that is sampled. Not used where the libraries for it are missing."""
+    try:
+        request_spans = import_module("authsvc.core.telemetry.request_spans")
+    except ModuleNotFoundError:
+        raise MiddlewareNotUsed from None
+    middleware: Respond = request_spans.RequestSpans(get_response)
+    return middleware
+
+
+def measured(get_response: Respond) -> Respond:
+    """Counts every request and what it took."""
+
+    def respond(request: HttpRequest) -> HttpResponse:
+        started = time.perf_counter()
+        response = get_response(request)
+        took = time.perf_counter() - started
+        method = request.method if request.method in _METHODS else _OTHER
+        labels = (method or _OTHER, str(response.status_code), routes.shown(request))
+        metering.RESPONSES.add(*labels[1:])
+        metering.REQUEST_SECONDS.observe(took, *labels)
+        if sent := _number(request.META.get("CONTENT_LENGTH", "")):
+            metering.REQUEST_BYTES.observe(sent, *labels)
+        if not response.streaming:
+            metering.RESPONSE_BYTES.observe(len(response.content), *labels)
+        return response
+
+    return respond
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,180 @@
+"""The listener that Prometheus asks: the figures of all processes of this server, added up by one of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socket import AF_INET, AF_INET6
+from typing import Any
+
+from prometheus_client import CollectorRegistry, mmap_dict, multiprocess
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from authsvc.core import metering
+from authsvc.core.config import schema
+from authsvc.core.telemetry import figures, folder, runtime
+
+HEADER_SECONDS = 2.0
+RUNTIME_SECONDS = 5.0
+
+_PAST = "past"
+"""What stands for the process's id in the file into which those of ended processes go."""
+
+# Both without types.
+_File: Any = mmap_dict.MmapedDict
+_Collector: Any = multiprocess.MultiProcessCollector
+
+logger = logging.getLogger(__name__)
+
+
+def start(config: schema.Telemetry) -> Callable[[], None]:
+    """Keep figures, and listen as soon as no other process of this server does. Raises OSError."""
+    shared = folder.join()
+    figures.keep_in_files(shared)
+    metering.keep_in(figures.Figures())
+    ended = threading.Event()
+    threading.Thread(target=_record_runtime, args=(ended,), name="runtime-figures", daemon=True).start()
+    threading.Thread(target=_speak, args=(config, shared, ended), name="metrics-listener", daemon=True).start()
+    return ended.set
+
+
+def _record_runtime(ended: threading.Event) -> None:
+    measured = runtime.Runtime()
+    while not ended.is_set():
+        measured.record()
+        ended.wait(RUNTIME_SECONDS)
+
+
+def _speak(config: schema.Telemetry, shared: Path, ended: threading.Event) -> None:
+    folder.become_speaker(shared)
+    address = (config.prometheus_host, config.prometheus_port)
+    try:
+        listener = _Listener(address, page=Page(shared))
+    except OSError as error:
+        logger.error("unable to start metrics listener", extra={"error": str(error)})
+        return
+    threading.Thread(target=listener.serve_forever, args=(0.1,), name="metrics", daemon=True).start()
+    logger.info("prometheus server listening on %s:%d", *address)
+    ended.wait()
+    listener.shutdown()
+    listener.server_close()
+
+
+class Page:
+    """The text that Prometheus reads."""
+
+    def __init__(self, shared: Path) -> None:
+        self._folder = shared
+        self._one_at_a_time = threading.Lock()
+
+    def render(self) -> bytes:
+        with self._one_at_a_time:
+            _put_aside(self._folder)
+            return generate_latest(self)
+
+    def collect(self) -> Iterator[Metric]:
+        helps = {figures.prometheus_name(each.name, each.unit): each.help for each in metering.instruments()}
+        for family in _Collector(CollectorRegistry(), path=str(self._folder)).collect():
+            family.documentation = helps.get(family.name, "")
+            yield family
+        for gauge in metering.gauges:
+            yield from _families(gauge())
+
+
+def _families(readings: Iterable[metering.Reading]) -> Iterable[GaugeMetricFamily]:
+    found: dict[str, GaugeMetricFamily] = {}
+    for reading in readings:
+        name = figures.prometheus_name(reading.name, reading.unit)
+        family = found.setdefault(
+            name, GaugeMetricFamily(name, reading.help, labels=[label for label, _ in reading.labels])
+        )
+        family.add_metric([value for _, value in reading.labels], reading.value)
+    return found.values()
+
+
+def _put_aside(shared: Path) -> None:
+    """Add what ended processes have counted to one file, and forget what they had in hand.
+
+    Only whoever speaks for all does this, between two answers.
+    """
+    for file in shared.glob("*.db"):
+        kind, _, pid = file.stem.rpartition("_")
+        if pid == _PAST or _is_alive(int(pid)):
+            continue
+        if kind in ("counter", "histogram"):
+            past = _File(str(shared / f"{kind}_{_PAST}.db"))
+            try:
+                for key, value, _time, _position in _File.read_all_values_from_file(str(file)):
+                    past.write_value(key, past.read_value(key)[0] + value, 0.0)
+            finally:
+                past.close()
+        file.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], *, page: Page) -> None:
+        self.page = page
+        self.address_family = AF_INET6 if ":" in address[0] else AF_INET
+        super().__init__(address, _Answering)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked and went is no error."""
+
+
+class _Answering(BaseHTTPRequestHandler):
+    server: _Listener
+    server_version = "authsvc"
+    sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        # For the head as a whole: a time-out of the socket begins anew with every byte.
+        self._too_slow = threading.Timer(HEADER_SECONDS, self._hang_up)
+        self._too_slow.daemon = True
+        self._too_slow.start()
+
+    def parse_request(self) -> bool:
+        self._too_slow.cancel()
+        return super().parse_request()
+
+    def finish(self) -> None:
+        self._too_slow.cancel()
+        super().finish()
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/":
+            self.send_error(404)
+            return
+        text = self.server.page.render()
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: somebody asks every few seconds."""
+
+    def _hang_up(self) -> None:
+        try:
+            self.connection.shutdown(2)
+        except OSError:
+            return

@@ -1,0 +1,47 @@
+"""`manage.py write_reference`: the generated documents, written or only compared."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from authsvc.management.reference import endpoints, errors
+from authsvc.management.reference import settings as reference_of_settings
+from authsvc.management.service_command import ServiceCommand
+from authsvc.openapi import document, views
+
+DOCUMENTS: dict[str, tuple[Path, Callable[[], bytes]]] = {
+    "openapi": (views.FILE, lambda: document.dump(document.build())),
+    "endpoints": (Path("docs/reference/endpoints.md"), lambda: endpoints.page().encode()),
+    "errors": (Path("docs/reference/errors.md"), lambda: errors.page().encode()),
+    "settings": (Path("docs/reference/settings.md"), lambda: reference_of_settings.page().encode()),
+}
+"""Name → file, below the checkout unless it is absolute, and what it should hold."""
+
+
+class Command(ServiceCommand):
+    help = "Write the OpenAPI document and the references of endpoints, errors and settings from the source."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("documents", nargs="*", choices=[[], *DOCUMENTS], help="only these; all unless given")
+        parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        stale = []
+        for name in options["documents"] or DOCUMENTS:
+            place, write = DOCUMENTS[name]
+            path, content = settings.BASE_DIR / place, write()
+            if path.is_file() and path.read_bytes() == content:
+                continue
+            stale.append(name)
+            if not options["check"]:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+                self.stdout.write(f"written: {path}")
+        if stale and options["check"]:
+            raise CommandError(f"out of date: {', '.join(stale)}. Run make reference")

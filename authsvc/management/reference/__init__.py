@@ -1,0 +1,1 @@
+"""The parts of the documents that are generated from the source."""

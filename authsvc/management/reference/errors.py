@@ -1,0 +1,130 @@
+"""The catalogue of errors: what the classes say, where endpoints declare them, and what to do about each."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections import defaultdict
+from collections.abc import Iterator
+
+from django.apps import apps
+
+from authsvc.core.errors import ApiError, BadJson, OAuthError
+from authsvc.management.reference.advice import ADVICE
+from authsvc.openapi import responses, routes, texts
+from authsvc.openapi.routes import Operation
+
+Kind = type[ApiError] | type[OAuthError]
+
+_HEAD = """# Errors
+
+<!-- Written by `manage.py write_reference`. -->
+
+An error has a status, a stable name for programs, and a text for people, which may change. It has one of two forms:
+
+```json
+{"code": 400, "error_code": "invalid_credentials", "msg": "Invalid login credentials"}
+```
+
+and, with the request header `X-Supabase-Api-Version: 2024-01-01` or later:
+
+```json
+{"code": "invalid_credentials", "message": "Invalid login credentials"}
+```
+
+Both have the name in the header `X-Sb-Error-Code` too. To these, `weak_password` adds
+`{"weak_password": {"reasons": ["length"]}}`, and a 5xx of the first form `error_id`, the request id in the log. A 429
+says in `Retry-After` when to come back. Where a browser is sent on, the error goes with it as `error`, `error_code` and
+`error_description`. In texts, `{…}` stands for what they are made from.
+
+A trigger that the operator puts into the database may answer in its own words: `code` is its SQLSTATE then (`PT403`,
+say, for a status of 403), with `message`, and `hint` and `detail` where it has them.
+"""
+_OAUTH = """## In the form of RFC 6749
+
+Status 400, and no other name than `error`:
+
+```json
+{"error": "invalid_request", "error_description": "id_token required"}
+```
+
+| `error_description` | Answered by |
+|---|---|
+"""
+
+
+def catalogue() -> set[type[ApiError]]:
+    """Every error of the API and of the console."""
+    packages = {each.name for each in apps.get_app_configs() if not each.name.startswith(("django", "rest_"))}
+    for name in {package.partition(".")[0] for package in packages} - {"procrastinate"}:
+        for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
+            if module.name.endswith(".errors"):
+                importlib.import_module(module.name)
+    return {each for each in _below(ApiError) if each.__module__.partition(".")[0] != "tests"}
+
+
+def page() -> str:
+    """The catalogue as Markdown. Raises LookupError where advice is missing, or is for nothing."""
+    operations = routes.operations()
+    places: dict[Kind, list[Operation]] = defaultdict(list)
+    for operation in operations:
+        for error in dict.fromkeys((*operation.refusals, *operation.declaration.redirected)):
+            places[error].append(operation)
+    groups = {
+        "every endpoint with a token": [each for each in operations if each.scheme],
+        "every endpoint of administrators": [each for each in operations if each.scheme == "admin"],
+        "every endpoint with a body": [each for each in operations if BadJson in each.refusals],
+        "every endpoint of passkeys": [each for each in operations if each.path.startswith("/passkeys")],
+    }
+
+    def answered_by(error: Kind) -> str:
+        """By whole groups where it is all of a group that answers it."""
+        if error in responses.ANYWHERE:
+            return "every endpoint"
+        left, words = list(places[error]), []
+        for name, members in groups.items():
+            if all(member in left for member in members):
+                words.append(name)
+                left = [each for each in left if each not in members]
+        words += [f"`{each.method.upper()} {each.path}`" for each in left]
+        return ", ".join(words) or "the operator console"
+
+    by_code: dict[str, list[type[ApiError]]] = defaultdict(list)
+    for error in catalogue():
+        # One that nobody answers and that has no text of its own is but a base of others.
+        if error in places or error in responses.ANYWHERE or "message" in vars(error):
+            by_code[error.error_code].append(error)
+    if set(by_code) != set(ADVICE):
+        raise LookupError(f"advice and errors differ: {sorted(set(by_code) ^ set(ADVICE))}")
+    parts = [_HEAD]
+    for code in sorted(by_code):
+        parts.append(f"## {code}\n\n{ADVICE[code]}\n\n| Status | Text | When | Answered by |\n|---|---|---|---|")
+        errors = sorted(by_code[code], key=lambda error: (error.status, str(texts.specimen(error)), error.__name__))
+        parts += [_line(error, answered_by(error)) for error in errors]
+        parts.append("")
+    parts.append(_OAUTH.rstrip("\n"))
+    oauth = [error for error in places if issubclass(error, OAuthError)]
+    parts += sorted(f"| {_told(error)} | {answered_by(error)} |" for error in oauth)
+    return "\n".join(parts) + "\n"
+
+
+def _below(parent: type[ApiError]) -> Iterator[type[ApiError]]:
+    for child in parent.__subclasses__():
+        yield child
+        yield from _below(child)
+
+
+def _line(error: type[ApiError], places: str) -> str:
+    return f"| {error.status} | {_escaped(texts.specimen(error).message)} | {_escaped(texts.when(error))} | {places} |"
+
+
+def _told(error: Kind) -> str:
+    if error is OAuthError:
+        return "what is wrong with an ID token"
+    made = texts.specimen(error)
+    assert isinstance(made, OAuthError)  # noqa: S101  (only these are listed there)
+    return f"`{made.error}`: {_escaped(made.description)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("{", "&#123;").replace("<", "&lt;")

@@ -1,0 +1,94 @@
+"""`manage.py check --deploy`: each concern has its own id, applies until it is mended, and is in the guide."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from authsvc.core import deploy_checks
+from authsvc.core.config.schema import Provider, Secret, Server
+from tests.conftest import ChangeConfig
+from tests.live import PROJECT
+
+ALL_NOTICES = frozenset({"password_changed", "email_changed", "mfa_factor_enrolled", "mfa_factor_unenrolled"})
+GITHUB = {"github": Provider(enabled=True)}
+GOOD: dict[int, dict[str, Any]] = {
+    1: {"jwt": {"keys": ({"kty": "EC"},)}},
+    2: {"jwt": {"secret": Secret("s" * 32)}},
+    3: {"passwords": {"min_length": 8}},
+    4: {"refresh": {"rotation_enabled": True, "allow_reuse": False}},
+    5: {"jwt": {"issuer": "https://auth.example.com"}},
+    6: {"api": {"external_url": "https://auth.example.com"}},
+    7: {"mailer": {"dev_inbox_enabled": False}},
+    8: {"database": {"url": Secret("postgres://db/auth")}},
+    9: {"api": {"server": Server.GUNICORN}},
+    10: {"providers": GITHUB, "federation": {"flow_binding_enabled": True}},
+    11: {"breaches": {"enabled": True}},
+    12: {"passwords": {"update_requires_current": True}},
+    13: {"sessions": {"timebox": timedelta(days=30), "inactivity_timeout": timedelta(days=7)}},
+    14: {"mailer": {"otp_exp": timedelta(minutes=10)}},
+    15: {"codes": {"max_attempts": 10}},
+    16: {"mailer": {"notifications": ALL_NOTICES}},
+    17: {"signup": {"strict_privacy_enabled": True}},
+    18: {"database": {"encrypt": True}},
+    19: {"console": {"allowed_networks": (ip_network("10.0.0.0/8"),)}},
+    20: {"site": {"allow_list": ("https://app.example.com/in",)}},
+    21: {"database": {"url": Secret("postgres://db/auth?sslmode=verify-full")}},
+}
+BAD: dict[int, dict[str, Any]] = {
+    1: {"jwt": {"keys": ()}},
+    2: {"jwt": {"secret": Secret("s" * 31)}},
+    3: {"passwords": {"min_length": 7}},
+    4: {"refresh": {"allow_reuse": True}},
+    5: {"jwt": {"issuer": ""}},
+    6: {"api": {"external_url": "http://auth.example.com"}},
+    7: {"mailer": {"dev_inbox_enabled": True}},
+    8: {"database": {"url": Secret("embedded:/srv/pg")}},
+    9: {"api": {"server": Server.GRANIAN}},
+    10: {"providers": GITHUB, "federation": {"flow_binding_enabled": False}},
+    11: {"breaches": {"enabled": False}},
+    12: {"passwords": {"update_requires_current": False, "update_requires_reauthentication": False}},
+    13: {"sessions": {"timebox": None}},
+    14: {"mailer": {"otp_exp": timedelta(hours=1)}},
+    15: {"codes": {"max_attempts": 0}},
+    16: {"mailer": {"notifications": frozenset({"password_changed"})}},
+    17: {"signup": {"strict_privacy_enabled": False}},
+    18: {"database": {"encrypt": False}},
+    19: {"console": {"enabled": True, "allowed_networks": ()}},
+    20: {"site": {"allow_list": ("https://*.example.com/**",)}},
+    21: {"database": {"url": Secret("postgres://db/auth")}},
+}
+
+
+def ids() -> set[str]:
+    return {str(message.id) for message in deploy_checks.defaults_that_fall_short()}
+
+
+@pytest.mark.parametrize("concern", deploy_checks.CONCERNS, ids=lambda concern: str(concern.id))
+def test_a_concern_is_told_until_its_setting_mends_it(
+    concern: deploy_checks.Concern, auth_config: ChangeConfig
+) -> None:
+    auth_config(**BAD[concern.number])
+    assert concern.id in ids()
+    auth_config(**GOOD[concern.number])
+    assert concern.id not in ids()
+
+
+def test_every_id_is_its_own() -> None:
+    numbers = [concern.number for concern in deploy_checks.CONCERNS]
+    assert sorted(set(numbers)) == sorted(numbers)
+
+
+def test_the_guide_lists_every_id() -> None:
+    guide = (PROJECT / "docs" / "how-to" / "operate.md").read_text()
+    assert [concern.id for concern in deploy_checks.CONCERNS if f"`{concern.id}`" not in guide] == []
+
+
+def test_a_local_database_needs_no_encryption(auth_config: ChangeConfig) -> None:
+    auth_config(database={"url": Secret("postgres:///auth?host=/run/postgresql")})
+    assert "authsvc.W021" not in ids()
+    assert settings.AUTH.database.url

@@ -1,0 +1,216 @@
+"""The OpenAPI document: complete, valid, as it is checked in, and served; the page that shows it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from django.conf import settings
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import path
+from openapi_spec_validator import validate
+from pytest_django import DjangoAssertNumQueries, Settings
+
+import authsvc
+from authsvc.core.config.schema import AuthConfig
+from authsvc.core.web.renderers import NoContent
+from authsvc.core.web.views import Endpoint, ServiceRequest
+from authsvc.openapi import document, responses, routes, views
+from tests import openapi
+from tests.architecture.test_error_catalogue import catalogue
+from tests.conftest import Api
+
+ChangeConfig = Callable[..., AuthConfig]
+
+
+class SilentView(Endpoint):
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        return NoContent()
+
+
+urlpatterns = [path("silent", SilentView.as_view())]
+
+
+@pytest.fixture(scope="module")
+def built() -> dict[str, Any]:
+    found: dict[str, Any] = document.build()
+    return found
+
+
+# The document
+
+
+def test_it_is_valid(built: dict[str, Any]) -> None:
+    validate(built)
+
+
+def test_what_is_checked_in_is_what_the_endpoints_declare(built: dict[str, Any]) -> None:
+    assert views.FILE.read_bytes() == document.dump(built), "run make reference"
+
+
+def test_it_has_the_version_of_the_build(built: dict[str, Any]) -> None:
+    assert built["info"]["version"] == authsvc.__version__
+
+
+def test_every_method_of_every_endpoint_is_in_it(built: dict[str, Any]) -> None:
+    there = {(path, method) for path, view in routes.endpoints() for method in openapi.METHODS if hasattr(view, method)}
+    described = {(path, method) for path, item in built["paths"].items() for method in item if method != "parameters"}
+    assert there == described
+    assert len(there) > 50
+
+
+def test_an_endpoint_that_declares_nothing_is_found(settings: Settings) -> None:
+    settings.ROOT_URLCONF = __name__
+    with pytest.raises(routes.Undeclared, match="GET /silent"):
+        routes.operations()
+
+
+def test_every_operation_says_what_it_does_and_is_told_apart(built: dict[str, Any]) -> None:
+    operations = [item[method] for item in built["paths"].values() for method in openapi.METHODS if method in item]
+    assert all(operation["summary"] for operation in operations)
+    ids = [operation["operationId"] for operation in operations]
+    assert len(ids) == len(set(ids))
+    tags = {tag["name"] for tag in built["tags"]}
+    assert {tag for operation in operations for tag in operation["tags"]} == tags
+
+
+def test_every_variable_of_a_path_is_a_parameter(built: dict[str, Any]) -> None:
+    for operation in routes.operations():
+        named = [each["name"] for each in built["paths"][operation.path]["parameters"] if each.get("in") == "path"]
+        assert named == operation.variables
+
+
+def test_every_error_of_the_api_is_declared_by_somebody() -> None:
+    declared = {error for each in routes.operations() for error in (*each.refusals, *each.declaration.redirected)}
+    undeclared = catalogue() - declared - set(responses.ANYWHERE)
+    of_the_console = {
+        *("MessageExpired", "MessageSealed", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
+        *("OwnAccount", "SessionOver"),
+    }
+    bases = {"UnprocessableInput"}
+    assert {error.__name__ for error in undeclared} == of_the_console | bases
+
+
+def test_tokens_are_asked_for_where_the_view_asks(built: dict[str, Any]) -> None:
+    paths = built["paths"]
+    assert paths["/signup"]["post"]["security"] == []
+    assert paths["/user"]["get"]["security"] == [{"bearer": []}]
+    assert paths["/admin/users"]["get"]["security"] == [{"admin": []}]
+
+
+def test_the_grants_of_the_token_endpoint_are_those_of_the_settings(built: dict[str, Any]) -> None:
+    operation = built["paths"]["/token"]["post"]
+    (parameter,) = operation["parameters"]
+    assert parameter["schema"]["enum"] == list(settings.TOKEN_GRANTS)
+    bodies, captcha = operation["requestBody"]["content"]["application/json"]["schema"]["allOf"]
+    assert len(bodies["anyOf"]) == len(settings.TOKEN_GRANTS)
+    assert captcha == {"$ref": "#/components/schemas/WithCaptcha"}
+
+
+def test_a_body_says_what_it_needs(built: dict[str, Any]) -> None:
+    schema = built["components"]["schemas"]["RefreshTokenInput"]
+    assert schema["required"] == ["refresh_token"]
+    assert schema["properties"]["refresh_token"] == {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        ({"status": 200, "body": {"message_id": 7}}, "is not of type"),
+        ({"status": 200, "body": {"secret": "x"}}, "unexpected"),
+        ({"status": 202, "body": {}}, "undeclared"),
+        (
+            {"status": 400, "body": {"code": 400, "error_code": "not_admin", "msg": ""}, "code": "not_admin"},
+            "not_admin",
+        ),
+    ],
+    ids=["a wrong type", "a further member", "another status", "another error"],
+)
+def test_an_answer_that_is_not_of_the_document_is_noticed(answer: dict[str, Any], fault: str) -> None:
+    headers = {"Content-Type": "application/json", "X-Sb-Error-Code": answer.get("code", "")}
+    content = orjson.dumps(answer["body"])
+    found = openapi.problems("POST", "/otp", answer["status"], headers=headers, content=content)
+    assert fault in " ".join(found)
+
+
+# Served
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["/openapi.json", "/openapi.json/"])
+def test_it_is_served_without_a_statement(
+    api: Api, django_assert_num_queries: DjangoAssertNumQueries, path: str
+) -> None:
+    with django_assert_num_queries(0):
+        for _ in range(40):
+            assert Client().get(path).status_code == 200
+        answer = api.get(path)
+    assert answer.status_code == 200
+    assert answer.content == views.FILE.read_bytes()
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Cache-Control"] == "public, max-age=600"
+
+
+def test_who_has_it_already_is_not_sent_it_again(api: Api) -> None:
+    etag = api.get("/openapi.json").headers["ETag"]
+    again = api.get("/openapi.json", headers={"If-None-Match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+    assert api.get("/openapi.json", headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+# The page
+
+
+def test_the_page_is_not_there_unless_switched_on(api: Api) -> None:
+    assert api.get("/docs").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"api": {"docs_enabled": True}}, {"mailer": {"dev_inbox_enabled": True}}],
+    ids=["switched on", "with the development inbox"],
+)
+@pytest.mark.parametrize("path", ["/docs", "/docs/"])
+def test_the_page_shows_every_operation(
+    api: Api, auth_config: ChangeConfig, built: dict[str, Any], config: dict[str, Any], path: str
+) -> None:
+    auth_config(**config)
+    answer = api.get(path)
+    assert answer.status_code == 200
+    page = answer.content.decode()
+    for item in built["paths"].values():
+        for method in openapi.METHODS:
+            assert method not in item or f'id="{item[method]["operationId"]}"' in page
+    for name in built["components"]["schemas"]:
+        assert f'id="schema-{name}"' in page
+
+
+def test_the_page_runs_no_script_and_loads_nothing(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(api={"docs_enabled": True})
+    answer = api.get("/docs")
+    policy = answer.headers["Content-Security-Policy"]
+    (style,) = re.findall(rb"<style>(.*?)</style>", answer.content, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    assert "unsafe" not in policy
+    assert b"<script" not in answer.content
+    assert b"src=" not in answer.content
+    assert b"<link" not in answer.content
+
+
+def test_the_page_shows_a_command_line_that_would_do(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(api={"docs_enabled": True})
+    page = html.unescape(api.get("/docs").content.decode())
+    for line in (
+        'curl "$URL/user" -H "Authorization: Bearer $TOKEN"',
+        'curl -X POST "$URL/signup" -d \'{"email":"ada@example.com","password":"correct horse 1"}\'',
+        'curl -X POST "$URL/token?grant_type=password" -d \'{"email":"ada@example.com","password":"correct horse 1"}\'',
+    ):
+        assert f"<pre>{line}</pre>" in page

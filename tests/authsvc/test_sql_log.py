@@ -1,0 +1,69 @@
+"""The log of statements: off unless it is asked for, and never with a text that might be a secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+
+from authsvc.core import db, logs
+from authsvc.core.config.schema import AuthConfig
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ChangeConfig = Callable[..., AuthConfig]
+
+SQL = "SELECT %s::int, %s::text, %s::uuid, %s::timestamptz, %s::text[], %s::bytea, %s::bool, %s::text"
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+ARGUMENTS = (7, "a code", UUID(int=1), NEW_YEAR, ["a", "bc"], b"key", True, None)
+
+
+@pytest.fixture
+def logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], list[Any]]]:
+    """`logged("all")` runs a statement with this setting on a new connection; the records of it."""
+    caplog.set_level(logging.INFO)
+
+    def run(wanted: str) -> list[Any]:
+        connection.close()
+        auth_config(logging={"sql": wanted})
+        db.rows(SQL, ARGUMENTS)
+        return [record for record in caplog.records if record.name == "authsvc.sql" and record.msg == "%s"]
+
+    yield run
+    connection.close()
+
+
+def test_nothing_is_logged_unless_it_is_asked_for(logged: Callable[[str], list[Any]]) -> None:
+    assert logged("none") == []
+
+
+def test_the_statement_is_logged_with_component_sql(logged: Callable[[str], list[Any]]) -> None:
+    (record,) = [found for found in logged("statement") if "bytea" in found.getMessage()]
+    assert (record.levelno, record.component, record.getMessage()) == (logging.INFO, "sql", SQL)
+    assert not hasattr(record, "statement_args")
+
+
+def test_of_its_arguments_texts_are_told_by_their_length(logged: Callable[[str], list[Any]]) -> None:
+    (record,) = [found for found in logged("all") if "bytea" in found.getMessage()]
+    texts = ["<str of 1>", "<str of 2>"]
+    expected = [7, "<str of 6>", UUID(int=1), NEW_YEAR, texts, "<bytes of 3>", True, None]
+    assert record.statement_args == expected
+    written = json.loads(logs.JsonFormatter().format(record))
+    assert written["args"][:2] == [7, "<str of 6>"]
+
+
+def test_statements_of_the_model_layer_are_logged_too(
+    logged: Callable[[str], list[Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    logged("all")
+    make_user(email="ann@example.com")
+    inserts = [record.getMessage() for record in caplog.records if "INSERT INTO" in record.getMessage()]
+    assert inserts
+    assert all("ann@example.com" not in str(vars(record)) for record in caplog.records)

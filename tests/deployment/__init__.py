@@ -1,0 +1,1 @@
+"""The files in `deploy/` in use: proxies, pooler, units and images around a real server."""

@@ -1,0 +1,72 @@
+"""What a visitor does at a TLS proxy: requests from a chosen address, with forged headers, slowly, all the time."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NAME = "auth.example.com"
+"""The name in the proxies' examples."""
+VISITOR = "127.0.0.2"
+"""An address of this machine from which visitors come, unlike the proxy's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    """Where one listens, by TLS and in the clear, and the authority of its certificate."""
+
+    port: int
+    plain_port: int
+    authority: Path
+
+    def connect(self) -> ssl.SSLSocket:
+        """A verified TLS connection."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=30, source_address=(VISITOR, 0))
+        return context.wrap_socket(plain, server_hostname=NAME)
+
+    def request(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, dict[str, str], Any]:
+        """Status, headers with names in lower case, and the JSON of the answer, None where it is none."""
+        with contextlib.closing(self.client()) as client:
+            return ask(client, method, path, body, headers)
+
+    def client(self) -> http.client.HTTPConnection:
+        """A connection for several requests."""
+        client = http.client.HTTPConnection(NAME, timeout=30)
+        client.sock = self.connect()
+        return client
+
+
+def ask(
+    client: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, dict[str, str], Any]:
+    """One request on this connection."""
+    client.request(method, path, body or None, {"Host": NAME, **(headers or {})})
+    answer = client.getresponse()
+    text = answer.read()
+    found = {name.lower(): value for name, value in answer.getheaders()}
+    return answer.status, found, json.loads(text) if "json" in found.get("content-type", "") else None
+
+
+@contextlib.contextmanager
+def dawdlers(proxy: Proxy, number: int) -> Iterator[None]:
+    """So many clients, each of which has sent half of a request and no more."""
+    head = f"POST /recover HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(number):
+            dawdler = open_ones.enter_context(proxy.connect())
+            dawdler.sendall(head.encode() + b'{"email":')
+        yield

@@ -1,0 +1,1 @@
+"""The documents are true: their links, names and commands."""

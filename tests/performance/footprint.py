@@ -1,0 +1,82 @@
+"""Prints what a server of two processes costs at rest: memory of all its processes, and the time until it answers.
+
+`python -m tests.performance.footprint [granian|gunicorn]`. Memory is the proportional set size: pages that several
+processes share count once. An embedded PostgreSQL is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import requests
+
+from tests import live
+
+MIB = 2**20
+REST_SECONDS = 35
+"""After which a server has given back what it took to do something."""
+
+
+def pss(process: psutil.Process) -> int:
+    """Bytes of the process, of shared pages its part."""
+    text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    [line] = [line for line in text.splitlines() if line.startswith("Pss:")]
+    return int(line.split()[1]) * 1024
+
+
+def processes(server: live.LiveServer) -> list[psutil.Process]:
+    """The server's own, the one that was started first."""
+    root = psutil.Process(server.process.pid)
+    return [each for each in (root, *root.children(recursive=True)) if "postgres" not in each.name()]
+
+
+def total(server: live.LiveServer) -> int:
+    """Bytes of all of them together."""
+    return sum(pss(process) for process in processes(server))
+
+
+def use(server: live.LiveServer) -> None:
+    """Have serving threads hash passwords, read tokens and write rows."""
+    for number in range(40):
+        body = {"email": f"person{number}@example.com", "password": "correct horse battery"}
+        requests.post(f"{server.url}/signup", json=body, timeout=30)
+        requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=30)
+        requests.get(f"{server.url}/user", headers={"Authorization": "Bearer x"}, timeout=30)
+
+
+def _figures(server: live.LiveServer) -> Iterator[str]:
+    for process in processes(server):
+        yield f"{pss(process) / MIB:.0f}"
+    yield f"= {total(server) / MIB:.0f} MiB"
+
+
+def main(http_server: str) -> None:
+    with live.fresh_database() as url, tempfile.TemporaryDirectory() as folder:
+        server = live.LiveServer(folder=Path(folder), database_url=url, env={"AUTH_SERVER": http_server})
+        with server:
+            pass  # migrates
+        started = time.monotonic()
+        with server:
+            print(f"first answer after {time.monotonic() - started:.2f} s")
+            cpu = sum(sum(process.cpu_times()[:2]) for process in processes(server))
+            print(f"CPU until then {cpu:.2f} s (load {os.getloadavg()[0]:.1f})")
+            time.sleep(3)
+            print("at rest:", *_figures(server))
+            use(server)
+            print("after some use:", *_figures(server))
+            time.sleep(REST_SECONDS)
+            print("at rest again:", *_figures(server))
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    django.setup()
+    main(*sys.argv[1:2] or ["granian"])

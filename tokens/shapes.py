@@ -1,0 +1,59 @@
+"""The form of what this app answers, declared once for the description of the API; `payloads` makes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import msgspec
+
+User = Annotated[Any, msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/User"})]
+"""The user, whose form is declared by the app that keeps users."""
+
+
+class Session(TypedDict):
+    """Tokens of a session that has begun or goes on (RFC 6749 §5.1)."""
+
+    access_token: str
+    """A JWT, to be sent as `Authorization: Bearer …`."""
+    token_type: Literal["bearer"]
+    expires_in: int
+    """Seconds until the access token expires."""
+    expires_at: int
+    """The same as a moment, in Unix seconds."""
+    refresh_token: str
+    """Good for one refresh."""
+    user: User
+
+
+class SessionOfFlow(Session):
+    """A session that ends a PKCE flow."""
+
+    provider_token: NotRequired[str]
+    """The provider's access token, where one signed in through a provider."""
+    provider_refresh_token: NotRequired[str]
+
+
+class KeySet(TypedDict):
+    """A JSON Web Key Set (RFC 7517 §5)."""
+
+    keys: list[dict[str, Any]]
+    """The public parts of the asymmetric keys; empty where tokens are signed with the shared secret."""
+
+
+class Discovery(TypedDict):
+    """Metadata of the provider (OpenID Connect Discovery 1.0 §3, RFC 8414 §2)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    userinfo_endpoint: str
+    jwks_uri: str
+    scopes_supported: list[str]
+    response_types_supported: list[str]
+    response_modes_supported: list[str]
+    grant_types_supported: list[str]
+    subject_types_supported: list[str]
+    id_token_signing_alg_values_supported: list[str]
+    token_endpoint_auth_methods_supported: list[str]
+    code_challenge_methods_supported: list[str]
+    claims_supported: list[str]
