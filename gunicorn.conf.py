@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import Any
@@ -29,6 +30,8 @@ graceful_timeout = serving.DRAIN_SECONDS
 keepalive = serving.IDLE_SECONDS
 # A second way in, which wants a home folder to write to.
 control_socket_disable = True
+# A listener for each process: one that stops closes its own door (`listening`), not that of all.
+reuse_port = True
 # Access tokens travel in a header and grow with the user's metadata.
 limit_request_line = 8190
 limit_request_fields = 100
@@ -42,6 +45,14 @@ logconfig_dict = {
         "gunicorn.error": {"level": "WARNING", "handlers": [], "propagate": True},
     },
 }
+
+
+def on_starting(_arbiter: Any) -> None:
+    """Before anything listens: with listeners that share a port nobody else finds out that somebody has it."""
+    try:
+        serving.check_address(_config)
+    except OSError as error:
+        sys.exit(f"http server listen failed: {error}")
 
 
 def when_ready(_arbiter: Any) -> None:

@@ -102,7 +102,7 @@ def matches(
     """
     read = rows(sql, [*values, *begin_values, *_offset_value(offset)])
     # An empty page still says how many there are.
-    return Page(_grouped(each for each in read if each[0] is not None), int(read[0][_WIDTH]))
+    return Page(_grouped(each for each in read if each[1] is not None), int(read[0][_WIDTH]))
 
 
 def walk(selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None) -> list[Found]:
@@ -168,4 +168,8 @@ def _begins_after(table: str, selection: Selection, after: Position | None) -> C
     if after is None:
         return "", []
     compared = ">" if selection.is_ascending else "<"
+    if after.created_at is None:
+        # NULL is sorted as the latest.
+        others = f"{table}.created_at IS NULL AND" if selection.is_ascending else f"{table}.created_at IS NOT NULL OR"
+        return f" AND ({others} {table}.id {compared} %s)", [after.id]
     return f" AND ({table}.created_at, {table}.id) {compared} (%s, %s)", [after.created_at, after.id]

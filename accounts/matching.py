@@ -24,7 +24,8 @@ _DEAR = 10_000
 
 Condition = tuple[str, list[Any]]
 
-_INDEXED = re.compile(r"[^\W_]{3}")
+_INDEXED = re.compile(r"[A-Za-z0-9]{3}")
+_INDEXED_IF_LETTERS_ARE_KNOWN = re.compile(r"[^\W_]{3}")
 # Two letters at the beginning are known to the indexes, with the beginning as the third.
 _INDEXED_AT_BEGINNING = re.compile(r"[^\W_]{2}")
 
@@ -68,15 +69,15 @@ def query(selection: Selection) -> Condition:
     # The unique index of addresses leaves out users of SSO, whose identities have an index of their own.
     sql = (
         f"{select} {users()} u WHERE u.email = %s AND NOT u.is_sso_user AND {condition} UNION ALL"
-        f" {select} {namespaced('identities')} i JOIN {users()} u ON u.id = i.user_id"
-        f" WHERE i.email = %s AND u.email = %s AND u.is_sso_user AND {condition}"
+        f" {select} {users()} u WHERE u.id IN (SELECT user_id FROM {namespaced('identities')} WHERE email = %s)"
+        f" AND u.email = %s AND u.is_sso_user AND {condition}"
     )
     return sql, [selection.email, *values, selection.email, selection.email, *values]
 
 
 def is_out_of_reach(selection: Selection) -> bool:
     """Whether trigram indexes know nothing of the filter, and there are too many users to read them all for it."""
-    if selection.count_exactly or _INDEXED.search(selection.filter):
+    if selection.count_exactly or _is_indexed(selection.filter):
         return False
     found = row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{users()}'::regclass", [LARGE])
     return bool(found and found[0])
@@ -97,6 +98,19 @@ def within_reach(selection: Selection) -> Condition:
         if db.planned(beginning, begin_values).cost < _DEAR:
             return f"{sql} UNION {beginning}", [*values, *begin_values]
     return sql, values
+
+
+def _is_indexed(text: str) -> bool:
+    if _INDEXED.search(text):
+        return True
+    return bool(_INDEXED_IF_LETTERS_ARE_KNOWN.search(text)) and knows_letters()
+
+
+@cache
+def knows_letters() -> bool:
+    """Whether trigrams have letters beyond ASCII, which is fixed when a database is made."""
+    found = row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
+    return bool(found and found[0])
 
 
 @cache

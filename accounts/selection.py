@@ -19,6 +19,7 @@ PARAMETERS = frozenset(
 _CONDITIONS = ("filter", "email", "phone", "id")
 _MOST_BY_CURSOR = 1000
 _DEFAULT_BY_CURSOR = 50
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _TRAILING_ZEROS = re.compile(r"\.?0+Z$")
 
 
@@ -50,7 +51,8 @@ class Selection:
 class Position:
     """The last user of a page, after whom the next one begins."""
 
-    created_at: datetime
+    created_at: datetime | None
+    """None of a user whose row does not say it: they are sorted as the latest."""
     id: UUID
 
 
@@ -91,7 +93,7 @@ def read_position(parameters: QueryDict) -> tuple[Position | None, int]:
 
 def cursor(position: Position) -> str:
     """What a client sends to go on after this user."""
-    moment = position.created_at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    moment = (position.created_at or _NEVER).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     told = {"created_at": _TRAILING_ZEROS.sub("Z", moment) if moment.endswith("0Z") else moment, "id": str(position.id)}
     return crypto.unpadded_encode(orjson.dumps(told))
 
@@ -105,7 +107,7 @@ def read_cursor(text: str) -> Position:
         raise errors.PaginationInvalid("invalid cursor") from None
     if not user_id.int:
         raise errors.PaginationInvalid("invalid cursor: it names nobody")
-    return Position(created_at=created_at, id=user_id)
+    return Position(created_at=None if created_at == _NEVER else created_at, id=user_id)
 
 
 def _id(text: str) -> UUID:

@@ -68,6 +68,8 @@ class Documents(Generic[Place, Document]):
             if self._is_due(entry) and entry.lock.acquire(blocking=False):  # others use the stale one meanwhile
                 try:
                     return self._fetch(place, entry)
+                except Unusable:  # no time left
+                    return document
                 finally:
                     entry.lock.release()
             return document
@@ -88,9 +90,10 @@ class Documents(Generic[Place, Document]):
                 return entry.document
             if self._is_pausing(entry.renewed_at):
                 return than
-            entry.renewed_at = self._clock()
             entry.document = than
-            return self._fetch(place, entry)
+            newer = self._fetch(place, entry)
+            entry.renewed_at = self._clock()
+            return newer
 
     def _entry(self, place: Place) -> _Entry[Document]:
         with self._guard:
@@ -104,7 +107,11 @@ class Documents(Generic[Place, Document]):
             return entry
 
     def _fetch(self, place: Place, entry: _Entry[Document]) -> Document:
-        """Fetch with the entry's lock held."""
+        """Fetch with the entry's lock held.
+
+        Raises Unusable when there is no document, and when the caller has no time left: that is kept of no place.
+        """
+        patience.left()
         try:
             entry.document = self._load(place)
         except Unusable as error:

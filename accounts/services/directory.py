@@ -53,6 +53,9 @@ def stretch(wanted: Selection, *, after: Position | None, size: int) -> Stretch:
     """Up to `size` users after one; nothing is counted."""
     read = list_queries.page if wanted.is_unconditional else _found
     found = read(wanted, limit=size + 1, after=after).found
+    if wanted.is_ascending and after and after.created_at and len(found) <= size:
+        # Nothing compares with NULL: those without a time come last.
+        found += read(wanted, limit=size + 1 - len(found), after=Position(None, UUID(int=0))).found
     if len(found) <= size:
         return Stretch(found=found, next_cursor="")
     created_at, last = found[size - 1].user[:2]
@@ -70,12 +73,13 @@ def _found(wanted: Selection, *, limit: int, offset: int = 0, after: Position | 
     """A page of those who match."""
     if wanted.is_exact:
         return list_queries.matches(wanted, limit=limit, offset=offset, after=after)
-    expected = matching.estimated(wanted)
+    # The conditions alone say which set is meant, so that all pages of a search are of the same.
+    within_reach = matching.is_out_of_reach(wanted)
+    expected = 0 if within_reach else matching.estimated(wanted)
     if expected > matching.COLLECTED:
         found = list_queries.walk(wanted, limit=limit, offset=offset, after=after)
         if len(found) == limit:
             return list_queries.Page(found, None if wanted.count_exactly else max(expected, offset + limit))
-    within_reach = matching.is_out_of_reach(wanted)
     return list_queries.matches(wanted, limit=limit, offset=offset, after=after, within_reach=within_reach)
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from accounts import errors, identifiers
-from accounts.models import Factor, FactorType, User
+from accounts.models import Factor, FactorChallenge, FactorType, User
 from accounts.records import FactorRecord, UserRecord
 from accounts.services import directory
 from accounts.services.factors import enrolment, removal
@@ -30,21 +30,22 @@ def change(
 ) -> FactorRecord:
     """Give a factor another name, a phone another number; what is empty stays, and so does what was proved.
 
+    Codes on their way to the number of before are good for nothing.
+
     Raises UserNotFound, FactorNotFound, FactorNameTooLong, PhoneInvalid, FactorNameTaken or FactorPhoneTaken.
     """
-    factor = _find(directory.find(user_id), factor_id)
-    columns: dict[str, Any] = {"updated_at": at}
-    if len(friendly_name) > enrolment.LONGEST_NAME:
-        raise errors.FactorNameTooLong
-    if friendly_name:
-        columns["friendly_name"] = friendly_name
-    if phone and factor.factor_type == FactorType.PHONE:
-        columns["phone"] = identifiers.phone(phone)
-    traits = {"user_id": str(user_id), "factor_id": factor.id, "factor_type": factor.factor_type}
     try:
         with transaction.atomic(durable=True):
-            if not Factor.objects.filter(id=factor_id, user_id=user_id).update(**columns):
+            if phone:
+                _hold(user_id)
+            factor = _find(directory.find(user_id), factor_id)
+            columns = _columns(factor, friendly_name=friendly_name, phone=phone)
+            if not Factor.objects.filter(id=factor_id, user_id=user_id).update(**columns, updated_at=at):
                 raise errors.FactorNotFound
+            if columns.get("phone", factor.phone) != factor.phone:
+                # After the update, for which a challenge that is just being made has been waited for.
+                FactorChallenge.objects.filter(factor_id=factor_id, verified_at=None)._raw_delete("default")
+            traits = {"user_id": str(user_id), "factor_id": factor.id, "factor_type": factor.factor_type}
             audit.record(audit.Action.FACTOR_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
             return _find(directory.find(user_id), factor_id)
     except IntegrityError as error:
@@ -85,6 +86,17 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
             traits = {"user_id": str(user_id), "factor_id": factor.id}
             audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
     return len(user.factors)
+
+
+def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[str, str]:
+    columns = {}
+    if len(friendly_name) > enrolment.LONGEST_NAME:
+        raise errors.FactorNameTooLong
+    if friendly_name:
+        columns["friendly_name"] = friendly_name
+    if phone and factor.factor_type == FactorType.PHONE:
+        columns["phone"] = identifiers.phone(phone)
+    return columns
 
 
 def _hold(user_id: UUID) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -240,7 +241,7 @@ def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime
     audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=wanted.traits)
     User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
     user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-    sign_ins.succeeded("password", user_id=user.id)
+    transaction.on_commit(functools.partial(sign_ins.succeeded, "password", user_id=user.id))
     return Outcome(user=user, tokens=sessions.start(subject=user, method="password", caller=caller, at=at))
 
 

@@ -61,8 +61,12 @@ class Checks:
             latest = self._latest
             if latest is None or (latest.done() and time.monotonic() - self._ended_at >= KEPT_SECONDS):
                 # In a thread, because a database that hangs cannot be told to hurry; there is never more than one.
-                latest = self._latest = Future()
-                threading.Thread(target=self._run, args=(latest,), name="readiness", daemon=True).start()
+                latest = Future()
+                try:
+                    threading.Thread(target=self._run, args=(latest,), name="readiness", daemon=True).start()
+                except RuntimeError:  # no room for one more thread
+                    return _UNREACHABLE
+                self._latest = latest
         try:
             return latest.result(LIMIT_SECONDS)
         except TimeoutError:

@@ -16,7 +16,8 @@ from oauthproviders.models import ClientState
 from oauthproviders.wishes import Wish
 from tokens import pkce
 from tokens.errors import ChallengeMethodNotKnown
-from tokens.services import flows
+from tokens.services import flows, sessions
+from tokens.subjects import SignedIn
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +31,11 @@ class Departure:
 
 
 @patience.shared()
-def begin(wish: Wish, *, target: str, linking_target_id: UUID | None, at: datetime) -> Departure:
-    """Send somebody to a provider; they come back to `target`, and with `linking_target_id` to one more identity.
+def begin(wish: Wish, *, target: str, linking_to: SignedIn | None, at: datetime) -> Departure:
+    """Send somebody to a provider; they come back to `target`, and with `linking_to` to one more identity.
 
     Raises ProviderNotUsable, InvitedUserNotFound, the errors of PKCE parameters, ChallengeMethodInvalid,
-    RequestTokenFailed.
+    RequestTokenFailed, and for a linking UserNotFoundForToken and SessionNotFound.
     """
     try:
         provider = registry.find(wish.provider, data={})
@@ -53,6 +54,8 @@ def begin(wish: Wish, *, target: str, linking_target_id: UUID | None, at: dateti
         logger.warning("a provider let no sign-in begin", extra=fields)
         raise errors.RequestTokenFailed from None
     with transaction.atomic(durable=True):
+        if linking_to is not None:
+            sessions.hold(linking_to)  # the provider was asked meanwhile, and ending a session ends its linkings
         client_state_id = uuid4() if outset.secret else None
         if client_state_id is not None:
             ClientState.objects.create(
@@ -65,7 +68,7 @@ def begin(wish: Wish, *, target: str, linking_target_id: UUID | None, at: dateti
             referrer=target,
             invite_token=invite_token,
             client_state_id=client_state_id,
-            linking_target_id=linking_target_id,
+            linking_target_id=linking_to.subject.id if linking_to is not None else None,
             email_optional=provider.config.email_optional,
             at=at,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 from social_core.exceptions import SocialAuthBaseException
 
 from accounts import arrivals, identifiers
@@ -191,7 +193,8 @@ def _land(recognised: Recognised, user: UserRecord, token: Token, *, caller: Cal
     if not flows.end(flow.id):
         raise errors.StateNotFound
     tokens = sessions.start(subject=user, method=flow.authentication_method, caller=caller, at=at)
-    sign_ins.succeeded("oauth", user_id=user.id, provider=flow.provider_type)
+    told = functools.partial(sign_ins.succeeded, "oauth", user_id=user.id, provider=flow.provider_type)
+    transaction.on_commit(told)
     upstream = {"provider_token": token.access_token, "provider": flow.provider_type}
     if token.refresh_token:
         upstream["provider_refresh_token"] = token.refresh_token

@@ -51,7 +51,7 @@ class AuthorizeView(Endpoint):
         departure = authorize.begin(
             inputs.wish(request.http.GET),
             target=self.redirect_target(request),
-            linking_target_id=None,
+            linking_to=None,
             at=clock.now(),
         )
         response = Found(departure.url)
@@ -78,7 +78,7 @@ class LinkIdentityView(Endpoint):
         departure = authorize.begin(
             inputs.wish(request.http.GET),
             target=self.redirect_target(request),
-            linking_target_id=authentication.user_of(request).subject.id,
+            linking_to=authentication.user_of(request),
             at=clock.now(),
         )
         is_told = request.http.GET.get("skip_http_redirect") == "true"

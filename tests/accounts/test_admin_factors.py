@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from accounts.models import Factor, User
+from accounts.models import Factor, FactorChallenge, User
 from authsvc.core import clock
+from authsvc.core.config.schema import Secret, Twilio
 from tests.accounts.admins import USER_NOT_FOUND, ask, done
-from tests.conftest import Api
+from tests.accounts.factors import wire
+from tests.accounts.factors.wire import PHONE, make_owner
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
 from tokens.models import AmrClaim, Session
@@ -22,6 +25,15 @@ FACTOR_NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
 
 def path(user: User, factor: Factor | None = None) -> str:
     return f"/admin/users/{user.id}/factors" + (f"/{factor.id}" if factor else "")
+
+
+def use_texts(auth_config: ChangeConfig) -> None:
+    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+    auth_config(
+        mfa={"phone_verify_enabled": True},
+        sms={"provider": "twilio", "twilio": twilio},
+        mailer={"worker_enabled": False},
+    )
 
 
 def test_nobody_has_factors_at_first(api: Api) -> None:
@@ -98,6 +110,33 @@ def test_a_phone_factor_gets_another_number(api: Api) -> None:
     factor = make_factor(user, factor_type="phone", phone="15551234567", friendly_name="mine")
     shown = done(api, "PUT", path(user, factor), {"phone": "+1976154321"})
     assert (shown["phone"], shown["friendly_name"]) == ("1976154321", "mine")
+
+
+@pytest.mark.parametrize(
+    ("body", "is_refused"),
+    [({"phone": "15557654321"}, True), ({"phone": PHONE, "friendly_name": "same"}, False)],
+    ids=["another number", "the same number"],
+)
+def test_a_code_on_its_way_to_a_lost_phone_is_good_for_nothing(
+    api: Api, mailbox: Mailbox, auth_config: ChangeConfig, body: Any, is_refused: bool
+) -> None:
+    use_texts(auth_config)
+    owner = make_owner(factor_type="phone", phone=PHONE)
+    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    done(api, "PUT", path(owner.user, owner.factor), body)
+    answer = wire.verify(api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"])
+    if is_refused:
+        refused(answer, 422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
+    assert Session.objects.get().aal == ("aal1" if is_refused else "aal2")
+
+
+def test_a_challenge_that_was_answered_before_the_number_changed_is_kept(api: Api, auth_config: ChangeConfig) -> None:
+    use_texts(auth_config)
+    owner = make_owner(factor_type="phone", phone=PHONE)
+    at = clock.now()
+    answered = FactorChallenge.objects.create(factor=owner.factor, created_at=at, verified_at=at)
+    done(api, "PUT", path(owner.user, owner.factor), {"phone": "15557654321"})
+    assert list(FactorChallenge.objects.all()) == [answered]
 
 
 @pytest.mark.parametrize(

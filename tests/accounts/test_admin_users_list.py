@@ -12,10 +12,12 @@ import orjson
 import pytest
 from django.db import connection
 from django.http import QueryDict
+from django.test import Client
 
 from accounts import list_queries, matching, selection
 from accounts.models import Identity, User
-from accounts.selection import Position
+from accounts.selection import Position, Selection
+from accounts.services import directory
 from authsvc.core import db
 from tests.accounts import admins
 from tests.accounts.admins import ask, done
@@ -278,6 +280,24 @@ def test_users_of_sso_are_found_by_their_address(api: Api) -> None:
     assert set(ids(api, "?email=ann@example.com")) == {str(user.id) for user in [local, *sso]}
 
 
+def test_a_user_of_sso_with_several_identities_is_found_once(api: Api) -> None:
+    user = make_user(is_sso_user=True, email="")
+    User.objects.filter(id=user.id).update(email="ann@example.com")
+    for number in range(3):
+        Identity.objects.create(
+            id=uuid4(),
+            user=user,
+            provider=f"sso:{number}",
+            provider_id="x",
+            created_at=START,
+            updated_at=START,
+            identity_data={"sub": "x", "email": "ann@example.com"},
+        )
+    (shown,) = done(api, "GET", "/admin/users?email=ann@example.com")["users"]
+    assert len(shown["identities"]) == Identity.objects.filter(user=user).count()
+    assert listed(api, "?email=ann@example.com")[1] == "1"
+
+
 def test_the_list_is_that_of_one_audience(api: Api) -> None:
     make_user(email="ann@example.com")
     other = make_user(email="bob@example.com", audience="other")
@@ -512,6 +532,76 @@ def test_what_no_index_knows_is_looked_for_at_the_beginning_and_among_the_newest
     assert [user["email"].removesuffix("@example.com") for user in answer.json()["users"]] == expected
     if "per_page" not in query:
         assert answer.headers["X-Total-Count"] == str(len(expected))
+
+
+@pytest.mark.parametrize("is_by_cursor", [False, True], ids=["by page", "by cursor"])
+def test_all_pages_of_what_no_index_knows_are_of_one_set(
+    api: Api, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch, is_by_cursor: bool
+) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": is_by_cursor})
+    _thousands(1_000)
+    for bound, value in (("LARGE", 500), ("NEWEST", 100), ("COLLECTED", 500)):
+        monkeypatch.setattr(matching, bound, value)
+    monkeypatch.setattr(list_queries, "_WALK", 50)
+    monkeypatch.setattr(list_queries, "_WALK_FOR_EACH", 0)
+    if is_by_cursor:
+        shown = [
+            each for stretch in _by_cursor(Selection(aud="authenticated", filter="se"), size=40) for each in stretch
+        ]
+    else:
+        pages = [f"?filter=se&per_page=40&page={page}" for page in (1, 2, 3)]
+        shown = [UUID(each) for page in pages for each in ids(api, page)]
+        assert [listed(api, page)[1] for page in pages] == ["100"] * 3
+    assert shown == list(User.objects.order_by("-created_at").values_list("id", flat=True)[:100])
+
+
+def _by_cursor(wanted: Selection, *, size: int) -> list[list[UUID]]:
+    """The ids of every page; a cursor goes to the client and comes back."""
+    found: list[list[UUID]] = []
+    cursor = ""
+    while not found or cursor:
+        after = selection.read_cursor(cursor) if cursor else None
+        stretch = directory.stretch(wanted, after=after, size=size)
+        found.append([UUID(each.user[1]) for each in stretch.found])
+        cursor = stretch.next_cursor
+    return found
+
+
+def _without_times() -> list[UUID]:
+    """The ids of ten users, oldest first; the times of some of them are not known, which makes them the latest."""
+    made = [UUID(each) for each in crowd(10)]
+    User.objects.filter(id__in=made[::2]).update(created_at=None, updated_at=None)
+    return [*made[1::2], *sorted(made[::2])]
+
+
+@pytest.mark.parametrize("query", ["", "&filter=user", "&per_page=3&page=2"])
+def test_users_without_times_are_listed(query: str) -> None:
+    expected = _without_times()
+    if "page=2" in query:
+        expected = expected[3:6]
+    # Not by `Api`: what others have left out, the document of this API does not foresee.
+    answer = Client().get(
+        f"/admin/users?sort=created_at+asc{query}", headers={"Authorization": f"Bearer {admins.token()}"}
+    )
+    assert answer.status_code == 200, answer.content
+    shown = {UUID(user["id"]): user for user in answer.json()["users"]}
+    assert list(shown) == expected
+    assert answer.headers["X-Total-Count"] == "10"
+    assert shown[expected[0]]["created_at"]
+    assert shown[expected[-1]]["created_at"] is shown[expected[-1]]["updated_at"] is None
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+@pytest.mark.parametrize(("filter", "collected"), [("", 0), ("user", 3000), ("user", -1)])
+@pytest.mark.parametrize("size", [2, 5])
+def test_cursors_lead_through_users_without_times(
+    monkeypatch: pytest.MonkeyPatch, filter: str, collected: int, is_ascending: bool, size: int
+) -> None:
+    monkeypatch.setattr(matching, "COLLECTED", collected)
+    expected = _without_times() if is_ascending else _without_times()[::-1]
+    pages = _by_cursor(Selection(aud="authenticated", filter=filter, is_ascending=is_ascending), size=size)
+    assert [each for page in pages for each in page] == expected
+    assert {len(page) for page in pages[:-1]} == {size}
 
 
 def test_no_page_is_sorted_nor_the_whole_table_read() -> None:

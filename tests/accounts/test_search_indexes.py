@@ -69,19 +69,23 @@ def server_with_trigrams(django_db_setup: None, django_db_blocker: DjangoDbBlock
         programs = debian_postgresql.binaries("pg_trgm")
         if programs is None:
             pytest.skip("neither this PostgreSQL nor one of Debian has pg_trgm")
-        with debian_postgresql.running(programs) as url, connected_to(url):
+        with debian_postgresql.running(programs) as url, connected_to(**place(url)):
             call_command("migrate", verbosity=0)
             yield
 
 
+def place(url: str) -> dict[str, Any]:
+    there = postgresql.settings_from(dataclasses.replace(settings.AUTH.database, url=Secret(url)))
+    return {name: there[name] for name in ("NAME", "USER", "PASSWORD", "HOST", "PORT")}
+
+
 @contextlib.contextmanager
-def connected_to(url: str) -> Iterator[None]:
-    """Let every new connection of this process lead to another server."""
+def connected_to(**place: Any) -> Iterator[None]:
+    """Let every new connection of this process lead to another server or database."""
     known = connection.settings_dict
     before = dict(known)
-    there = postgresql.settings_from(dataclasses.replace(settings.AUTH.database, url=Secret(url)))
     connection.close()
-    known.update({name: there[name] for name in ("NAME", "USER", "PASSWORD", "HOST", "PORT")})
+    known.update(place)
     try:
         yield
     finally:
@@ -117,6 +121,26 @@ def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
             cursor.execute(f"EXPLAIN {chosen}", values)
             plan = "\n".join(line for (line,) in cursor.fetchall())
         assert all(name in plan for name in NAMES), plan
+
+
+@pytest.mark.parametrize(("locale", "is_out_of_reach"), [("C", True), ("C.UTF-8", False)])
+def test_letters_that_trigrams_do_not_know_are_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch, locale: str, is_out_of_reach: bool
+) -> None:
+    monkeypatch.setattr(matching, "LARGE", 0)
+    matching.knows_letters.cache_clear()
+    asked(f"CREATE DATABASE letters TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'")
+    try:
+        with connected_to(NAME="letters"):
+            asked("CREATE EXTENSION pg_trgm")
+            asked(f"CREATE TABLE {matching.users()} AS SELECT 1")
+            asked(f"ANALYZE {matching.users()}")
+            assert (asked("SELECT show_trgm('žřš')") == [[]]) == is_out_of_reach
+            assert matching.is_out_of_reach(Selection(aud="", filter="žřš")) == is_out_of_reach
+            assert not matching.is_out_of_reach(Selection(aud="", filter="žřšabc"))
+    finally:
+        matching.knows_letters.cache_clear()
+        asked("DROP DATABASE letters")
 
 
 def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None:

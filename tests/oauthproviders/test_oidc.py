@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hmac
 import json
 import threading
@@ -577,6 +578,58 @@ def test_nobody_waits_longer_for_what_another_fetches_than_they_would_for_their_
         with patience.shared(), pytest.raises(Unusable, match="timed out"):
             kept.get("a")
     assert kept.get("a") == "a"
+
+
+class PatientSource(Source):
+    """Asks for the time that is left, as every call to others does."""
+
+    def __call__(self, place: str) -> str:
+        patience.left()
+        return super().__call__(place)
+
+
+def spend_patience() -> None:
+    with contextlib.suppress(Unusable):
+        while patience.left():
+            time.sleep(0.01)
+
+
+def test_who_has_no_time_left_to_fetch_a_newer_document_leaves_that_to_others(
+    clock: Clock, auth_config: ChangeConfig
+) -> None:
+    auth_config(api={"internal_http_timeout": timedelta(seconds=0.05)})
+    kept = documents.Documents(PatientSource(), clock=clock)
+    kept.get("a")
+    clock.now += 3600
+    with patience.shared():
+        spend_patience()
+        assert kept.get("a") == "a1"
+    assert kept.get("a") == "a2"
+
+
+@pytest.mark.parametrize("is_renewed", [False, True], ids=["first", "renewed"])
+def test_who_runs_out_of_time_before_fetching_spoils_no_place_for_others(
+    is_renewed: bool, auth_config: ChangeConfig
+) -> None:
+    auth_config(api={"internal_http_timeout": timedelta(seconds=0.05)})
+    is_slow = False
+
+    def slow_clock() -> float:
+        if is_slow and kept._entries["a"].lock.locked():
+            spend_patience()
+        return 1000.0
+
+    kept = documents.Documents(PatientSource(), clock=slow_clock)
+    known = kept.get("a") if is_renewed else ""
+
+    def ask() -> str:
+        return kept.renew("a", than=known) if is_renewed else kept.get("a")
+
+    is_slow = True
+    with patience.shared(), pytest.raises(Unusable, match="timed out"):
+        ask()
+    is_slow = False
+    assert ask() == ("a2" if is_renewed else "a1")
 
 
 @pytest.mark.parametrize(

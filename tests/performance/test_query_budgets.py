@@ -357,7 +357,7 @@ PATHS = [
     Path("GET /callback, returning", 8, 302, come_back(known="identity")),
     Path("GET /callback, an account joined", 12, 302, come_back(known="confirmed")),
     Path("GET /callback, a squatter's account", 23, 302, come_back(known="unconfirmed")),
-    Path("GET /user/identities/authorize", 2, 302, set_out_to_link),
+    Path("GET /user/identities/authorize", 4, 302, set_out_to_link),
     Path("GET /callback, an identity linked", 10, 302, link_identity),
     Path("DELETE /user/identities/{identity_id}", 8, 200, unlink_identity),
     Path("GET /admin/users, all on one page", 1, 200, administer("GET", "/admin/users")),

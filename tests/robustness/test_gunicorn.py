@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests import live
 from tests.clients.postbox import Postbox
@@ -71,3 +72,29 @@ def test_a_killed_process_is_replaced_and_its_letters_arrive(
             post.wait(email, seconds=robust.PATIENCE_SECONDS)
         assert not set(robust.serving_processes(server)) & set(killed)
     assert {len(ids) for ids in robust.message_ids(post.smtp).values()} == {1}
+
+
+@pytest.mark.timeout(300)
+def test_new_processes_answer_after_sighup(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
+    migrate(fresh_database_url)
+    env = {**robust.settings_for(post), "AUTH_SERVER": "gunicorn"}
+    with live.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, command=BY_ITSELF) as server:
+        before = robust.all_serving_processes(server)
+        server.process.send_signal(signal.SIGHUP)
+        robust.wait_until(lambda: robust.are_gone(before), "the old processes have left")
+        for _ in range(8):
+            assert requests.get(f"{server.url}/health", timeout=robust.PATIENCE_SECONDS).status_code == 200
+
+
+def test_a_port_in_use_is_told(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
+    migrate(fresh_database_url)
+    env = {**robust.settings_for(post), "AUTH_SERVER": "gunicorn"}
+    with live.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, command=BY_ITSELF) as server:
+        elsewhere = tmp_path / "second"
+        elsewhere.mkdir()
+        second = live.LiveServer(
+            folder=elsewhere, database_url=fresh_database_url, env=env, command=BY_ITSELF, port=server.port
+        )
+        second.launch()
+        assert second.process.wait(robust.PATIENCE_SECONDS) == 1
+        assert "http server listen failed" in second.log.read_text()

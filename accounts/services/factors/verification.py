@@ -76,7 +76,7 @@ def _take(held: SignedIn, attempt: Attempt, kind: Kind, proof: Proof, *, caller:
     """Spend the challenge and write what the proof changes; inside the transaction that raises the session."""
     factor, challenge, at = attempt.factor, attempt.challenge, attempt.at
     locked = Factor.objects.select_for_update().filter(id=factor.id).first()
-    if locked is None:
+    if locked is None or locked.phone != factor.phone:  # gone just now, or of another number than the code went to
         raise errors.FactorNotFound
     is_first_use = locked.status == FactorStatus.UNVERIFIED
     is_guarded = held.subject.has_verified_factor

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import select
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psycopg
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, schema
 from psycopg import conninfo
 
 from authsvc.core import embedded, metering
 from authsvc.core.postgresql import statements
 
+LOCK_SECONDS = 2
+"""How long a migration waits for a table that others use, because everybody who comes later waits behind it."""
+
+
+class SchemaEditor(schema.DatabaseSchemaEditor):
+    """What a migration changes tables through.
+
+    Its limits belong to its transaction, not to a connection that a pooler may give to others. Without one it builds
+    indexes concurrently, which waits without being in the way, and would begin anew after each attempt.
+    """
+
+    def __enter__(self) -> Self:
+        entered = super().__enter__()
+        if self.atomic_migration:
+            self.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            self.execute("SET LOCAL statement_timeout = 0")
+        return entered
+
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    SchemaEditorClass = SchemaEditor
+
     def get_connection_params(self) -> dict[str, Any]:
         """Django's parameters; an embedded database is started or joined here, when somebody is about to connect."""
         parameters = super().get_connection_params()

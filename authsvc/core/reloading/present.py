@@ -34,6 +34,8 @@ def change(new: AuthConfig) -> None:
     """Let everything that begins from now on see `new`."""
     for name, value in config.for_django(new).items():
         setattr(settings, name, value)
+        # Django forgets the old value before it sets the new one; who asked in between has had it remembered again.
+        settings.__dict__.pop(name, None)
     settings.AUTH = new
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from authsvc.core import config, processes
 from authsvc.core.config import schema
@@ -40,8 +41,10 @@ def prepare() -> None:
         return
     present.allow_change()
     _swap = Swap(Path(path))
-    with contextlib.suppress(OSError):
-        _last_looks = folder.looks(Path(path))
+    with contextlib.suppress(OSError, ImproperlyConfigured):
+        looks = folder.looks(Path(path))
+        # What has changed since these settings were read, while migrations ran, is still to be taken over.
+        _last_looks = looks if config.load() == settings.AUTH else None
     configured = settings.AUTH.reloading
     if configured.signal_enabled:
         processes.on_signal(signal.Signals(configured.signal_number), _ask)
@@ -205,8 +208,10 @@ class Watcher:
     def _reload(self) -> None:
         global _last_looks
         self._changed_at = None
-        _last_looks = self._latest
+        looks = self._latest
         self._swap.make()
+        # Afterwards: a process made meanwhile has the old settings, and is to find that something has changed.
+        _last_looks = looks
 
 
 _running: Watcher | None = None

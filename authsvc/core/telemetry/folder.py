@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -29,8 +31,11 @@ def prepare(config: schema.Telemetry) -> None:
         return
     try:
         for left in Path(tempfile.gettempdir()).glob(f"{_START}*"):
-            if left.stat().st_uid == os.getuid() and _is_free(left / _OWNER):
-                shutil.rmtree(left, ignore_errors=True)
+            # It may be anything by that name, or go at this moment.
+            with contextlib.suppress(OSError):
+                found = left.lstat()
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and _is_free(left / _OWNER):
+                    shutil.rmtree(left, ignore_errors=True)
         made = Path(tempfile.mkdtemp(prefix=_START))
         _hold(made / _OWNER, fcntl.LOCK_SH)
         atexit.register(_remove, made, maker=os.getpid())

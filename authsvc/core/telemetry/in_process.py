@@ -50,6 +50,9 @@ def start_in_process() -> None:
             logger.error("%s", error)
         except OSError as error:
             logger.error("unable to start %s", name, extra={"error": str(error)})
+        except Exception:
+            # A version of the libraries that has no more what is used of them.
+            logger.exception("unable to start %s", name)
     # What has just been loaded stays for good, and is so much that looking through it again and again would show.
     gc.collect()
     gc.freeze()

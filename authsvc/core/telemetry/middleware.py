@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from importlib import import_module
 
+from django.conf import settings
 from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
 
 from authsvc.core import metering
+from authsvc.core.config import env
 from authsvc.core.web import routes
 
 Respond = Callable[[HttpRequest], HttpResponse]
@@ -17,14 +20,22 @@ Respond = Callable[[HttpRequest], HttpResponse]
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER = "_OTHER"
 
+logger = logging.getLogger(__name__)
+
 
 def traced(get_response: Respond) -> Respond:
-    """One span for each request that is sampled. Not used where the libraries for it are missing."""
+    """One span for each request that is sampled. Not used where the libraries for it are missing or do not fit."""
+    # Before the libraries are loaded: some variables they read then and never again.
+    env.hand_on(settings.AUTH.telemetry.variables)
     try:
         request_spans = import_module("authsvc.core.telemetry.request_spans")
+        middleware: Respond = request_spans.RequestSpans(get_response)
     except ModuleNotFoundError:
+        # Told when tracing is started.
         raise MiddlewareNotUsed from None
-    middleware: Respond = request_spans.RequestSpans(get_response)
+    except Exception:
+        logger.exception("unable to trace requests")
+        raise MiddlewareNotUsed from None
     return middleware
 
 

@@ -20,6 +20,7 @@ from authsvc.core.config import schema
 from authsvc.core.telemetry import figures, folder, runtime
 
 HEADER_SECONDS = 2.0
+ANSWER_SECONDS = 10.0
 RUNTIME_SECONDS = 5.0
 
 _PAST = "past"
@@ -140,6 +141,8 @@ class _Listener(ThreadingHTTPServer):
 
 
 class _Answering(BaseHTTPRequestHandler):
+    # For whoever asks and does not read what comes.
+    timeout = ANSWER_SECONDS
     server: _Listener
     server_version = "authsvc"
     sys_version = ""
@@ -152,8 +155,10 @@ class _Answering(BaseHTTPRequestHandler):
         self._too_slow.start()
 
     def parse_request(self) -> bool:
-        self._too_slow.cancel()
-        return super().parse_request()
+        try:
+            return super().parse_request()
+        finally:
+            self._too_slow.cancel()
 
     def finish(self) -> None:
         self._too_slow.cancel()

@@ -51,6 +51,12 @@ def begin(tracer: Tracer, sampler: Sampler) -> None:
 _Instrumented: Any = otel_middleware._DjangoMiddleware
 """Without types."""
 
+# Read here, so that a version of the libraries that has them no more fails when it is loaded, not at each request.
+_SPAN: str = _Instrumented._environ_span_key
+_ACTIVATION: str = _Instrumented._environ_activation_key
+_JOINED: str = _Instrumented._environ_token
+_SUPPRESSED: str = context._SUPPRESS_INSTRUMENTATION_KEY
+
 
 class RequestSpans(_Instrumented):  # type: ignore[misc]
     _active_request_counter = NoOpMeter("authsvc").create_up_down_counter("requests")
@@ -67,7 +73,7 @@ class RequestSpans(_Instrumented):  # type: ignore[misc]
         unsampled = SpanContext(trace_id, _ids.generate_span_id(), is_remote=False, trace_state=caller.trace_state)
         aware = trace.set_span_in_context(NonRecordingSpan(unsampled), parent)
         # One key instead of the two of `suppress_instrumentation`, which costs as much as all the rest here.
-        token = context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True, aware))
+        token = context.attach(context.set_value(_SUPPRESSED, True, aware))
         try:
             return self._untraced(request)
         finally:
@@ -89,9 +95,12 @@ class RequestSpans(_Instrumented):  # type: ignore[misc]
         response = self._untraced(request)
         # Not `process_response`, which writes the address down once more before it does the same.
         meta = request.META
-        _describe(meta.pop(self._environ_span_key), request, response)
-        meta.pop(self._environ_activation_key).__exit__(None, None, None)
-        if (joined := meta.pop(self._environ_token, None)) is not None:
+        if (span := meta.pop(_SPAN, None)) is None:
+            # OTEL_PYTHON_DJANGO_EXCLUDED_URLS names this address.
+            return response
+        _describe(span, request, response)
+        meta.pop(_ACTIVATION).__exit__(None, None, None)
+        if (joined := meta.pop(_JOINED, None)) is not None:
             context.detach(joined)
         return response
 

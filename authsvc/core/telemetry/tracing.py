@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import psycopg
-from opentelemetry import propagate, trace
+from opentelemetry import baggage, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.dbapi import unwrap_connect
 from opentelemetry.instrumentation.psycopg import PsycopgInstrumentor
@@ -160,7 +160,8 @@ class _Call:
     def __init__(self, span: Span) -> None:
         self._span = span
         self.headers: dict[str, str] = {}
-        propagate.inject(self.headers)
+        # A client's baggage is for nobody else: who is called may be anyone's server.
+        propagate.inject(self.headers, context=baggage.clear())
 
     def answered(self, status: int) -> None:
         self._span.set_attributes({"http.status_code": status, "http.response.status_code": status})

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
+from collections.abc import Iterator
 from typing import Any
 
+from django.conf import settings
 from django.core.management.commands import migrate
-from django.db import OperationalError, connections
-from django.db.migrations.migration import Migration
+from django.db import DatabaseError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import errors as postgresql
 
 from authsvc.core.jobs import shared_tables
 from authsvc.core.postgresql import locks
 
-LOCK_SECONDS = 2
-"""How long a migration waits for a table that others use, because everybody who comes later waits behind it."""
 PAUSE_SECONDS = 3.0
 """Between two attempts, in which those go on who have waited."""
 PATIENCE_SECONDS = 600.0
@@ -30,18 +31,11 @@ class Command(migrate.Command):
         # Installations with different namespaces wait for each other as well: they share the queue's tables.
         with locks.exclusive("migrations", using=alias):
             connection = connections[alias]
-            with connection.cursor() as cursor:
-                cursor.execute("SET application_name = 'auth_migrations'")
-                # An index on a grown table takes as long as it takes.
-                cursor.execute("SET statement_timeout = 0")
-            self._alias = alias
             shared_tables.take_over_migrations(connection)
             before = len(MigrationRecorder(connection).applied_migrations())
-            self._apply(*args, **options)
+            with _without_end(connection):
+                self._apply(*args, **options)
             count = len(MigrationRecorder(connection).applied_migrations()) - before
-            with connection.cursor() as cursor:
-                for setting in ("application_name", "statement_timeout", "lock_timeout"):
-                    cursor.execute(f"RESET {setting}")
         logger.info("migrations applied", extra={"count": count})
 
     def _apply(self, *args: Any, **options: Any) -> None:
@@ -58,11 +52,26 @@ class Command(migrate.Command):
             else:
                 return
 
-    def migration_progress_callback(self, action: str, migration: Migration | None = None, fake: bool = False) -> None:
-        super().migration_progress_callback(action, migration, fake)
-        if action == "apply_start" and migration is not None:
-            # Without a transaction of its own it builds indexes concurrently, which waits without being in the way, and
-            # would begin anew after each attempt.
-            seconds = LOCK_SECONDS if migration.atomic else 0
-            with connections[self._alias].cursor() as cursor:
-                cursor.execute(f"SET lock_timeout = '{seconds}s'")
+
+@contextlib.contextmanager
+def _without_end(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Let a statement take as long as it takes: the index on a grown table is built outside of transactions.
+
+    Behind a pooler in transaction mode a session has nothing of its own, and what is set may reach somebody else.
+    """
+    is_own = settings.AUTH.database.prepared_statements_enabled
+    if is_own:
+        _execute(connection, "SET application_name = 'auth_migrations'", "SET statement_timeout = 0")
+    try:
+        yield
+    finally:
+        if is_own:
+            # On an error too; should the connection itself be gone, so is what was set.
+            with contextlib.suppress(DatabaseError):
+                _execute(connection, "RESET application_name", "RESET statement_timeout")
+
+
+def _execute(connection: BaseDatabaseWrapper, *statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)

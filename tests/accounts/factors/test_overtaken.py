@@ -15,10 +15,11 @@ from accounts.models import Factor, RecoveryCode, User
 from accounts.services import lost_factors
 from authsvc.core import audit, clock
 from authsvc.core.caller import Caller
+from authsvc.core.config.schema import Secret, Twilio
 from tests.accounts import passkeys
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import Owner, done, make_owner
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.fakes.authenticator import Authenticator
 from tests.observations import contents, refused
@@ -193,3 +194,28 @@ def test_a_code_stands_in_for_no_factor_that_is_reset_meanwhile(api: Api, owner:
     call = partial(api.post, f"{CODES}/verify", {"code": codes[0]}, bearer=low.access_token)
     refused(overtaken(owner.user, call, reset(owner)), 422, "mfa_verification_failed", "Invalid recovery code entered")
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
+
+
+def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothing(
+    api: Api, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+    auth_config(mfa={"phone_verify_enabled": True}, sms={"provider": "twilio", "twilio": twilio})
+    owner = make_owner(factor_type="phone", phone=wire.PHONE)
+    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    code = mailbox.texts[0].variables["Code"]
+    answer = overtaken(
+        owner.user,
+        lambda: wire.verify(api, owner.token, owner.factor.id, challenge_id, code),
+        lambda: lost_factors.change(
+            owner.user.id,
+            owner.factor.id,
+            friendly_name="",
+            phone="15557654321",
+            actor=audit.Administrator(role="svc_admin"),
+            caller=Caller(address="203.0.113.7"),
+            at=clock.now(),
+        ),
+    )
+    refused(answer, 404, "mfa_factor_not_found", "Factor not found")
+    assert Session.objects.get().aal == "aal1"

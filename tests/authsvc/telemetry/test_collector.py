@@ -124,8 +124,9 @@ def test_what_is_not_sent_yet_goes_out_over_grpc_at_the_end(serve: Serve) -> Non
     with Collector("grpc") as collector:
         later = {"OTEL_BSP_SCHEDULE_DELAY": "3600000", "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
         sampling = {"OTEL_TRACES_SAMPLER": "parentbased_always_off", "AUTH_SERVER": "gunicorn"}
-        server = serve(**{**ALL_ON, **collector.environment, **later, **sampling})
-        for flag, path in (("01", "/settings"), ("00", "/health")):
+        excluded = {"AUTH_OTEL_PYTHON_DJANGO_EXCLUDED_URLS": "jwks"}
+        server = serve(**{**ALL_ON, **collector.environment, **later, **sampling, **excluded})
+        for flag, path in (("01", "/settings"), ("00", "/health"), ("01", "/.well-known/jwks.json")):
             joined = {"traceparent": f"00-{trace_id}-{parent_id}-{flag}"}
             assert requests.get(server.url + path, headers=joined, timeout=5).ok
         # A Host that is none is no concern of ours, traced or not.

@@ -172,9 +172,10 @@ def test_figures_of_all_processes_are_added_up_and_outlive_them(program: str, se
     assert page.value("auth_running") == 1
     assert page.value("process_open_fds") > 0
     assert requests.get(f"{page.url}metrics", timeout=5).status_code == 404
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as slow:
-        slow.sendall(b"GET / HT")
-        assert slow.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", port)) as one, socket.create_connection(("127.0.0.1", port)) as other:
+        one.sendall(b"GET / HT")
+        other.sendall(b"GET / HTTP/1.0\r\nHost: ")
+        until(lambda: has_hung_up_on(one) and has_hung_up_on(other))
 
     # One of the two that serve is killed, which may be the one that listens for Prometheus.
     listening = [c for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr and c.laddr[1] == port]
@@ -185,6 +186,17 @@ def test_figures_of_all_processes_are_added_up_and_outlive_them(program: str, se
     until(lambda: answers(page, http_route="/settings") == 30)
     assert server.stop() == 0
     assert not live.is_listening(port)
+
+
+def has_hung_up_on(slow: socket.socket) -> bool:
+    """Whether the other side has; if not, it gets one more byte."""
+    try:
+        slow.sendall(b"x")
+        return slow.recv(1, socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 def answers(page: Page, **labels: str) -> float:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
+from opentelemetry import context, propagate
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind
 
+from authsvc.core import http, spans
 from authsvc.core.telemetry import tracing
+from tests.fakes.http_peer import HttpPeer
 
 
 class Kept(SpanExporter):
@@ -61,3 +65,20 @@ def test_what_belongs_to_no_request_and_no_job_is_not_begun() -> None:
     with server, tracer.start_as_current_span("UPDATE", kind=SpanKind.CLIENT):
         pass
     assert [span.name for span in kept.spans] == ["UPDATE", "api"]
+
+
+def test_calls_go_on_with_the_trace_of_a_client_and_without_its_baggage() -> None:
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    brought = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01", "tracestate": "a=b", "baggage": "user=ann"}
+    spans.tell(tracing._Recorder(provider(Kept()).get_tracer("test")))
+    joined = context.attach(propagate.extract(brought))
+    try:
+        with HttpPeer() as peer:
+            http.send("GET", peer.url, timeout=timedelta(seconds=5), max_bytes=1000)
+    finally:
+        context.detach(joined)
+        spans.tell(None)
+    (received,) = peer.received
+    assert received.headers["traceparent"].startswith(f"00-{trace_id}-")
+    assert received.headers["tracestate"] == "a=b"
+    assert "baggage" not in received.headers

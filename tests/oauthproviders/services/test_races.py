@@ -21,14 +21,27 @@ from authsvc.core.caller import Caller
 from authsvc.core.config.schema import Provider
 from authsvc.core.db import rows
 from oauthproviders import oidc
+from oauthproviders.models import ClientState
 from tests import factories
 from tests.accounts import admins
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
+from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.fakes.issuer import Issuer, SigningKey
-from tests.oauthproviders.browser import ADA, EMAILS_PATH, TOKEN_PATH, USER_PATH, Browser, GitHub, address, link
-from tokens.models import Session
+from tests.oauthproviders.browser import (
+    ADA,
+    EMAILS_PATH,
+    TOKEN_PATH,
+    USER_PATH,
+    Browser,
+    GitHub,
+    address,
+    configured,
+    link,
+)
+from tests.observations import refused
+from tokens.models import FlowState, Session
 from tokens.services import evictions
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -169,6 +182,32 @@ def test_what_ends_while_the_provider_is_asked_links_nothing(
     signed_in.user.refresh_from_db()
     assert signed_in.user.email is None
     assert not Identity.objects.filter(provider="github").exists()
+
+
+@pytest.mark.parametrize("ending", ["logout", "eviction"])
+def test_what_ends_before_somebody_is_sent_to_a_provider_begins_no_linking(
+    ending: str, peer: HttpPeer, api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(signup={"manual_linking_enabled": True}, providers={"twitter": configured(url=peer.url)})
+    token = PeerAnswer(body=b"oauth_token=t&oauth_token_secret=s&oauth_callback_confirmed=true", delay=0.5)
+    peer.answer(token, path="/oauth/request_token")
+    signed_in = factories.make_session()
+
+    def set_out() -> Answer:
+        try:
+            return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        setting_out = elsewhere.submit(set_out)
+        wait_until(lambda: len(peer.received) == 1)
+        ENDINGS[ending](signed_in)
+        answer = setting_out.result()
+
+    refused(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert not FlowState.objects.exists()
+    assert not ClientState.objects.exists()
 
 
 @pytest.mark.parametrize(

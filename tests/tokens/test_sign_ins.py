@@ -1,0 +1,101 @@
+"""What is told of a sign-in whose transaction is undone at its very end: that it failed, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from authsvc.core import metering
+from tests.conftest import Answer, Api, ChangeConfig
+from tests.factories import PASSWORD
+from tests.fakes.http_peer import HttpPeer
+from tests.oauthproviders.browser import SITE, Browser, GitHub, configured
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class SignIns(list[tuple[str, ...]]):
+    """A store that remembers method and outcome of every attempt to sign in."""
+
+    def add(self, counter: metering.Counter, labels: tuple[str, ...], amount: float) -> None:
+        if counter is metering.SIGN_INS:
+            self.append(labels)
+
+    def change(self, *_: Any) -> None: ...
+
+    def observe(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def told() -> Iterator[SignIns]:
+    store = SignIns()
+    metering.keep_in(store)
+    yield store
+    metering.keep_in(None)
+
+
+@contextlib.contextmanager
+def commits_failing() -> Iterator[None]:
+    """An operator's trigger refuses every new session when its transaction is to be kept."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$"
+        )
+        cursor.execute(
+            "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON sessions DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION refuse CASCADE")
+
+
+def sign_up(api: Api) -> Answer:
+    return api.post("/signup", {"email": "new@example.com", "password": PASSWORD})
+
+
+def come_back(_: Api) -> Answer:
+    return Browser().sign_in()
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "refusals"),
+    [
+        pytest.param(sign_up, "password", [], id="sign-up"),
+        pytest.param(come_back, "oauth", [("oauth", "failed")], id="callback"),
+    ],
+)
+def test_a_sign_in_is_told_of_once_it_is_kept(
+    call: Callable[[Api], Answer],
+    method: str,
+    refusals: list[tuple[str, ...]],
+    api: Api,
+    auth_config: ChangeConfig,
+    caplog: pytest.LogCaptureFixture,
+    told: SignIns,
+) -> None:
+    caplog.set_level(logging.INFO, "tokens.sign_ins")
+
+    def lines() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.name == "tokens.sign_ins"]
+
+    with HttpPeer() as peer:
+        GitHub(peer)
+        auth_config(
+            site={"url": SITE},
+            providers={"github": configured(url=peer.url)},
+            mailer={"autoconfirm": True},
+        )
+        with commits_failing():
+            call(api)
+        assert (Session.objects.count(), told, lines()) == (0, refusals, [])
+        call(api)
+        assert (Session.objects.count(), told, lines()) == (1, [*refusals, (method, "succeeded")], ["Login"])
