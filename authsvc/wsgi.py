@@ -12,10 +12,11 @@ _django = get_wsgi_application()
 
 from django.urls import resolve  # noqa: E402  (needs loaded apps)
 
-from authsvc.core import jobs, logs, memory, processes, reloading  # noqa: E402  (the same)
+from authsvc.core import jobs, logs, memory, processes, reloading, structs  # noqa: E402  (the same)
 from authsvc.core.telemetry import in_process as telemetry  # noqa: E402  (the same)
 
 resolve("/health")  # loads every view, so that no first request waits for it
+structs.look_at_all()
 reloading.prepare()
 application = reloading.around(_django)
 processes.in_each_process(telemetry.start_in_process)
