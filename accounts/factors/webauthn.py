@@ -206,7 +206,7 @@ def _key(public_key: bytes) -> tuple[int, Any]:
 def _verifying() -> Iterator[None]:
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # whatever the library stumbles over in it, an answer that is not verified is refused
         reason = str(error) or type(error).__name__
         logger.info("the answer of an authenticator was refused", extra={"reason": reason})
         raise Refused(reason) from error
