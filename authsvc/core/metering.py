@@ -32,7 +32,7 @@ class Counter(Instrument):
     def add(self, *labels: str, amount: float = 1) -> None:
         """`labels` in the order of the definition."""
         if _store is not None:
-            _store.add(self, labels, amount)
+            _store.record(self, labels, amount)
 
 
 class Level(Instrument):
@@ -40,7 +40,7 @@ class Level(Instrument):
 
     def change(self, amount: float, *labels: str) -> None:
         if _store is not None:
-            _store.change(self, labels, amount)
+            _store.record(self, labels, amount)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,15 +49,14 @@ class Histogram(Instrument):
 
     def observe(self, value: float, *labels: str) -> None:
         if _store is not None:
-            _store.observe(self, labels, value)
+            _store.record(self, labels, value)
 
 
 class Store(Protocol):
     """Where figures are kept while somebody wants them."""
 
-    def add(self, counter: Counter, labels: tuple[str, ...], amount: float) -> None: ...
-    def change(self, level: Level, labels: tuple[str, ...], amount: float) -> None: ...
-    def observe(self, histogram: Histogram, labels: tuple[str, ...], value: float) -> None: ...
+    def record(self, instrument: Instrument, labels: tuple[str, ...], value: float) -> None:
+        """`value` is what a counter or level grows by, or what a histogram is to know of. Called by many threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

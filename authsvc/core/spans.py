@@ -24,6 +24,9 @@ class Recorder(Protocol):
     def job(self, *, name: str) -> AbstractContextManager[object]:
         """While a job is done."""
 
+    def statement(self, text: object) -> AbstractContextManager[object]:
+        """While the database is asked; `text` is what psycopg takes, without the arguments."""
+
 
 class _Untold:
     headers: Mapping[str, str] = {}
@@ -32,7 +35,9 @@ class _Untold:
         """Nobody listens."""
 
 
-_UNTOLD = _Untold()
+UNTOLD: AbstractContextManager[Call] = nullcontext(_Untold())
+"""What is nobody's concern."""
+
 _recorder: Recorder | None = None
 
 
@@ -43,8 +48,12 @@ def tell(recorder: Recorder | None) -> None:
 
 
 def outgoing(*, method: str, host: str) -> AbstractContextManager[Call]:
-    return nullcontext(_UNTOLD) if _recorder is None else _recorder.outgoing(method=method, host=host)
+    return UNTOLD if _recorder is None else _recorder.outgoing(method=method, host=host)
 
 
 def job(*, name: str) -> AbstractContextManager[object]:
-    return nullcontext() if _recorder is None else _recorder.job(name=name)
+    return UNTOLD if _recorder is None else _recorder.job(name=name)
+
+
+def statement(text: object) -> AbstractContextManager[object]:
+    return UNTOLD if _recorder is None else _recorder.statement(text)

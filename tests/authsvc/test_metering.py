@@ -28,17 +28,13 @@ class Seen:
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.observed: Counter[str] = Counter()
 
-    def add(self, counter: metering.Counter, labels: tuple[str, ...], amount: float) -> None:
-        assert len(labels) == len(counter.labels)
-        self.counts[counter.name, *labels] += int(amount)
-
-    def change(self, level: metering.Level, labels: tuple[str, ...], amount: float) -> None:
-        self.counts[level.name, *labels] += int(amount)
-
-    def observe(self, histogram: metering.Histogram, labels: tuple[str, ...], value: float) -> None:
-        assert len(labels) == len(histogram.labels)
-        assert value >= 0
-        self.observed[histogram.name] += 1
+    def record(self, instrument: metering.Instrument, labels: tuple[str, ...], value: float) -> None:
+        assert len(labels) == len(instrument.labels)
+        if isinstance(instrument, metering.Histogram):
+            assert value >= 0
+            self.observed[instrument.name] += 1
+        else:
+            self.counts[instrument.name, *labels] += int(value)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -23,13 +22,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class SignIns(list[tuple[str, ...]]):
     """A store that remembers method and outcome of every attempt to sign in."""
 
-    def add(self, counter: metering.Counter, labels: tuple[str, ...], amount: float) -> None:
-        if counter is metering.SIGN_INS:
+    def record(self, instrument: metering.Instrument, labels: tuple[str, ...], value: float) -> None:
+        if instrument is metering.SIGN_INS:
             self.append(labels)
-
-    def change(self, *_: Any) -> None: ...
-
-    def observe(self, *_: Any) -> None: ...
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import psycopg
 from django.conf import settings
 from django.db.backends.postgresql.base import ServerBindingCursor
 
-from authsvc.core import metering
+from authsvc.core import metering, spans
 
 _TOLD = (bool, int, float, UUID, date, datetime, timedelta)
 _LOST = "08"
@@ -26,26 +26,27 @@ class WatchedCursor(ServerBindingCursor):
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
         began = time.perf_counter()
         try:
-            super().execute(query, params, **options)  # type: ignore[misc]  # psycopg's, which the stubs leave out
+            with spans.statement(query):
+                super().execute(query, params, **options)  # type: ignore[misc]  # psycopg's, which the stubs leave out
         except psycopg.Error as error:
             metering.STATEMENT_ERRORS.add((error.sqlstate or _LOST)[:2])
             raise
         finally:
             metering.STATEMENT_SECONDS.observe(time.perf_counter() - began)
-            _log(query, params)
+            wanted = settings.AUTH.logging.sql
+            if wanted != "none":
+                _log(query, params, with_arguments=wanted == "all")
         return self
 
 
 def are_wanted() -> bool:
-    return bool(settings.AUTH.telemetry.metrics) or settings.AUTH.logging.sql != "none"
+    config = settings.AUTH
+    return bool(config.telemetry.metrics) or config.telemetry.traces or config.logging.sql != "none"
 
 
-def _log(query: Any, params: Any) -> None:
-    wanted = settings.AUTH.logging.sql
-    if wanted == "none":
-        return
+def _log(query: Any, params: Any, *, with_arguments: bool) -> None:
     fields: dict[str, object] = {"component": "sql"}
-    if wanted == "all":
+    if with_arguments:
         fields["statement_args"] = _told(params)
     logger.info("%s", query, extra=fields)
 

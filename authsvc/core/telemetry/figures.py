@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,36 +19,59 @@ from authsvc.core import metering
 _UNITS = {"s": "_seconds", "By": "_bytes"}
 _LARGEST = {"counter": 512 * 1024, "histogram": 4 * 1024 * 1024, "gauge_livesum": 64 * 1024}
 """Bytes for the series there can be, by kind of file."""
+_MOST_NOTED = 1000
+
+_Key = tuple[metering.Instrument, tuple[str, ...]]
 
 
 class Figures:
-    """A `metering.Store`. Every series without labels is there from the start, and those an instrument names."""
+    """A `metering.Store`. Every series without labels is there from the start, and those an instrument names.
+
+    To write into a series costs as much as half a statement, so what happens is noted down, and written once for many.
+    """
 
     def __init__(self) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._families: dict[metering.Instrument, MetricWrapperBase] = {}
-        self._series: dict[tuple[metering.Instrument, tuple[str, ...]], Any] = {}
+        self._series: dict[_Key, Any] = {}
+        self._noted: deque[tuple[_Key, float]] = deque()
+        self._writing = threading.Lock()
         for instrument in metering.instruments():
             self._families[instrument] = _family(instrument, self.registry)
             for labels in instrument.known:
-                self._child(instrument, labels)
+                self._child((instrument, labels))
 
-    def add(self, counter: metering.Counter, labels: tuple[str, ...], amount: float) -> None:
-        (self._series.get((counter, labels)) or self._child(counter, labels)).inc(amount)
+    def record(self, instrument: metering.Instrument, labels: tuple[str, ...], value: float) -> None:
+        self._noted.append(((instrument, labels), value))
+        if len(self._noted) > _MOST_NOTED:
+            self.write()
 
-    def change(self, level: metering.Level, labels: tuple[str, ...], amount: float) -> None:
-        (self._series.get((level, labels)) or self._child(level, labels)).inc(amount)
-
-    def observe(self, histogram: metering.Histogram, labels: tuple[str, ...], value: float) -> None:
-        (self._series.get((histogram, labels)) or self._child(histogram, labels)).observe(value)
+    def write(self) -> None:
+        """Bring the series up to date; whoever reads them calls it before."""
+        sums: defaultdict[_Key, float] = defaultdict(float)
+        counts: Counter[tuple[_Key, int]] = Counter()
+        with self._writing:
+            for _ in range(len(self._noted)):
+                key, value = self._noted.popleft()
+                sums[key] += value
+                instrument = key[0]
+                if isinstance(instrument, metering.Histogram):
+                    counts[key, bisect_left(instrument.buckets, value)] += 1
+            for key, total in sums.items():
+                child = self._series.get(key) or self._child(key)
+                # Of a histogram the library offers no way to write more than one observation at a time.
+                (child._sum if isinstance(key[0], metering.Histogram) else child).inc(total)
+            for (key, bucket), number in counts.items():
+                self._series[key]._buckets[bucket].inc(number)
 
     def families(self) -> Iterator[tuple[metering.Instrument, MetricWrapperBase]]:
         yield from self._families.items()
 
-    def _child(self, instrument: metering.Instrument, labels: tuple[str, ...]) -> Any:
+    def _child(self, key: _Key) -> Any:
+        instrument, labels = key
         family = self._families[instrument]
         child = family.labels(*labels) if labels else family
-        self._series[instrument, labels] = child
+        self._series[key] = child
         return child
 
 

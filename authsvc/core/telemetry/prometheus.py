@@ -21,7 +21,8 @@ from authsvc.core.telemetry import figures, folder, runtime
 
 HEADER_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
-RUNTIME_SECONDS = 5.0
+WRITE_SECONDS = 1.0
+"""How old the figures of other processes are at most when one of them answers."""
 
 _PAST = "past"
 """What stands for the process's id in the file into which those of ended processes go."""
@@ -37,18 +38,27 @@ def start(config: schema.Telemetry) -> Callable[[], None]:
     """Keep figures, and listen as soon as no other process of this server does. Raises OSError."""
     shared = folder.join()
     figures.keep_in_files(shared)
-    metering.keep_in(figures.Figures())
+    kept = figures.Figures()
+    metering.keep_in(kept)
     ended = threading.Event()
-    threading.Thread(target=_record_runtime, args=(ended,), name="runtime-figures", daemon=True).start()
+    writing = threading.Thread(target=_write, args=(kept, ended), name="figures", daemon=True)
+    writing.start()
     threading.Thread(target=_speak, args=(config, shared, ended), name="metrics-listener", daemon=True).start()
-    return ended.set
+
+    def stop() -> None:
+        ended.set()
+        writing.join()
+
+    return stop
 
 
-def _record_runtime(ended: threading.Event) -> None:
+def _write(kept: figures.Figures, ended: threading.Event) -> None:
     measured = runtime.Runtime()
-    while not ended.is_set():
+    is_last = False
+    while not is_last:
+        is_last = ended.wait(WRITE_SECONDS)
         measured.record()
-        ended.wait(RUNTIME_SECONDS)
+        kept.write()
 
 
 def _speak(config: schema.Telemetry, shared: Path, ended: threading.Event) -> None:

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.metrics import export
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -82,13 +81,13 @@ class _Sender:
         while not is_last:
             is_last = self.ended.wait(interval)
             try:
-                with suppress_instrumentation():
-                    self._exporter.export(self.data())
+                self._exporter.export(self.data())
             except Exception:
                 logger.exception("figures not sent")
 
     def data(self) -> export.MetricsData:
         self._runtime.record()
+        self._figures.write()
         metrics = [self._metric(instrument, family.collect()) for instrument, family in self._figures.families()]
         if self._speaks_for_all:
             metrics += [self._gauge(readings) for gauge in metering.gauges for readings in _by_name(gauge())]

@@ -88,8 +88,8 @@ def test_without_the_libraries_each_part_has_an_error_line_and_requests_are_answ
         (TRACES, "opentelemetry.sdk.trace", "TracerProvider", {"unable to start tracing"}),
         (
             TRACES,
-            "opentelemetry.instrumentation.django",
-            "_DjangoMiddleware._environ_span_key",
+            "opentelemetry.propagators.textmap",
+            "Getter",
             {"unable to trace requests", "unable to start tracing"},
         ),
         ({**FIGURES, **PROMETHEUS}, "prometheus_client.mmap_dict", "MmapedDict", {"unable to start metrics"}),

@@ -1,0 +1,114 @@
+"""What observing costs a request: `python -m tests.performance.observed` (needs `wrk` and the extra `telemetry`).
+
+Runs two servers on one private database, one that nobody watches and one with traces and figures, and loads them by
+turns, so that what else happens on the machine befalls both. Tells the CPU that one request takes of each server's
+processes, without that of the collector, which takes what it is sent and forgets it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import requests
+
+from authsvc.core import embedded
+from tests.live import LiveServer, free_port
+from tests.performance.bench import PASSWORD, SETTINGS, cpu_seconds
+from tests.performance.million import answered, say, wrk
+
+FIGURES = {
+    "AUTH_METRICS_ENABLED": "true",
+    "AUTH_METRICS_EXPORTER": "prometheus",
+    "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
+}
+TRACES = {
+    "AUTH_TRACING_ENABLED": "true",
+    "AUTH_TRACING_EXPORTER": "opentelemetry",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+    "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+    "OTEL_TRACES_SAMPLER_ARG": "0.1",
+}
+KINDS = {"both": FIGURES | TRACES, "figures": FIGURES, "traces": TRACES, "nothing": {}}
+
+
+class _Forgetful(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@contextlib.contextmanager
+def collector() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Forgetful) as listener:
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.server_port}"
+        listener.shutdown()
+
+
+def milliseconds(server: LiveServer, *, bearer: str, seconds: int) -> float:
+    before = cpu_seconds(server.process.pid)
+    count = answered(wrk(server, bearer, clients=16, path="/user", seconds=seconds))
+    return (cpu_seconds(server.process.pid) - before) / count * 1000
+
+
+def run(folder: Path, *, kind: str, rounds: int, seconds: int) -> None:
+    url = embedded.start(folder / "pg")
+    watched = {
+        **KINDS[kind],
+        "OTEL_EXPORTER_PROMETHEUS_PORT": str(free_port()),
+    }
+    try:
+        with contextlib.ExitStack() as stack:
+            watched["OTEL_EXPORTER_OTLP_ENDPOINT"] = stack.enter_context(collector())
+            one, other = (folder / "off"), (folder / "on")
+            one.mkdir()
+            other.mkdir()
+            off = stack.enter_context(LiveServer(folder=one, database_url=url, env=SETTINGS))
+            on = stack.enter_context(LiveServer(folder=other, database_url=url, env=SETTINGS | watched))
+            credentials = {"email": "bench@example.com", "password": PASSWORD}
+            answer = requests.post(f"{off.url}/signup", json=credentials, timeout=10)
+            answer.raise_for_status()
+            bearer = answer.json()["access_token"]
+            ratios = []
+            for number in range(rounds + 1):
+                # In turns also who comes first: one after the other is warm.
+                first, second = (off, on) if number % 2 else (on, off)
+                took = {each: milliseconds(each, bearer=bearer, seconds=seconds) for each in (first, second)}
+                if number:
+                    ratios.append(took[on] / took[off])
+                    say(f"off {took[off]:.3f} ms, on {took[on]:.3f} ms: {ratios[-1]:.3f}")
+            say(f"{kind}: median of {rounds} rounds {statistics.median(ratios):.3f}")
+    finally:
+        embedded.stop(folder / "pg")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare GET /user of a server that is watched and one that is not.")
+    parser.add_argument("kind", nargs="?", choices=KINDS, default="both", help="what is watched (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=8, help="default: %(default)s")
+    parser.add_argument("--seconds", type=int, default=5, help="of every load (default: %(default)s)")
+    options = parser.parse_args()
+    if shutil.which("wrk") is None:
+        sys.exit("wrk is needed: apt-get install wrk")
+    with tempfile.TemporaryDirectory(prefix="authsvc-observed-") as folder:
+        run(Path(folder), kind=options.kind, rounds=options.rounds, seconds=options.seconds)
+
+
+if __name__ == "__main__":
+    main()
