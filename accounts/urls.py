@@ -8,7 +8,10 @@ from accounts.views.admin import generate_link, invite, users
 from accounts.views.admin import passkeys as admin_passkeys
 from authsvc.core.web.routes import both
 
+# What is asked most comes first.
 urlpatterns = [
+    *both("user", user.UserView.as_view()),
+    *both("admin/users", users.UsersView.as_view()),
     *both("signup", signup.SignUpView.as_view()),
     *both("verify", verify.VerifyView.as_view()),
     *both("verify/confirm", verify.ConfirmView.as_view()),
@@ -16,7 +19,6 @@ urlpatterns = [
     *both("magiclink", passwordless.MagicLinkView.as_view()),
     *both("resend", passwordless.ResendView.as_view()),
     *both("recover", recovery.RecoverView.as_view()),
-    *both("user", user.UserView.as_view()),
     *both("factors", factors.FactorsView.as_view()),
     *both("factors/recovery_codes", factors.RecoveryCodesView.as_view()),
     *both("factors/recovery_codes/verify", factors.VerifyRecoveryCodeView.as_view()),
@@ -33,7 +35,6 @@ urlpatterns = [
     *both("reauthenticate", user.ReauthenticateView.as_view()),
     *both("invite", invite.InviteView.as_view()),
     *both("admin/generate_link", generate_link.GenerateLinkView.as_view()),
-    *both("admin/users", users.UsersView.as_view()),
     *both("admin/users/<str:user_id>", users.UserView.as_view()),
     *both("admin/users/<str:user_id>/factors", admin_factors.FactorsView.as_view()),
     *both("admin/users/<str:user_id>/factors/<str:factor_id>", admin_factors.FactorView.as_view()),

@@ -9,14 +9,15 @@ from authsvc import views
 from authsvc.core.web.routes import both
 from authsvc.openapi import views as openapi
 
+# Routes are tried in turn, so that what is asked most comes first.
 urlpatterns = [
+    path("", include("tokens.urls")),
     *both("health", views.HealthView.as_view()),
     *both("settings", views.SettingsView.as_view()),
-    *both("openapi.json", openapi.OpenapiView.as_view()),
-    *both("docs", openapi.DocsView.as_view()),
-    path("", include("tokens.urls")),
     path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),
+    *both("openapi.json", openapi.OpenapiView.as_view()),
+    *both("docs", openapi.DocsView.as_view()),
     path("operator", RedirectView.as_view(url="/operator/")),
     path("operator/", include("authsvc.console.urls")),
     path("inbox", RedirectView.as_view(url="/inbox/")),
