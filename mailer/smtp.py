@@ -21,7 +21,10 @@ REPLY_SECONDS = 60.0
 IMPLICIT_TLS_PORT = 465
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _REFUSED_FOR_GOOD = 55
-"""How a code begins that refuses the mail for good; 50 and 53 begin those about our way of asking (RFC 5321 §4.2)."""
+"""How a code begins that refuses the mail for good.
+
+50 and 53 begin those about our way of asking (RFC 5321 §4.2.1, RFC 4954 §6).
+"""
 
 
 class _LetterRefused(smtplib.SMTPResponseException):

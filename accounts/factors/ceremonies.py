@@ -32,7 +32,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceremony:
-    """Options of `navigator.credentials` as JSON (WebAuthn Level 3 §5.1.8, §5.1.10), and what to know later."""
+    """Options of `navigator.credentials` as JSON (WebAuthn Level 3 §5.1.8, §5.1.9), and what to know later."""
 
     options: dict[str, Any] = field(repr=False)
     state: dict[str, Any] = field(repr=False)

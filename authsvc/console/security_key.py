@@ -29,7 +29,7 @@ def of(user: UserRecord) -> FactorRecord | None:
 
 
 def ask(request: HttpRequest, found: SignedIn, user: UserRecord, key: FactorRecord) -> str:
-    """Challenge a key. The options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.10)."""
+    """Challenge a key. The options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
     made = challenges.open(found, user, UUID(key.id), caller=callers.of(request), at=clock.now())
     backend.keep(request, _CHALLENGE, str(made.id))
     return orjson.dumps(made.shown["webauthn"]["credential_options"]["publicKey"]).decode()

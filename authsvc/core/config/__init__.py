@@ -75,7 +75,7 @@ def for_django(config: schema.AuthConfig) -> dict[str, Any]:
 
 
 def origin(config: schema.AuthConfig) -> str:
-    """Scheme, host and port of this service as browsers see it (RFC 6454 §6.1)."""
+    """Scheme, host and port of this service as browsers see it (RFC 6454 §6.2)."""
     parts = urlsplit(config.api.external_url)
     return f"{parts.scheme}://{parts.netloc}".lower()
 
