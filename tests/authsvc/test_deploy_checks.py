@@ -10,16 +10,18 @@ import pytest
 from django.conf import settings
 
 from authsvc.core import deploy_checks
+from authsvc.core.config import sections
 from authsvc.core.config.schema import Provider, Secret, Server
 from tests.conftest import ChangeConfig
 from tests.live import PROJECT
 
-ALL_NOTICES = frozenset({"password_changed", "email_changed", "mfa_factor_enrolled", "mfa_factor_unenrolled"})
+EVERY_NOTICE = frozenset(sections.NOTIFICATIONS)
+SIGNING = ["sign", "verify"]
 GITHUB = {"github": Provider(enabled=True)}
 GOOD: dict[int, dict[str, Any]] = {
-    1: {"jwt": {"keys": ({"kty": "EC"},)}},
+    1: {"jwt": {"keys": ({"kty": "EC", "key_ops": SIGNING}, {"kty": "oct", "key_ops": ["verify"]})}},
     2: {"jwt": {"secret": Secret("s" * 32)}},
-    3: {"passwords": {"min_length": 8}},
+    3: {"passwords": {"min_length": 15}},
     4: {"refresh": {"rotation_enabled": True, "allow_reuse": False}},
     5: {"jwt": {"issuer": "https://auth.example.com"}},
     6: {"api": {"external_url": "https://auth.example.com"}},
@@ -32,17 +34,18 @@ GOOD: dict[int, dict[str, Any]] = {
     13: {"sessions": {"timebox": timedelta(days=30), "inactivity_timeout": timedelta(days=7)}},
     14: {"mailer": {"otp_exp": timedelta(minutes=10)}},
     15: {"codes": {"max_attempts": 10}},
-    16: {"mailer": {"notifications": ALL_NOTICES}},
+    16: {"mailer": {"notifications": EVERY_NOTICE}},
     17: {"signup": {"strict_privacy_enabled": True}},
     18: {"database": {"encrypt": True}},
     19: {"console": {"allowed_networks": (ip_network("10.0.0.0/8"),)}},
     20: {"site": {"allow_list": ("https://app.example.com/in",)}},
     21: {"database": {"url": Secret("postgres://db/auth?sslmode=verify-full")}},
+    22: {"signup": {"magic_link_enabled": False}},
 }
 BAD: dict[int, dict[str, Any]] = {
-    1: {"jwt": {"keys": ()}},
+    1: {"jwt": {"keys": ({"kty": "oct", "key_ops": SIGNING}, {"kty": "EC", "key_ops": ["verify"]})}},
     2: {"jwt": {"secret": Secret("s" * 31)}},
-    3: {"passwords": {"min_length": 7}},
+    3: {"passwords": {"min_length": 14}},
     4: {"refresh": {"allow_reuse": True}},
     5: {"jwt": {"issuer": ""}},
     6: {"api": {"external_url": "http://auth.example.com"}},
@@ -51,16 +54,17 @@ BAD: dict[int, dict[str, Any]] = {
     9: {"api": {"server": Server.GRANIAN}},
     10: {"providers": GITHUB, "federation": {"flow_binding_enabled": False}},
     11: {"breaches": {"enabled": False}},
-    12: {"passwords": {"update_requires_current": False, "update_requires_reauthentication": False}},
+    12: {"passwords": {"update_requires_current": False, "update_requires_reauthentication": True}},
     13: {"sessions": {"timebox": None}},
     14: {"mailer": {"otp_exp": timedelta(hours=1)}},
     15: {"codes": {"max_attempts": 0}},
-    16: {"mailer": {"notifications": frozenset({"password_changed"})}},
+    16: {"mailer": {"notifications": EVERY_NOTICE - {"phone_changed"}}},
     17: {"signup": {"strict_privacy_enabled": False}},
     18: {"database": {"encrypt": False}},
     19: {"console": {"enabled": True, "allowed_networks": ()}},
-    20: {"site": {"allow_list": ("https://*.example.com/**",)}},
+    20: {"site": {"allow_list": ("https://app[1-3].example.com/in",)}},
     21: {"database": {"url": Secret("postgres://db/auth")}},
+    22: {"signup": {"magic_link_enabled": True}},
 }
 
 
@@ -83,9 +87,22 @@ def test_every_id_is_its_own() -> None:
     assert sorted(set(numbers)) == sorted(numbers)
 
 
-def test_the_guide_lists_every_id() -> None:
-    guide = (PROJECT / "docs" / "how-to" / "operate.md").read_text()
-    assert [concern.id for concern in deploy_checks.CONCERNS if f"`{concern.id}`" not in guide] == []
+def test_the_guide_says_of_every_concern_what_the_command_says() -> None:
+    guide = (PROJECT / "docs" / "how-to" / "operate.md").read_text().splitlines()
+    assert [row for row in guide if row.startswith("| `authsvc.W")] == [
+        f"| `{concern.id}` | {concern.what} | {concern.source} | {concern.hint} |" for concern in deploy_checks.CONCERNS
+    ]
+
+
+def test_without_keys_the_secret_signs(auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": ()})
+    assert "authsvc.W001" in ids()
+
+
+@pytest.mark.parametrize("wildcard", ["*", "**", "?", "[a-z]"])
+def test_every_wildcard_makes_addresses_resemble_one_another(wildcard: str, auth_config: ChangeConfig) -> None:
+    auth_config(site={"allow_list": (f"https://app.example.com/{wildcard}",)})
+    assert "authsvc.W020" in ids()
 
 
 def test_a_local_database_needs_no_encryption(auth_config: ChangeConfig) -> None:

@@ -81,7 +81,7 @@ def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeC
 def test_what_check_deploy_says_is_on_the_page(console: Console, operator: User, auth_config: ChangeConfig) -> None:
     console.sign_in("op@example.com")
     assert "authsvc.W003" in console.get().content.decode()
-    auth_config(passwords={"min_length": 12})
+    auth_config(passwords={"min_length": 15})
     text = console.get().content.decode()
     assert "authsvc.W003" not in text
     assert "authsvc.W006" in text
