@@ -70,6 +70,7 @@ class Collector:
 
     def take_metrics(self, message: Any) -> None:
         with self._changed:
+            self.raw.append(message.SerializeToString())
             for group in message.resource_metrics:
                 self.resources.append(_plain(group.resource.attributes))
                 self.metrics |= {metric.name: metric for scope in group.scope_metrics for metric in scope.metrics}
@@ -84,6 +85,11 @@ class Collector:
                 assert remaining > 0, f"no such span among {[(s.name, s.attributes) for s in self.spans]}"
                 self._changed.wait(remaining)
         return found[0]
+
+    def wait(self, holds: Callable[[], object]) -> None:
+        """Return when it holds after some message; AssertionError when it does not in time."""
+        with self._changed:
+            assert self._changed.wait_for(holds, PATIENCE), "it never came to that"
 
     def wait_for_metric(self, name: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
         deadline = time.monotonic() + PATIENCE

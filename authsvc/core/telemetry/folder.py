@@ -1,4 +1,4 @@
-"""The folder that the processes of one server share for their figures, and which one of them speaks for all."""
+"""The folder that the processes of one server share for their figures, and which one of them listens for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from authsvc.core.config import env, schema
 
 _VARIABLE = "AUTHSVC_TELEMETRY_FOLDER"
 _START = "authsvc-telemetry-"
-_OWNER, _SPEAKER = "owner", "speaker"
+_OWNER, _LISTENER = "owner", "listener"
 
 # Open for as long as the process lives: the locks on them are what says that somebody lives.
 _held: list[int] = []
@@ -27,7 +27,7 @@ def prepare(config: schema.Telemetry) -> None:
     Raises nothing: where none can be made, each process is on its own. Folders of servers that are gone are removed.
     """
     environment = env.process_environment()
-    if not config.metrics or _VARIABLE in environment:
+    if config.metrics != "prometheus" or _VARIABLE in environment:
         return
     try:
         for left in Path(tempfile.gettempdir()).glob(f"{_START}*"):
@@ -40,9 +40,8 @@ def prepare(config: schema.Telemetry) -> None:
         _hold(made / _OWNER, fcntl.LOCK_SH)
         atexit.register(_remove, made, maker=os.getpid())
         environment[_VARIABLE] = str(made)
-        if config.metrics == "prometheus":
-            # Looked at when its library is loaded.
-            environment["PROMETHEUS_MULTIPROC_DIR"] = str(made)
+        # Looked at when its library is loaded.
+        environment["PROMETHEUS_MULTIPROC_DIR"] = str(made)
     except OSError:
         environment[_VARIABLE] = ""
 
@@ -58,9 +57,13 @@ def join() -> Path:
     return shared
 
 
-def become_speaker(shared: Path) -> None:
-    """Return once this process is the one that speaks for all; waits until the one before it has ended."""
-    _hold(shared / _SPEAKER, fcntl.LOCK_EX)
+def become_listener(shared: Path) -> None:
+    """Return once this process is the one that may listen for all; waits until the one before it has ended.
+
+    `processes.is_speaker` will not do: a process that dies lets go of its record locks before it closes its sockets,
+    and whoever waits for such a lock finds the port taken. This lock goes with the sockets.
+    """
+    _hold(shared / _LISTENER, fcntl.LOCK_EX)
 
 
 def _hold(lock: Path, operation: int) -> None:

@@ -62,7 +62,7 @@ def _write(kept: figures.Figures, ended: threading.Event) -> None:
 
 
 def _speak(config: schema.Telemetry, shared: Path, ended: threading.Event) -> None:
-    folder.become_speaker(shared)
+    folder.become_listener(shared)
     address = (config.prometheus_host, config.prometheus_port)
     try:
         listener = _Listener(address, page=Page(shared))

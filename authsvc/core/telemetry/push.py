@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from opentelemetry.sdk.metrics import export
@@ -17,9 +16,9 @@ from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
 from authsvc import __version__
-from authsvc.core import metering
+from authsvc.core import metering, processes
 from authsvc.core.config import schema
-from authsvc.core.telemetry import about, figures, folder, runtime, tracing
+from authsvc.core.telemetry import about, figures, runtime, tracing
 
 _INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_INTERVAL = 60_000
@@ -33,16 +32,14 @@ logger = logging.getLogger(__name__)
 def start(config: schema.Telemetry) -> Callable[[], None]:
     """Keep figures and send them, every minute unless OTEL_METRIC_EXPORT_INTERVAL says otherwise (milliseconds).
 
-    Raises ValueError for an unknown protocol, OSError.
+    Raises ValueError for an unknown protocol.
     """
     if config.otlp_protocol not in tracing.PROTOCOLS:
         raise ValueError(f'unsupported OpenTelemetry exporter protocol "{config.otlp_protocol}"')
     exporter = import_module(f"{tracing.PROTOCOLS[config.otlp_protocol]}.metric_exporter").OTLPMetricExporter()
-    shared = folder.join()
     kept = figures.Figures()
     metering.keep_in(kept)
     sender = _Sender(kept, exporter, Resource.create(about.resource(config)))
-    threading.Thread(target=sender.speak, args=(shared,), name="metrics-speaker", daemon=True).start()
     sending = threading.Thread(target=sender.run, args=(_interval(config),), name="metrics", daemon=True)
     sending.start()
 
@@ -69,11 +66,6 @@ class _Sender:
         self._resource = resource
         self._runtime = runtime.Runtime()
         self._began = time.time_ns()
-        self._speaks_for_all = False
-
-    def speak(self, shared: Path) -> None:
-        folder.become_speaker(shared)
-        self._speaks_for_all = True
 
     def run(self, interval: float) -> None:
         """Send again and again, and once more at the end. What is not taken is in the next message all the same."""
@@ -89,7 +81,7 @@ class _Sender:
         self._runtime.record()
         self._figures.write()
         metrics = [self._metric(instrument, family.collect()) for instrument, family in self._figures.families()]
-        if self._speaks_for_all:
+        if processes.is_speaker():
             metrics += [self._gauge(readings) for gauge in metering.gauges for readings in _by_name(gauge())]
         scope = export.ScopeMetrics(scope=_SCOPE, metrics=[each for each in metrics if each], schema_url="")
         return export.MetricsData([export.ResourceMetrics(self._resource, [scope], schema_url="")])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 import socket
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+import pytest
 import requests
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 import authsvc
 from authsvc.core import clock
@@ -117,6 +121,32 @@ def test_spans_and_figures_over_http_tell_what_happened_and_no_secret(serve: Ser
             assert secret.encode() not in told
         assert b"token=" not in told
         assert API_KEY not in server.log.read_text()
+
+
+@pytest.mark.parametrize("program", ["granian", "gunicorn"])
+def test_figures_of_the_installation_are_sent_by_one_process_until_it_dies_and_then_by_another(
+    program: str, serve: Serve
+) -> None:
+    with Collector() as collector:
+        serve(AUTH_METRICS_ENABLED="true", AUTH_SERVER=program, **collector.environment)
+        collector.wait_for_metric("auth_running")
+        (first,) = {pid for pid, names in told_by(collector) if "auth_running" in names}
+        collector.wait(lambda: {pid for pid, names in told_by(collector) if "auth_running" not in names})
+        os.kill(first, signal.SIGKILL)
+        told = len(collector.raw)
+        collector.wait(lambda: any("auth_running" in names for _, names in told_by(collector)[told + 1 :]))
+        (second,) = {pid for pid, names in told_by(collector)[told + 1 :] if "auth_running" in names}
+        assert second != first
+
+
+def told_by(collector: Collector) -> list[tuple[int, set[str]]]:
+    """Who sent each message, and which figures were in it."""
+    found: list[tuple[int, set[str]]] = []
+    for raw in list(collector.raw):
+        (group,) = metrics_service_pb2.ExportMetricsServiceRequest.FromString(raw).resource_metrics
+        (pid,) = [each.value.int_value for each in group.resource.attributes if each.key == "process.pid"]
+        found.append((pid, {metric.name for scope in group.scope_metrics for metric in scope.metrics}))
+    return found
 
 
 def test_what_is_not_sent_yet_goes_out_over_grpc_at_the_end(serve: Serve) -> None:
