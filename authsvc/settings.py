@@ -132,6 +132,7 @@ EXAMINATIONS = [  # authsvc.core.examinations.Examination, in the order of what 
     "mailer.examinations.Templates",
     "mailer.examinations.TextMessages",
     "oauthproviders.examinations.Providers",
+    "authsvc.core.telemetry.examination.Telemetry",
     "authsvc.core.web.examination.Proxy",
 ]
 PERSONAL_DATA = [  # authsvc.core.personal_data.Keeper, in the order of an export

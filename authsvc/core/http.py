@@ -95,6 +95,17 @@ def send(
     raise Unreachable(f"more than {_MOST_REDIRECTS} redirects")
 
 
+def proxy(url: str) -> str:
+    """The proxy that the environment names for an address; empty when it names none."""
+    return requests.utils.select_proxy(url, _of_environment(url)["proxies"]) or ""
+
+
+def authorities(url: str) -> str:
+    """The file or folder of the certificate authorities that count where nobody names others."""
+    named: bool | str = _of_environment(url)["verify"]
+    return named if isinstance(named, str) else requests.utils.DEFAULT_CA_BUNDLE_PATH
+
+
 def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
     began = time.monotonic()
     outcome: int | str = ""
@@ -124,7 +135,7 @@ def _sent(request: requests.Request, call: connections.Call, *, max_bytes: int, 
     prepared = request.prepare()
     if urlsplit(prepared.url or "").scheme not in ("http", "https"):
         raise requests.exceptions.InvalidSchema
-    settings: dict[str, Any] = {**_environment.merge_environment_settings(prepared.url, {}, True, None, None)}
+    settings = _of_environment(prepared.url or "")
     if call.public_only:
         settings["proxies"] = {}
     connections.begin(call)
@@ -162,6 +173,10 @@ _thread = _Thread()
 # Asked for proxies and authorities only. What it would do beyond is unwanted: read `.netrc`, keep cookies, and take in
 # the body of a redirect whatever its length.
 _environment = requests.Session()
+
+
+def _of_environment(url: str) -> dict[str, Any]:
+    return {**_environment.merge_environment_settings(url, {}, True, None, None)}
 
 
 def _octets(auth: tuple[str, str] | None) -> tuple[bytes, bytes] | None:

@@ -18,7 +18,7 @@ _SIGNS = {Outcome.OK: "ok     ", Outcome.UNUSED: "unused ", Outcome.WARNING: "WA
 
 
 class Command(ServiceCommand):
-    help = "Looks at database, mail, SMS, providers, keys, clock and proxy; ends with 1 when something does not work."
+    help = "Looks at what the service needs, from database to proxy; ends with 1 when something does not work."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--url", default="", help="where the running service is reached through its proxy")
