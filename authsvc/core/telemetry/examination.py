@@ -17,11 +17,12 @@ from django.conf import settings
 from authsvc.core import http
 from authsvc.core.config import schema
 from authsvc.core.examinations import Circumstances, Finding, failure, ok, unused, warning
+from authsvc.core.telemetry import exporters
 
 _SECONDS = 5.0
 _MOST = 16_777_216
-# What a collector is sent: its name in variables, our module for it, that of the libraries.
-_SIGNALS = {"traces": ("TRACES", "tracing", "trace_exporter"), "figures": ("METRICS", "push", "metric_exporter")}
+# What a collector is sent: its name in variables, our module for it.
+_SIGNALS = {"traces": ("TRACES", "tracing"), "figures": ("METRICS", "push")}
 
 
 class Telemetry:
@@ -64,20 +65,17 @@ def _unloadable(subject: str, module: str) -> Finding | None:
 
 def _sent(subject: str, config: schema.Telemetry) -> Iterator[Finding]:
     """About what goes to a collector."""
-    signal, part, exporter = _SIGNALS[subject]
+    signal, part = _SIGNALS[subject]
     if fault := _unloadable(subject, f"{__package__}.{part}"):
         yield fault
         return
-    protocols: dict[str, str] = import_module(f"{__package__}.tracing").PROTOCOLS
-    if config.otlp_protocol not in protocols:
-        remedy = f"Set OTEL_EXPORTER_OTLP_PROTOCOL to {' or '.join(protocols)}."
-        yield failure(subject, f"no protocol is called {config.otlp_protocol}", remedy)
+    variables = _Variables(config, signal)
+    if variables.protocol not in exporters.PROTOCOLS:
+        remedy = f"Set OTEL_EXPORTER_OTLP_PROTOCOL to {' or '.join(exporters.PROTOCOLS)}."
+        yield failure(subject, f"no protocol is called {variables.protocol}", remedy)
         return
-    own = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"
-    if own in config.variables and config.variables[own].reveal() != config.otlp_protocol:
-        yield warning(subject, f"{own} is not heeded", "Set OTEL_EXPORTER_OTLP_PROTOCOL, which holds for both.")
-    module = f"{protocols[config.otlp_protocol]}.{exporter}"
-    yield _unloadable(subject, module) or _collector(subject, _Variables(config, signal))
+    module = exporters.module(config, signal)
+    yield _unloadable(subject, module) or _collector(subject, variables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +91,13 @@ class _Variables:
                 return found.reveal()
         return ""
 
+    @property
+    def protocol(self) -> str:
+        return exporters.protocol(self.config, self.signal)
+
     def place(self) -> tuple[str, int, bool]:
         """Host, port and whether by TLS. Raises ValueError, whose text may quote a password."""
-        if self.config.otlp_protocol == "grpc":
+        if self.protocol == "grpc":
             return self._grpc_place()
         parts = urlsplit(self.value("ENDPOINT") or "http://localhost:4318")
         ports = {"http": 80, "https": 443}
@@ -119,7 +121,7 @@ def _collector(subject: str, variables: _Variables) -> Finding:
         host, port, is_encrypted = variables.place()
     except ValueError:
         # gRPC knows other kinds of addresses, as of local sockets.
-        judge = warning if variables.config.otlp_protocol == "grpc" else failure
+        judge = warning if variables.protocol == "grpc" else failure
         return judge(subject, "the address of the collector cannot be read", f"{remedy}.")
     place = f"{host}:{port}"
     url = f"{'https' if is_encrypted else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 from opentelemetry.sdk.metrics import export
@@ -18,7 +17,7 @@ from prometheus_client.samples import Sample
 from authsvc import __version__
 from authsvc.core import metering, processes
 from authsvc.core.config import schema
-from authsvc.core.telemetry import about, figures, runtime, tracing
+from authsvc.core.telemetry import about, exporters, figures, runtime
 
 _INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_INTERVAL = 60_000
@@ -34,9 +33,7 @@ def start(config: schema.Telemetry) -> Callable[[], None]:
 
     Raises ValueError for an unknown protocol.
     """
-    if config.otlp_protocol not in tracing.PROTOCOLS:
-        raise ValueError(f'unsupported OpenTelemetry exporter protocol "{config.otlp_protocol}"')
-    exporter = import_module(f"{tracing.PROTOCOLS[config.otlp_protocol]}.metric_exporter").OTLPMetricExporter()
+    exporter = exporters.make(config, "METRICS")
     kept = figures.Figures()
     metering.keep_in(kept)
     sender = _Sender(kept, exporter, Resource.create(about.resource(config)))

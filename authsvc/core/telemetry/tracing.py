@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from importlib import import_module
 from types import TracebackType
 from typing import Self
 
@@ -21,19 +20,12 @@ from psycopg import sql
 from authsvc import __version__
 from authsvc.core import spans
 from authsvc.core.config import schema
-from authsvc.core.telemetry import about, request_spans
-
-PROTOCOLS = {
-    "grpc": "opentelemetry.exporter.otlp.proto.grpc",
-    "http/protobuf": "opentelemetry.exporter.otlp.proto.http",
-}
+from authsvc.core.telemetry import about, exporters, request_spans
 
 
 def start(config: schema.Telemetry) -> Callable[[], None]:
     """Trace requests, statements, calls and jobs of this process. Raises ValueError for an unknown protocol."""
-    if config.otlp_protocol not in PROTOCOLS:
-        raise ValueError(f'unsupported OpenTelemetry exporter protocol "{config.otlp_protocol}"')
-    exporter = import_module(f"{PROTOCOLS[config.otlp_protocol]}.trace_exporter").OTLPSpanExporter()
+    exporter = exporters.make(config, "TRACES")
     provider = TracerProvider(resource=Resource.create(about.resource(config)), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)

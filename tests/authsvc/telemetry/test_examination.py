@@ -226,13 +226,13 @@ def test_a_collector_that_cannot_be_reached_is_told_without_a_secret(
     assert "hunter2" not in found.said + found.remedy
 
 
-def test_a_protocol_of_one_kind_alone_is_told_not_to_be_heeded(traced: Configure, collector: socket.socket) -> None:
-    traced(
-        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{HOST}:{collector.getsockname()[1]}",
-        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc",
-    )
-    found = [each for each in Telemetry().examine(Circumstances(public_url="")) if each.subject == "traces"]
-    assert [each.outcome for each in found] == [Outcome.WARNING, Outcome.OK]
+def test_a_protocol_of_one_kind_counts_for_that_kind(traced: Configure, collector: socket.socket) -> None:
+    port = collector.getsockname()[1]
+    # An address that gRPC understands and HTTP does not.
+    traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc")
+    assert f"{HOST}:{port}" in look("traces").said
+    traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="carrier-pigeon")
+    assert "carrier-pigeon" in look("traces").said
 
 
 def test_a_collector_behind_a_proxy_of_the_environment_is_not_looked_at(
