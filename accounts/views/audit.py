@@ -6,6 +6,7 @@ from django.http import HttpResponse
 
 from accounts import errors, paging, payloads, shapes
 from authsvc.core import audit
+from authsvc.core.web import turns
 from authsvc.core.web.declarations import TOTALS, Parameter, Reply, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.views import Endpoint, ServiceRequest
@@ -37,6 +38,7 @@ class AuditView(Endpoint):
         scope, value = "", ""
         if "query" in asked:
             scope, value = _condition(paging.first(asked, "query"))
+        turns.of_process.give_way(rows=page.limit)
         entries, total = audit.search(
             scope=scope,
             value=value,

@@ -15,7 +15,7 @@ from accounts.services import administration, deletion, directory
 from accounts.services.administration import Changes, NewUser
 from accounts.views.admin import paths
 from authsvc.core import clock
-from authsvc.core.web import inputs
+from authsvc.core.web import inputs, turns
 from authsvc.core.web.declarations import TOTALS, Empty, Parameter, Reply, declares
 from authsvc.core.web.renderers import Answer
 from authsvc.core.web.views import Endpoint, ServiceRequest
@@ -72,6 +72,7 @@ class UsersView(Endpoint):
         if settings.AUTH.experimental.cursor_pagination_enabled and not by_page:
             return self._stretch(request, wanted)
         page = paging.read(asked)
+        _give_way(wanted, rows=page.limit)
         found = directory.page(wanted, page)
         answer = Answer({"users": listed.users(found.found), "aud": wanted.aud})
         answer["X-Total-Count"] = str(found.total)
@@ -94,6 +95,7 @@ class UsersView(Endpoint):
     def _stretch(request: ServiceRequest, wanted: Selection) -> HttpResponse:
         asked = request.http.GET
         after, size = selection.read_position(asked)
+        _give_way(wanted, rows=size)
         found = directory.stretch(wanted, after=after, size=size)
         pagination: dict[str, Any] = {"next_cursor": found.next_cursor} if found.next_cursor else {}
         pagination["has_more"] = bool(found.next_cursor)
@@ -181,3 +183,8 @@ class UserView(Endpoint):
             at=clock.now(),
         )
         return Answer({})
+
+
+def _give_way(wanted: Selection, *, rows: int) -> None:
+    if not wanted.is_exact:
+        turns.of_process.give_way(rows=rows)

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from authsvc.core import audit, redirects
 from authsvc.core.errors import RequestTimedOut
-from authsvc.core.web import callers, handler, routes
+from authsvc.core.web import callers, handler, routes, turns
 
 logger = logging.getLogger("authsvc.api")
 
@@ -30,7 +30,8 @@ class RequestMiddleware:
         header = settings.AUTH.api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
         audit.forget_last()
-        response = self.get_response(request)
+        with turns.of_process:
+            response = self.get_response(request)
         took = time.monotonic() - started
         limit = settings.AUTH.api.max_request_duration.total_seconds()
         if 0 < limit < took:

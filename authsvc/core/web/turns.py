@@ -1,0 +1,67 @@
+"""Whose turn it is among the requests of this process: lists, which cost as much as several others, give way."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from types import TracebackType
+
+from django.conf import settings
+
+from authsvc.core import serving
+
+SECONDS_FOR_EACH = 0.0006
+"""How long a list waits at most for each row asked for: more than ten times what the row costs."""
+LONGEST_SECONDS = 0.2
+QUIET_SECONDS = 0.002
+"""How long nobody must have been served: even a busy process has moments between two requests."""
+STEP_SECONDS = 0.004
+
+
+class Turns:
+    """What requests of one process know of each other: each is surrounded by `with` on this."""
+
+    def __init__(self) -> None:
+        # By thread. Adding and discarding are one step each, so that no request takes a lock.
+        self._served: set[int] = set()
+        self._waiting: set[int] = set()
+        self._served_last = -math.inf
+
+    @property
+    def waiting(self) -> int:
+        """How many lists wait at this moment."""
+        return len(self._waiting)
+
+    def __enter__(self) -> None:
+        self._served.add(threading.get_ident())
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        this = threading.get_ident()
+        if this in self._served:
+            self._served.discard(this)
+            self._served_last = time.monotonic()
+
+    def give_way(self, *, rows: int) -> None:
+        """To be called by a list, outside of transactions: wait while others are served, longer the more it will cost.
+
+        It begins at once when nobody but lists is served, and when half of the threads wait already: the others must be
+        enough for those it would wait for.
+        """
+        this = threading.get_ident()
+        # No longer one of those that others wait for.
+        self._served.discard(this)
+        if len(self._waiting) >= serving.threads(settings.AUTH) // 2:
+            return
+        now = time.monotonic()
+        until = now + min(rows * SECONDS_FOR_EACH, LONGEST_SECONDS)
+        self._waiting.add(this)
+        while now < until and (self._served or now - self._served_last < QUIET_SECONDS):
+            time.sleep(STEP_SECONDS)
+            now = time.monotonic()
+        self._waiting.discard(this)
+
+
+of_process = Turns()
