@@ -132,11 +132,15 @@ def test_half_of_the_threads_are_left_to_others(
     auth_config(api={"processes": 1}, mailer={"worker_enabled": False}, database={"max_pool_size": connections})
     of = Turns()
     with of:
-        held = [lists(lambda: one_list(of)) for _ in range(waiting)]
-        wait_for(waiting, of)
-        lists(lambda: one_list(of)).result(PATIENCE_SECONDS)
-        assert not any(each.done() for each in held)
-    for each in held:
+        begun = []
+        for number in range(waiting):
+            begun.append(lists(lambda: one_list(of)))
+            wait_for(number + 1, of)
+        begun.append(lists(lambda: one_list(of)))
+        begun[0].result(PATIENCE_SECONDS)
+        assert of.waiting == waiting
+        assert not any(each.done() for each in begun[1:])
+    for each in begun:
         each.result(PATIENCE_SECONDS)
 
 

@@ -23,10 +23,11 @@ class Turns:
     """What requests of one process know of each other: each is surrounded by `with` on this."""
 
     def __init__(self) -> None:
-        # By thread. Adding and discarding are one step each, so that no request takes a lock.
+        # By thread. Adding and discarding are one step each, so that only lists take the lock.
         self._served: set[int] = set()
-        self._waiting: set[int] = set()
         self._served_last = -math.inf
+        self._waiting: dict[int, None] = {}
+        self._lock = threading.Lock()
 
     @property
     def waiting(self) -> int:
@@ -47,21 +48,26 @@ class Turns:
     def give_way(self, *, rows: int) -> None:
         """To be called by a list, outside of transactions: wait while others are served, longer the more it will cost.
 
-        It begins at once when nobody but lists is served, and when half of the threads wait already: the others must be
-        enough for those it would wait for.
+        It begins at once when nobody but lists is served. No more than half of the threads wait, so that the others are
+        enough for those that are waited for: one list more, and the first one begins.
         """
         this = threading.get_ident()
         # No longer one of those that others wait for.
         self._served.discard(this)
-        if len(self._waiting) >= serving.threads(settings.AUTH) // 2:
-            return
         now = time.monotonic()
         until = now + min(rows * SECONDS_FOR_EACH, LONGEST_SECONDS)
-        self._waiting.add(this)
-        while now < until and (self._served or now - self._served_last < QUIET_SECONDS):
+        with self._lock:
+            self._waiting[this] = None
+            if len(self._waiting) > serving.threads(settings.AUTH) // 2:
+                del self._waiting[next(iter(self._waiting))]
+        while this in self._waiting and now < until and self._is_busy(now):
             time.sleep(STEP_SECONDS)
             now = time.monotonic()
-        self._waiting.discard(this)
+        with self._lock:
+            self._waiting.pop(this, None)
+
+    def _is_busy(self, now: float) -> bool:
+        return bool(self._served) or now - self._served_last < QUIET_SECONDS
 
 
 of_process = Turns()
