@@ -21,7 +21,18 @@ PAUSES = (
 
 
 @jobs.task(name="mailer.deliver", pauses=PAUSES)
-def deliver(run: jobs.Run, /, *, message_id: str, channel: str, kind: str, sealed: str) -> None:
+def deliver(
+    run: jobs.Run,
+    /,
+    *,
+    message_id: str,
+    channel: str,
+    kind: str,
+    sealed: str,
+    to_user: str | None = None,
+    to_address: str | None = None,
+) -> None:
+    """`to_user` and `to_address` are marks by which `queries` finds the job; older jobs have none."""
     delivery.deliver(
         message_id=UUID(message_id),
         channel=channel,
@@ -39,5 +50,5 @@ def refresh_templates() -> None:
 
 
 @jobs.task(name="mailer.discard")
-def discard(run: jobs.Run, /, *, filler: str) -> None:
+def discard(run: jobs.Run, /, *, filler: str, to_user: str | None = None, to_address: str | None = None) -> None:
     """Nothing: the job was stored so that a request which sends nothing takes as long as one that does."""

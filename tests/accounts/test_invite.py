@@ -16,8 +16,8 @@ from accounts import hashers
 from accounts.models import User
 from authsvc.core import clock, messaging
 from authsvc.core.config.schema import Rate
-from authsvc.core.jobs.stored import stored
 from authsvc.core.messaging import EmailKind
+from mailer.models import Message
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
@@ -182,8 +182,8 @@ def test_a_mail_server_that_is_down_is_not_seen_by_the_caller(
     auth_config(smtp={"host": "127.0.0.1", "port": 9, "admin_email": "admin@example.org"})
     assert invite(api, admin).status_code == 200
     (mail,) = mailbox.emails
-    (job,) = [job for job in stored("mailer.deliver") if job.arguments["message_id"] == str(mail.id)]
-    assert (job.status, job.attempts, job.arguments["kind"]) == ("todo", 0, "invite")
+    waiting = Message.objects.get(args__message_id=str(mail.id))
+    assert (waiting.status, waiting.attempts, waiting.args["kind"]) == ("todo", 0, "invite")
 
 
 def test_who_accepts_by_link_is_signed_in_and_chooses_a_password(api: Api, admin: str, mailbox: Mailbox) -> None:

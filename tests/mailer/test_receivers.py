@@ -34,7 +34,13 @@ def test_a_commit_leaves_one_job_with_the_sealed_message(queue: Queue, message: 
     (job,) = queue.jobs()
     arguments = json.loads(job["args"])
     sealed = arguments.pop("sealed")
-    assert arguments == {"message_id": str(message.id), "channel": channel, "kind": "confirmation"}
+    assert arguments == {
+        "message_id": str(message.id),
+        "channel": channel,
+        "kind": "confirmation",
+        "to_user": sealing.mark(message.user_id) if message.user_id else None,
+        "to_address": sealing.mark(message.to),
+    }
     assert sealing.unseal(sealed, message_id=message.id) == message
     assert job["queue_name"] == "default"
 

@@ -1,12 +1,14 @@
-"""Jobs of the queue as rows that a list can filter, sort and count, for the app that declared their task."""
+"""Jobs of the queue as rows: to be filtered, counted, read and removed by the app that declared their task."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeVar
 
 from django.db import models
 from django.db.models.expressions import RawSQL
 
+from authsvc.core import db
 from authsvc.core.jobs.registry import Task, queue
 
 Row = TypeVar("Row", bound="WaitingJob")
@@ -46,3 +48,9 @@ ACCEPTED_AT = models.ExpressionWrapper(
 def of(task: Task[...], rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
     """The jobs of this installation for a task."""
     return rows.filter(queue_name=queue(), task_name=task.name)
+
+
+def remove(ids: Collection[int]) -> set[int]:
+    """Remove jobs that no worker has in hand; the ids of those removed. Joins the caller's transaction."""
+    sql = "DELETE FROM procrastinate_jobs WHERE id = ANY(%s) AND status <> 'doing' RETURNING id"
+    return {removed for (removed,) in db.rows(sql, (list(ids),))}

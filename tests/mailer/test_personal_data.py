@@ -1,0 +1,117 @@
+"""Whose a waiting message is: found by its marks, among however many of others, and before there were marks too."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from authsvc.core import messaging
+from authsvc.core.config.schema import Secret
+from authsvc.core.db import namespaced
+from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.core.personal_data import Person
+from mailer import queries, sealing
+from mailer.personal_data import Messages
+from tests.conftest import ChangeConfig
+from tests.mailer.conftest import Queue
+
+ADDRESS, NUMBER = "ada@example.com", "15551234567"
+ADA = Person(id=uuid4(), addresses=frozenset({ADDRESS, NUMBER}))
+INDEXES = ("messages_to_user_idx", "messages_to_address_idx", "messages_unmarked_idx")
+
+
+def letter(to: str, *, user_id: UUID | None) -> Email:
+    return Email(kind=EmailKind.RECOVERY, to=to, variables={"Token": "123456"}, user_id=user_id)
+
+
+def text(to: str, *, user_id: UUID | None) -> Sms:
+    return Sms(kind=SmsKind.CONFIRMATION, to=to, channel="sms", variables={"Code": "123456"}, user_id=user_id)
+
+
+def strangers(number: int) -> list[Email]:
+    return [letter(f"{each}@example.org", user_id=uuid4()) for each in range(number)]
+
+
+def post(*messages: Email | Sms) -> None:
+    with transaction.atomic():
+        messaging.post(*messages)
+
+
+def take_marks_away() -> None:
+    """As an earlier version has stored them."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE procrastinate_jobs SET args = args - 'to_user' - 'to_address'")
+
+
+def held() -> list[Any]:
+    (name, rows), *_ = Messages().held(ADA)
+    assert name == "messages"
+    return [row["id"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(letter(ADDRESS, user_id=ADA.id), id="to the address of the account"),
+        pytest.param(letter("former@example.com", user_id=ADA.id), id="to another address"),
+        pytest.param(letter(ADDRESS, user_id=uuid4()), id="of somebody else's account"),
+        pytest.param(letter(ADDRESS, user_id=None), id="of no account"),
+        pytest.param(text(NUMBER, user_id=ADA.id), id="to the number of the account"),
+        pytest.param(text(NUMBER, user_id=None), id="to the number alone"),
+    ],
+)
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_message_of_a_person_is_shown_and_removed(queue: Queue, message: Email | Sms, marked: bool) -> None:
+    other = letter("bob@example.com", user_id=uuid4())
+    post(other, message)
+    if not marked:
+        take_marks_away()
+    assert held() == [str(message.id)]
+    assert Messages().forget(ADA)["messages"] == 1
+    (left,) = queue.jobs()
+    assert str(other.id) in left["args"]
+
+
+def test_what_others_are_sent_makes_the_removal_no_longer(queue: Queue) -> None:
+    def removal() -> int:
+        post(letter(ADDRESS, user_id=ADA.id))
+        with CaptureQueriesContext(connection) as statements:
+            assert Messages().forget(ADA)["messages"] == 1
+        return len(statements)
+
+    alone = removal()
+    post(*strangers(queries._AT_ONCE + 1))
+    assert removal() == alone
+
+
+def test_every_message_of_before_is_looked_into(queue: Queue) -> None:
+    mine = [letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id)]
+    post(mine[0], *strangers(queries._AT_ONCE), mine[1])
+    take_marks_away()
+    post(mine[2])
+    assert sorted(held()) == sorted(str(message.id) for message in mine)
+    assert Messages().forget(ADA)["messages"] == 3
+    assert len(queue.jobs()) == queries._AT_ONCE
+
+
+def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None:
+    with CaptureQueriesContext(connection) as statements:
+        list(queries.marked([sealing.mark(ADDRESS)]))
+    with connection.cursor() as cursor, transaction.atomic():
+        # A table of some rows is read whole by every planner.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {statements[0]['sql']}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    for index in INDEXES:
+        assert namespaced(index) in plan
+
+
+def test_a_mark_tells_nothing_without_the_secret(auth_config: ChangeConfig) -> None:
+    mark = sealing.mark(ADDRESS)
+    assert mark == sealing.mark(ADDRESS) != sealing.mark("bob@example.com")
+    auth_config(jwt={"secret": Secret("another secret of enough characters")})
+    assert sealing.mark(ADDRESS) != mark
