@@ -52,8 +52,9 @@ def user(record: UserRecord) -> dict[str, Any]:
     if record.factors:
         shown["factors"] = [factor(each) for each in record.factors]
     shown["identities"] = [identity(each, user_id=user_id) for each in record.identities]
-    shown["created_at"] = clock.text(record.created_at)
-    shown["updated_at"] = clock.text(record.updated_at)
+    for name in ("created_at", "updated_at"):
+        moment = getattr(record, name)
+        shown[name] = clock.text(moment) if moment else None
     shown["is_anonymous"] = record.is_anonymous
     return shown
 

@@ -22,8 +22,8 @@ class IdentityRecord:
     data_json: str
     provider: str
     last_sign_in_at: str | None
-    created_at: str
-    updated_at: str
+    created_at: str | None
+    updated_at: str | None
     email: str | None
 
 
@@ -70,8 +70,8 @@ class UserRecord:
     is_sso_user: bool = False
     banned_until: datetime | None = None
     deleted_at: datetime | None = None
-    created_at: datetime
-    updated_at: datetime
+    created_at: datetime | None
+    updated_at: datetime | None
     identities: tuple[IdentityRecord, ...] = ()
     factors: tuple[FactorRecord, ...] = ()
 

@@ -25,8 +25,9 @@ class Identity(TypedDict):
     provider: str
     """`email`, `phone`, or the name of a provider."""
     last_sign_in_at: NotRequired[Moment]
-    created_at: Moment
-    updated_at: Moment
+    created_at: Moment | None
+    """Null where it is not known, as of some identities that were imported."""
+    updated_at: Moment | None
     email: NotRequired[str]
 
 
@@ -79,8 +80,9 @@ class User(TypedDict):
     """Kept by the user."""
     factors: NotRequired[list[Factor]]
     identities: list[Identity]
-    created_at: Moment
-    updated_at: Moment
+    created_at: Moment | None
+    """Null where it is not known, as of some users who were imported."""
+    updated_at: Moment | None
     is_anonymous: bool
     """Whether there is no way to sign in again."""
 
