@@ -13,7 +13,7 @@ import msgspec
 
 
 def look_at_all() -> None:
-    """To be called once every module is loaded, and before the first request."""
+    """To be called by every process with threads, once every module is loaded and before the first of them starts."""
     for struct in _below(msgspec.Struct):
         # One that cannot be read, because it is only ever written, is none that a thread could wait for.
         with contextlib.suppress(TypeError, NameError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 # In a process of its own: what goes wrong is its end. Three hundred structs that threads read first, at once.
 _READERS = """
 import sys, threading, msgspec
@@ -33,15 +35,28 @@ def test_threads_that_read_a_struct_for_the_first_time_survive() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+_LOOK = """
+import threading
+from authsvc.core import processes, structs
+def look():
+    print("looked beside", threading.active_count() - 1, "threads")
+    raise SystemExit
+structs.look_at_all = look
+"""
 # A supervisor loads the application this way: nothing is started by it.
 _LOADING = """
-from authsvc.core import processes, structs
-structs.look_at_all = lambda: print("looked")
 processes.preload()
 import authsvc.wsgi
 """
+_WORKER = """
+from django.core import management
+management.execute_from_command_line(["manage.py", "worker"])
+"""
 
 
-def test_it_is_done_where_the_application_is_loaded() -> None:
-    done = subprocess.run([sys.executable, "-c", _LOADING], capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout == "looked\n", done.stderr
+@pytest.mark.parametrize("start", [pytest.param(_LOADING, id="serving"), pytest.param(_WORKER, id="worker")])
+def test_it_is_done_before_a_process_starts_threads(start: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK + start], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "looked beside 0 threads\n", done.stderr

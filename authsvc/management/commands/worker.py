@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from authsvc.core import jobs, reloading
+from authsvc.core import jobs, reloading, structs
 from authsvc.core.telemetry import in_process as telemetry
 
 DRAIN_SECONDS = 60.0
@@ -24,6 +24,7 @@ class Command(BaseCommand):
         asked_to_stop = threading.Event()
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(name, lambda *_: asked_to_stop.set())
+        structs.look_at_all()
         telemetry.start_in_process()
         reloading.prepare()
         reloading.start()
