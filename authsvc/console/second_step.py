@@ -8,7 +8,6 @@ from django import forms
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
-from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods
 
 from accounts.models import FactorType
@@ -16,7 +15,7 @@ from accounts.records import FactorRecord, UserRecord
 from accounts.services.factors import challenges, recovery, verification
 from accounts.services.factors.kinds import Answer
 from accounts.subjects import own
-from authsvc.console import backend, pages, security_key
+from authsvc.console import backend, forgery, pages, security_key
 from authsvc.core import clock
 from authsvc.core.errors import ApiError
 from authsvc.core.web import callers
@@ -51,7 +50,7 @@ class CodeForm(forms.Form):
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@csrf_protect
+@forgery.refused_from_elsewhere
 def take(request: HttpRequest) -> HttpResponse:
     """The page that asks for a code or a key. `ask` in the form has one texted, or the browser asked for the key."""
     found = backend.signed_in(request)

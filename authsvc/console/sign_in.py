@@ -8,11 +8,10 @@ from django import forms
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_POST
 
 from accounts.services import sign_in
-from authsvc.console import backend, pages
+from authsvc.console import backend, forgery, pages
 from authsvc.core import clock
 from authsvc.core.errors import ApiError
 from authsvc.core.web import callers
@@ -31,7 +30,7 @@ class SignInForm(forms.Form):
     password = forms.CharField(strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
 
 
-@csrf_protect
+@forgery.refused_from_elsewhere
 def enter(request: HttpRequest) -> HttpResponse:
     """The sign-in page. Who is in already is sent on."""
     if found := backend.signed_in(request):
@@ -54,7 +53,7 @@ def enter(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@csrf_protect
+@forgery.refused_from_elsewhere
 def leave(request: HttpRequest) -> HttpResponse:
     """End the session behind the cookie, not just the cookie."""
     if found := backend.signed_in(request):

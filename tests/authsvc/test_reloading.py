@@ -16,7 +16,7 @@ import pytest
 import requests
 from django.conf import LazySettings, settings
 
-from authsvc.core import limits
+from authsvc.core import config, limits
 from authsvc.core.config import schema
 from authsvc.core.reloading import folder as folder_module
 from authsvc.core.reloading import present, watcher
@@ -155,7 +155,8 @@ def swap(folder: Path) -> Iterator[swap_module.Swap]:
     present.allow_change()
     yield swap_module.Swap(folder)
     present.change(before)
-    del LazySettings.AUTH  # type: ignore[attr-defined]
+    for name in ("AUTH", *config.for_django(before)):
+        delattr(LazySettings, name)
 
 
 def test_what_needs_a_restart_stays_and_is_named(
@@ -163,22 +164,25 @@ def test_what_needs_a_restart_stays_and_is_named(
 ) -> None:
     caplog.set_level("WARNING", "authsvc.config")
     before = settings.AUTH
-    put(folder / "01.env", AUTH_API_PORT="1", AUTH_LOG_LEVEL="panic", AUTH_DB_NAMESPACE="x", AUTH_JWT_EXP="77")
+    fixed = {"AUTH_API_PORT": "1", "AUTH_LOG_LEVEL": "panic", "AUTH_DB_NAMESPACE": "x"}
+    put(folder / "01.env", **fixed, AUTH_MAILER_DEV_INBOX_FOLDER="/x", AUTH_JWT_EXP="77")
     assert swap.make()
 
     assert settings.AUTH.jwt.exp.total_seconds() == 77
     assert (settings.AUTH.api.port, settings.AUTH.logging) == (before.api.port, before.logging)
     named = {vars(record)["setting"] for record in caplog.records if "after a restart" in record.message}
-    assert named == {"api.port", "database.namespace", "logging"}
+    assert named == {"api.port", "database.namespace", "logging", "mailer.dev_inbox_folder"}
+
+
+OTHER_SETTINGS = {
+    "AUTH_JWT_SECRET": "another secret of more than 32 characters",
+    "AUTH_API_EXTERNAL_URL": "https://a.b",
+}
 
 
 def test_what_django_derives_follows(folder: Path, swap: swap_module.Swap) -> None:
     before = settings.SECRET_KEY
-    put(
-        folder / "01.env",
-        AUTH_JWT_SECRET="another secret of more than 32 characters",
-        AUTH_API_EXTERNAL_URL="https://a.b",
-    )
+    put(folder / "01.env", **OTHER_SETTINGS)
     assert swap.make()
 
     assert before != settings.SECRET_KEY
@@ -249,15 +253,21 @@ def test_only_the_counters_of_limits_that_changed_begin_anew(
     }
 
 
-def test_what_has_begun_sees_the_same_settings_to_its_end(folder: Path, swap: swap_module.Swap) -> None:
-    before = settings.AUTH
+@pytest.mark.parametrize("name", ["AUTH", *config.for_django(settings.AUTH)])
+def test_what_has_begun_sees_the_same_settings_to_its_end(folder: Path, swap: swap_module.Swap, name: str) -> None:
+    def now() -> Any:
+        return getattr(settings, name)
+
+    before = now()
     with present.steady():
-        put(folder / "01.env", AUTH_JWT_EXP="77")
+        put(folder / "01.env", **OTHER_SETTINGS)
         assert swap.make()
-        assert settings.AUTH is before
+        assert now() == before
         with ThreadPoolExecutor(1) as elsewhere:
-            assert elsewhere.submit(lambda: settings.AUTH).result() is not before
-    assert settings.AUTH.jwt.exp.total_seconds() == 77
+            after = elsewhere.submit(now).result()
+        assert after != before
+        assert now() == before
+    assert now() == after
 
 
 class Reloads:

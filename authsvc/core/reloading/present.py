@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,14 +14,19 @@ from authsvc.core import config
 from authsvc.core.config.schema import AuthConfig
 
 _begun_with: ContextVar[AuthConfig | None] = ContextVar("authsvc_settings", default=None)
+_derived: tuple[AuthConfig, Mapping[str, Any]] | None = None
+"""What follows for Django from the settings that were last asked about."""
 
 
 def allow_change() -> None:
-    """From now on `settings.AUTH` is what the present request or job began with.
+    """From now on `settings.AUTH`, and what Django has from it, are what the present request or job began with.
 
     Django remembers the first value that an attribute had in each settings object; a property of the class comes first.
     """
-    LazySettings.AUTH = property(_present)  # type: ignore[attr-defined]
+    lazy: Any = LazySettings
+    lazy.AUTH = property(lambda _: _present())
+    for name in config.for_django(newest()):
+        setattr(lazy, name, property(functools.partial(_for_django, name)))
 
 
 def newest() -> AuthConfig:
@@ -32,10 +38,6 @@ def newest() -> AuthConfig:
 
 def change(new: AuthConfig) -> None:
     """Let everything that begins from now on see `new`."""
-    for name, value in config.for_django(new).items():
-        setattr(settings, name, value)
-        # Django forgets the old value before it sets the new one; who asked in between has had it remembered again.
-        settings.__dict__.pop(name, None)
     settings.AUTH = new
 
 
@@ -49,5 +51,13 @@ def steady(chosen: AuthConfig | None = None) -> Iterator[None]:
         _begun_with.reset(token)
 
 
-def _present(_lazy: LazySettings) -> AuthConfig:
+def _present() -> AuthConfig:
     return _begun_with.get() or newest()
+
+
+def _for_django(name: str, _lazy: LazySettings) -> Any:
+    global _derived
+    present, known = _present(), _derived
+    if known is None or known[0] is not present:
+        known = _derived = (present, config.for_django(present))
+    return known[1][name]

@@ -22,7 +22,7 @@ from authsvc.core.web.throttling import Bucket
 NEED_RESTART: Mapping[str, frozenset[str]] = {
     "api": frozenset({"host", "port", "server", "processes"}),
     "database": frozenset({"url", "namespace", "prepared_statements_enabled"}),
-    "mailer": frozenset({"worker_enabled"}),
+    "mailer": frozenset({"worker_enabled", "dev_inbox_folder"}),
 }
 """Fields of a section that keep their value until a restart, beside the sections in `NEED_RESTART_WHOLLY`."""
 NEED_RESTART_WHOLLY = frozenset({"logging", "telemetry", "reloading"})

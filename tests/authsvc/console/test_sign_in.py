@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from accounts.models import User
 from authsvc.console import backend
@@ -165,6 +166,16 @@ def test_a_form_sent_from_another_site_does_nothing(console: Console, operator: 
         answer = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
         assert answer.status_code == status
         assert Session.objects.exists() is (status == 302)
+
+
+def test_the_site_that_forms_are_sent_from_may_get_another_address(
+    console: Console, operator: User, settings: Settings
+) -> None:
+    for origin in ("https://one.example.com", "https://two.example.com"):
+        settings.CSRF_TRUSTED_ORIGINS = [origin]
+        answer = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
+        assert answer.status_code == 302
+        console.sign_out()
 
 
 def test_signing_out_needs_the_forms_token(console: Console, operator: User) -> None:
