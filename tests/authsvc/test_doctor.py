@@ -218,6 +218,16 @@ def test_what_a_proxy_does_to_addresses_is_judged(images: list[Answer], expected
     assert outcomes(Proxy(), url=peer.url)["client address"] is expected
 
 
+def test_from_the_host_of_the_proxy_nothing_is_said_against_its_settings(peer: HttpPeer) -> None:
+    peer.answer(in_json({}), *[image("10.0.0.1", "10.0.0.1")] * 4)
+    [warned] = [
+        finding
+        for finding in look(Proxy(), url=peer.url)
+        if finding.outcome is Outcome.WARNING and finding.subject == "client address"
+    ]
+    assert warned.remedy == "Run this from another host."
+
+
 def test_somebody_else_at_the_public_address_is_told(peer: HttpPeer) -> None:
     peer.answer(in_json({"name": "another"}))
     assert outcomes(Proxy(), url=peer.url) == {"proxy": Outcome.FAILURE}

@@ -83,6 +83,9 @@ def _time(date: str) -> Iterator[Finding]:
 def _address(seen: dict[str, str]) -> Finding:
     said = f"a request of this host counts as one of {seen['address'] or 'a local socket'}"
     if seen["forwarded_for"] and seen["address"] == seen["peer"]:
+        if seen["forwarded_for"].rpartition(",")[2].strip() == seen["peer"]:
+            said = "whether X-Forwarded-For is believed cannot be seen from here, the host of the proxy"
+            return warning("client address", said, "Run this from another host.")
         remedy = f"If {seen['peer']} is your proxy, put it into AUTH_TRUSTED_PROXIES: every client looks the same now."
         return warning("client address", f"{said}, and X-Forwarded-For is not believed", remedy)
     if not seen["forwarded_for"]:
