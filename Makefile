@@ -42,6 +42,7 @@ $(DEVELOPMENT): | $(INSTALLED)
 	@mkdir -p .data
 	@umask 077 && { \
 		echo AUTH_SITE_URL=http://localhost:3000; \
+		echo AUTH_API_EXTERNAL_URL=http://localhost:$(PORT); \
 		echo AUTH_DB_DRIVER=postgres; \
 		echo AUTH_JWT_AUD=authenticated; \
 		echo AUTH_JWT_DEFAULT_GROUP_NAME=authenticated; \
@@ -49,7 +50,7 @@ $(DEVELOPMENT): | $(INSTALLED)
 		echo DATABASE_URL=embedded:$(CURDIR)/.data/pg; \
 		echo AUTH_JWT_SECRET=$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))'); \
 	} > $@
-	@keys=$$(AUTHSVC_CONFIG_FILE=$@ AUTH_API_EXTERNAL_URL=http://localhost $(BIN)/python manage.py generate_keys) && \
+	@keys=$$(AUTHSVC_CONFIG_FILE=$@ $(BIN)/python manage.py generate_keys) && \
 		echo "AUTH_JWT_KEYS='$$keys'" >> $@
 
 run: $(INSTALLED) $(DEVELOPMENT)

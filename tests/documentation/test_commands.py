@@ -80,14 +80,18 @@ def reading_mail(lines: list[str], address: str) -> list[str]:
     return [part for line in lines for part in ((line, pause) if "/signup" in line else (line,))]
 
 
-def typed(installation: Installation, folder: Path, lines: list[str]) -> str:
-    """The same in a folder that looks like that of the sources."""
+def look_like_the_sources(folder: Path) -> None:
     (folder / ".venv" / "bin").mkdir(parents=True)
     # Through a script: a link to Python would not know its packages.
     python = folder / ".venv" / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     (folder / "manage.py").symlink_to(live.PROJECT / "manage.py")
+
+
+def typed(installation: Installation, folder: Path, lines: list[str]) -> str:
+    """The same in a folder that looks like that of the sources."""
+    look_like_the_sources(folder)
     (folder / ".data").mkdir()
     (folder / ".data" / "development.env").touch()
     lines = [line.replace(ADDRESS, f"localhost:{installation.port}") for line in lines]
@@ -101,6 +105,13 @@ def test_the_readme_leads_to_a_signed_in_user(installation: Installation, tmp_pa
 
     assert "location: http://localhost:3000#access_token=" in shown.lower()
     assert "HTTP/1.1 204" in shown
+
+
+def test_the_settings_that_a_trial_makes_are_enough_for_every_command(tmp_path: Path) -> None:
+    look_like_the_sources(tmp_path)
+    make = f"make -s -f {live.PROJECT / 'Makefile'} -o .venv/installed.lock .data/development.env"
+    check = ".venv/bin/python manage.py check -c .data/development.env"
+    assert "no issues" in shell([make, check], folder=tmp_path, variables={})
 
 
 def test_the_first_tutorial_leads_to_a_signed_in_user(installation: Installation, tmp_path: Path) -> None:
