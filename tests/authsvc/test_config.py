@@ -813,7 +813,7 @@ def test_webauthn_needs_what_verifies_it(monkeypatch: pytest.MonkeyPatch, switch
     monkeypatch.setitem(sys.modules, "webauthn", None)  # as if it were not installed
     load()
     problem = only_problem(**{f"AUTH_{switch}": "true"})
-    assert problem == f"AUTH_{switch}: needs the extra: pip install 'authsvc[passkeys]'"
+    assert problem == f"AUTH_{switch}: needs the extra passkeys: pip install -r requirements.server.lock"
 
 
 @pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])

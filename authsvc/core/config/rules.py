@@ -254,7 +254,7 @@ def _webauthn(config: schema.AuthConfig, variables: Variables) -> None:
     }
     used = [name for name, is_on in switches.items() if is_on]
     if used and importlib.util.find_spec("webauthn") is None:
-        variables.refuse(used[0], "needs the extra: pip install 'authsvc[passkeys]'")
+        variables.refuse(used[0], "needs the extra passkeys: pip install -r requirements.server.lock")
     missing = config.webauthn.missing
     if used and missing:
         error = f"conf: {PREFIX}{missing} is required when WebAuthn is enabled"

@@ -190,7 +190,7 @@ class Database:
     encryption_key_id: str = ""
     """Name of the key to encrypt with."""
     encryption_key: Secret = field(default_factory=lambda: Secret(""))
-    """That key: 32 bytes in base64 for URLs."""
+    """That key: 32 bytes in base64 for URLs, without `=` at the end."""
     decryption_keys: Mapping[str, Secret] = field(default_factory=dict)
     """`name:key` for every key that something may be encrypted with."""
     cleanup_enabled: bool = False

@@ -44,7 +44,7 @@ def start_in_process() -> None:
             part = cast(_Part, import_module(f"{__package__}.{wanted[name]}"))
             _stops[name] = part.start(config)
         except ModuleNotFoundError as error:
-            what = f"{error.name} is missing: pip install authsvc[telemetry]"
+            what = f"{error.name} is missing: pip install -r requirements.server.lock"
             logger.error("unable to start %s", name, extra={"error": what})
         except ValueError as error:
             logger.error("%s", error)

@@ -79,7 +79,7 @@ def test_without_the_libraries_each_part_has_an_error_line_and_requests_are_answ
     said, errors = serve_one({**TRACES, **FIGURES}, blocked=("opentelemetry", "prometheus_client"))
     assert said == {"status": "200 OK", "loaded": []}
     assert sorted(line["msg"] for line in errors) == ["unable to start metrics", "unable to start tracing"]
-    assert all("pip install authsvc[telemetry]" in line["error"] for line in errors)
+    assert all("pip install -r requirements.server.lock" in line["error"] for line in errors)
 
 
 @pytest.mark.parametrize(
