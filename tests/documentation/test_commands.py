@@ -161,7 +161,12 @@ def test_a_dump_is_restored_and_people_are_still_signed_in(installation: Install
         "MAINTENANCE_URL": live.server_url(),
         "RESTORED_URL": f"postgresql:///{name}?{url.partition('?')[2]}",
     }
-    lines = [line.replace(" restored", f" {name}") for line in pages.commands(pages.DOCS / "how-to" / "back-up.md")]
+    with psycopg.connect(live.server_url()) as connection:
+        role = connection.info.user
+    lines = [
+        line.replace(" restored", f" {name}").replace("--owner=authsvc", f"--owner={role}")
+        for line in pages.commands(pages.DOCS / "how-to" / "back-up.md")
+    ]
     try:
         shell(lines, folder=tmp_path, variables=variables)
         env = {"WEB_CONCURRENCY": "1"}
