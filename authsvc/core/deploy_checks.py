@@ -206,8 +206,8 @@ CONCERNS = (
     ),
     Concern(
         number=22,
-        applies=lambda config: config.signup.magic_link_enabled,
-        what="A mailed link or code is enough to sign in.",
+        applies=lambda config: config.signup.email_enabled and config.signup.magic_link_enabled,
+        what="A mailed magic link or code is enough to sign in.",
         source="NIST §3.1.3.1, ASVS v5.0.0-6.3.6",
         hint="Set AUTH_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED=false.",
     ),

@@ -24,6 +24,8 @@ _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Head and framing of an answer, beside its body.
 _MOST_AROUND_BODY = 1_048_576
+AUTHORITIES: str = requests.utils.DEFAULT_CA_BUNDLE_PATH
+"""The file of the certificate authorities that come with the libraries."""
 _HEADERS = {"User-Agent": f"authsvc/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
 
 logger = logging.getLogger(__name__)
@@ -103,7 +105,7 @@ def proxy(url: str) -> str:
 def authorities(url: str) -> str:
     """The file or folder of the certificate authorities that count where nobody names others."""
     named: bool | str = _of_environment(url)["verify"]
-    return named if isinstance(named, str) else requests.utils.DEFAULT_CA_BUNDLE_PATH
+    return named if isinstance(named, str) else AUTHORITIES
 
 
 def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:

@@ -32,7 +32,7 @@ class Counter(Instrument):
     def add(self, *labels: str, amount: float = 1) -> None:
         """`labels` in the order of the definition."""
         if _store is not None:
-            _store.record(self, labels, amount)
+            _store.record((self, labels, amount))
 
 
 class Level(Instrument):
@@ -40,7 +40,7 @@ class Level(Instrument):
 
     def change(self, amount: float, *labels: str) -> None:
         if _store is not None:
-            _store.record(self, labels, amount)
+            _store.record((self, labels, amount))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,14 +49,17 @@ class Histogram(Instrument):
 
     def observe(self, value: float, *labels: str) -> None:
         if _store is not None:
-            _store.record(self, labels, value)
+            _store.record((self, labels, value))
+
+
+Event = tuple[Instrument, tuple[str, ...], float]
+"""What happened, its labels, and what a counter or level grows by or a histogram is to know of."""
 
 
 class Store(Protocol):
-    """Where figures are kept while somebody wants them."""
+    """Where figures are kept while somebody wants them. Called by many threads."""
 
-    def record(self, instrument: Instrument, labels: tuple[str, ...], value: float) -> None:
-        """`value` is what a counter or level grows by, or what a histogram is to know of. Called by many threads."""
+    def record(self, *events: Event) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,12 @@ def keep_in(store: Store | None) -> None:
     """Record into `store` from now on; with None nowhere."""
     global _store
     _store = store
+
+
+def record(*events: Event) -> None:
+    """Several events at once, for what happens so often that each call counts."""
+    if _store is not None:
+        _store.record(*events)
 
 
 def read_regularly(level: Level, read: Callable[[], float]) -> None:

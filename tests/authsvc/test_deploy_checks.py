@@ -94,6 +94,11 @@ def test_the_guide_says_of_every_concern_what_the_command_says() -> None:
     ]
 
 
+def test_without_mail_no_link_is_mailed(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"magic_link_enabled": True, "email_enabled": False})
+    assert "authsvc.W022" not in ids()
+
+
 def test_without_keys_the_secret_signs(auth_config: ChangeConfig) -> None:
     auth_config(jwt={"keys": ()})
     assert "authsvc.W001" in ids()

@@ -28,13 +28,14 @@ class Seen:
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.observed: Counter[str] = Counter()
 
-    def record(self, instrument: metering.Instrument, labels: tuple[str, ...], value: float) -> None:
-        assert len(labels) == len(instrument.labels)
-        if isinstance(instrument, metering.Histogram):
-            assert value >= 0
-            self.observed[instrument.name] += 1
-        else:
-            self.counts[instrument.name, *labels] += int(value)
+    def record(self, *events: metering.Event) -> None:
+        for instrument, labels, value in events:
+            assert len(labels) == len(instrument.labels)
+            if isinstance(instrument, metering.Histogram):
+                assert value >= 0
+                self.observed[instrument.name] += 1
+            else:
+                self.counts[instrument.name, *labels] += int(value)
 
 
 @pytest.fixture

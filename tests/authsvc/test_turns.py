@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -125,10 +124,8 @@ def test_a_request_that_has_failed_is_waited_for_no_more(lists: Lists) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize(("connections", "waiting"), [(0, serving.THREADS // 2), (3, 1), (1, 0)])
-def test_half_of_the_threads_are_left_to_others(
-    lists: Lists, auth_config: ChangeConfig, connections: int, waiting: int
-) -> None:
+@pytest.mark.parametrize(("connections", "waiting"), [(0, serving.THREADS - 1), (3, 2), (1, 0)])
+def test_one_thread_is_left_to_others(lists: Lists, auth_config: ChangeConfig, connections: int, waiting: int) -> None:
     auth_config(api={"processes": 1}, mailer={"worker_enabled": False}, database={"max_pool_size": connections})
     of = Turns()
     with of:
@@ -153,9 +150,16 @@ def asked(api: Api, path: str, *, bearer: str = "") -> Answer:
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("by_cursor", [False, True])
 @pytest.mark.parametrize(
-    "path", ["/admin/users", "/admin/users?page=2&per_page=1", "/admin/users?filter=ann", "/admin/audit"]
+    ("path", "by_cursor"),
+    [
+        ("/admin/users", False),
+        ("/admin/users", True),
+        ("/admin/users?page=2&per_page=1", False),
+        ("/admin/users?filter=ann", False),
+        ("/admin/users?filter=ann", True),
+        ("/admin/audit", False),
+    ],
 )
 def test_users_and_audit_trail_are_listed_after_others_are_served(
     api: Api, auth_config: ChangeConfig, lists: Lists, in_hand: threading.Event, path: str, by_cursor: bool
@@ -175,7 +179,7 @@ def test_users_and_audit_trail_are_listed_after_others_are_served(
     [
         ("email=ann@example.com", 200),
         ("phone=15550001", 200),
-        (f"id={uuid4()}", 200),
+        ("id=7c9d2a0e-6f0f-4d0e-9c11-0c5a8d0a2f11", 200),
         ("email=ann@example.com&filter=ann", 200),
         ("sort=age", 400),
         ("page=two", 400),
@@ -198,7 +202,8 @@ def test_no_transaction_is_open_while_a_list_waits(api: Api, lists: Lists, in_ha
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"
+            " WHERE datname = current_database() AND backend_type = 'client backend'"
+            " AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"
         )
         assert cursor.fetchone() == (0,)
     in_hand.set()

@@ -80,6 +80,15 @@ def test_a_committed_letter_arrives_and_leaves_the_queue(queue: Queue, smtp: Fak
     assert message_ids(smtp) == [message.id]
 
 
+def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    with transaction.atomic():
+        message = post()
+        with connection.cursor() as cursor:
+            cursor.execute("""UPDATE procrastinate_jobs SET args = args || '{"colour": "blue"}'""")
+    wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs())
+    assert message_ids(smtp) == [message.id]
+
+
 def test_a_letter_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
         messaging.post(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))

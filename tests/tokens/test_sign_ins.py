@@ -22,9 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class SignIns(list[tuple[str, ...]]):
     """A store that remembers method and outcome of every attempt to sign in."""
 
-    def record(self, instrument: metering.Instrument, labels: tuple[str, ...], value: float) -> None:
-        if instrument is metering.SIGN_INS:
-            self.append(labels)
+    def record(self, *events: metering.Event) -> None:
+        self.extend(labels for instrument, labels, _ in events if instrument is metering.SIGN_INS)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor
@@ -112,6 +113,8 @@ def _run_of(task: registry.Task[...], job: Job) -> registry.Run:
 
 
 def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Coroutine[Any, Any, None]]:
+    known = inspect.signature(task.function).parameters
+
     def run(job: Job, arguments: dict[str, Any]) -> None:
         close_old_connections()
         try:
@@ -126,7 +129,9 @@ def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Corout
             close_old_connections()
 
     async def run_in_thread(context: JobContext, **arguments: Any) -> None:
-        await asyncio.get_running_loop().run_in_executor(threads, run, context.job, arguments)
+        # During an upgrade a newer version may have stored the job, with arguments that are new.
+        taken = {name: value for name, value in arguments.items() if name in known}
+        await asyncio.get_running_loop().run_in_executor(threads, run, context.job, taken)
 
     return run_in_thread
 

@@ -42,8 +42,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if host.startswith(embedded.SCHEME):
             where = conninfo.conninfo_to_dict(embedded.start(Path(host.removeprefix(embedded.SCHEME))))
             parameters |= {"host": where["host"], "port": where["port"]}
-        if statements.are_wanted():
-            parameters["cursor_factory"] = statements.WatchedCursor
+        if cursor := statements.wanted():
+            parameters["cursor_factory"] = cursor
         return parameters
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:

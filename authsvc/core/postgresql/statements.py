@@ -1,4 +1,4 @@
-"""The cursor that is used when somebody wants to know of statements: how long they took, or what they say."""
+"""The cursors that are used when somebody wants to know of statements: how long they took, or what they say."""
 
 from __future__ import annotations
 
@@ -24,31 +24,36 @@ logger = logging.getLogger("authsvc.sql")
 
 class WatchedCursor(ServerBindingCursor):
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
-        began = time.perf_counter()
         try:
             with spans.statement(query):
-                super().execute(query, params, **options)  # type: ignore[misc]  # psycopg's, which the stubs leave out
+                began = time.perf_counter()
+                try:
+                    super().execute(query, params, **options)  # type: ignore[misc]  # psycopg's, not in the stubs
+                finally:
+                    metering.STATEMENT_SECONDS.observe(time.perf_counter() - began)
         except psycopg.Error as error:
             metering.STATEMENT_ERRORS.add((error.sqlstate or _LOST)[:2])
             raise
-        finally:
-            metering.STATEMENT_SECONDS.observe(time.perf_counter() - began)
-            wanted = settings.AUTH.logging.sql
-            if wanted != "none":
-                _log(query, params, with_arguments=wanted == "all")
         return self
 
 
-def are_wanted() -> bool:
+class LoggingCursor(WatchedCursor):
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        try:
+            return super().execute(query, params, **options)
+        finally:
+            fields: dict[str, object] = {"component": "sql"}
+            if settings.AUTH.logging.sql == "all":
+                fields["statement_args"] = _told(params)
+            logger.info("%s", query, extra=fields)
+
+
+def wanted() -> type[ServerBindingCursor] | None:
+    """The cursor for a new connection; None where nobody wants to know."""
     config = settings.AUTH
-    return bool(config.telemetry.metrics) or config.telemetry.traces or config.logging.sql != "none"
-
-
-def _log(query: Any, params: Any, *, with_arguments: bool) -> None:
-    fields: dict[str, object] = {"component": "sql"}
-    if with_arguments:
-        fields["statement_args"] = _told(params)
-    logger.info("%s", query, extra=fields)
+    if config.logging.sql != "none":
+        return LoggingCursor
+    return WatchedCursor if config.telemetry.metrics or config.telemetry.traces else None
 
 
 def _told(value: Any) -> object:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from authsvc.core import http
-from authsvc.core.config import schema
+from authsvc.core.config import env, schema
 from authsvc.core.examinations import Circumstances, Finding, failure, ok, unused, warning
 from authsvc.core.telemetry import exporters
 
@@ -125,7 +125,7 @@ def _collector(subject: str, variables: _Variables) -> Finding:
         return judge(subject, "the address of the collector cannot be read", f"{remedy}.")
     place = f"{host}:{port}"
     url = f"{'https' if is_encrypted else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-    if http.proxy(url):
+    if _goes_by_proxy(variables, url):
         return unused(subject, f"{place} is reached through a proxy of the environment, and was not looked at")
     try:
         with closing(socket.create_connection((host, port), _SECONDS)) as connection:
@@ -139,12 +139,25 @@ def _collector(subject: str, variables: _Variables) -> Finding:
     return ok(subject, f"{place} takes connections{', encrypted' if is_encrypted else ''}")
 
 
+def _goes_by_proxy(variables: _Variables, url: str) -> bool:
+    if variables.protocol != "grpc":
+        return bool(http.proxy(url))
+    environment = env.process_environment()
+    # Its own rules for exceptions are too many to be repeated here.
+    return any(environment.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy"))
+
+
 def _context(variables: _Variables, url: str) -> ssl.SSLContext:
     """Raises OSError."""
-    named = variables.value("CERTIFICATE") or http.authorities(url)
+    is_grpc = variables.protocol == "grpc"
+    own = variables.value("CERTIFICATE")
+    others = env.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES
+    named = own or (others if is_grpc else http.authorities(url))
     is_folder = Path(named).is_dir()
     context = ssl.create_default_context(cafile=None if is_folder else named, capath=named if is_folder else None)
-    if certificate := variables.value("CLIENT_CERTIFICATE"):
+    certificate = variables.value("CLIENT_CERTIFICATE")
+    # For gRPC it counts beside an authority of its own alone.
+    if certificate and (own or not is_grpc):
         # With a password that nobody has, where the library would ask at the terminal.
         context.load_cert_chain(certificate, variables.value("CLIENT_KEY") or None, password="")
     return context

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import prometheus_client
 from prometheus_client import values
@@ -21,58 +22,72 @@ _LARGEST = {"counter": 512 * 1024, "histogram": 4 * 1024 * 1024, "gauge_livesum"
 """Bytes for the series there can be, by kind of file."""
 _MOST_NOTED = 1000
 
+logger = logging.getLogger(__name__)
+
 _Key = tuple[metering.Instrument, tuple[str, ...]]
 
 
 class Figures:
     """A `metering.Store`. Every series without labels is there from the start, and those an instrument names.
 
-    To write into a series costs as much as half a statement, so what happens is noted down, and written once for many.
+    To write into a series is dear, so what happens is noted down, and written once for many.
     """
 
     def __init__(self) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._families: dict[metering.Instrument, MetricWrapperBase] = {}
-        self._series: dict[_Key, Any] = {}
-        self._noted: deque[tuple[_Key, float]] = deque()
+        self._series: dict[_Key, _Series] = {}
+        self._noted: deque[metering.Event] = deque()
         self._writing = threading.Lock()
         for instrument in metering.instruments():
             self._families[instrument] = _family(instrument, self.registry)
-            for labels in instrument.known:
+            for labels in instrument.known if instrument.labels else [()]:
                 self._child((instrument, labels))
 
-    def record(self, instrument: metering.Instrument, labels: tuple[str, ...], value: float) -> None:
-        self._noted.append(((instrument, labels), value))
+    def record(self, *events: metering.Event) -> None:
+        self._noted.extend(events)
         if len(self._noted) > _MOST_NOTED:
             self.write()
 
     def write(self) -> None:
-        """Bring the series up to date; whoever reads them calls it before."""
+        """Bring the series up to date. Raises nothing: what cannot be counted is no reason not to serve."""
         sums: defaultdict[_Key, float] = defaultdict(float)
         counts: Counter[tuple[_Key, int]] = Counter()
-        with self._writing:
-            for _ in range(len(self._noted)):
-                key, value = self._noted.popleft()
-                sums[key] += value
-                instrument = key[0]
-                if isinstance(instrument, metering.Histogram):
-                    counts[key, bisect_left(instrument.buckets, value)] += 1
-            for key, total in sums.items():
-                child = self._series.get(key) or self._child(key)
-                # Of a histogram the library offers no way to write more than one observation at a time.
-                (child._sum if isinstance(key[0], metering.Histogram) else child).inc(total)
-            for (key, bucket), number in counts.items():
-                self._series[key]._buckets[bucket].inc(number)
+        try:
+            with self._writing:
+                for _ in range(len(self._noted)):
+                    instrument, labels, value = self._noted.popleft()
+                    key = (instrument, labels)
+                    sums[key] += value
+                    if isinstance(instrument, metering.Histogram):
+                        counts[key, bisect_left(instrument.buckets, value)] += 1
+                for key, total in sums.items():
+                    (self._series.get(key) or self._child(key)).total.inc(total)
+                for (key, bucket), number in counts.items():
+                    self._series[key].buckets[bucket].inc(number)
+        except Exception:
+            logger.exception("figures not written")
 
     def families(self) -> Iterator[tuple[metering.Instrument, MetricWrapperBase]]:
         yield from self._families.items()
 
-    def _child(self, key: _Key) -> Any:
+    def _child(self, key: _Key) -> _Series:
         instrument, labels = key
         family = self._families[instrument]
-        child = family.labels(*labels) if labels else family
-        self._series[key] = child
-        return child
+        child: Any = family.labels(*labels) if labels else family
+        if isinstance(instrument, metering.Histogram):
+            # The library offers no way to write more than one observation at a time.
+            self._series[key] = _Series(child._sum, child._buckets)
+        else:
+            self._series[key] = _Series(child)
+        return self._series[key]
+
+
+class _Series(NamedTuple):
+    total: Any
+    """What grows by each value."""
+    buckets: Sequence[Any] = ()
+    """Of a histogram: one for each bound, and one for what is beyond."""
 
 
 def prometheus_name(name: str, unit: str) -> str:

@@ -48,16 +48,19 @@ def measured(get_response: Respond) -> Respond:
         took = time.perf_counter() - started
         method = request.method if request.method in _METHODS else _OTHER
         labels = (method or _OTHER, str(response.status_code), routes.shown(request))
-        metering.RESPONSES.add(*labels[1:])
-        metering.REQUEST_SECONDS.observe(took, *labels)
+        told: list[metering.Event] = [
+            (metering.RESPONSES, labels[1:], 1),
+            (metering.REQUEST_SECONDS, labels, took),
+        ]
         if sent := _number(request.META.get("CONTENT_LENGTH", "")):
-            metering.REQUEST_BYTES.observe(sent, *labels)
+            told.append((metering.REQUEST_BYTES, labels, sent))
         if not response.streaming:
-            metering.RESPONSE_BYTES.observe(len(response.content), *labels)
+            told.append((metering.RESPONSE_BYTES, labels, len(response.content)))
+        metering.record(*told)
         return response
 
     return respond
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if text and text.isascii() and text.isdigit() else 0

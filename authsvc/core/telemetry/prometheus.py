@@ -22,7 +22,7 @@ from authsvc.core.telemetry import figures, folder, runtime
 HEADER_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
 WRITE_SECONDS = 1.0
-"""How old the figures of other processes are at most when one of them answers."""
+"""How old the figures are at most when one of the processes answers."""
 
 _PAST = "past"
 """What stands for the process's id in the file into which those of ended processes go."""

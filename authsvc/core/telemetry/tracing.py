@@ -5,14 +5,14 @@ No address, header, argument or text of an error is ever written down in a span:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from opentelemetry import baggage, context, propagate, trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from psycopg import sql
@@ -26,13 +26,33 @@ from authsvc.core.telemetry import about, exporters, request_spans
 def start(config: schema.Telemetry) -> Callable[[], None]:
     """Trace requests, statements, calls and jobs of this process. Raises ValueError for an unknown protocol."""
     exporter = exporters.make(config, "TRACES")
-    provider = TracerProvider(resource=Resource.create(about.resource(config)), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    resource = Resource.create(about.resource(config))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    processor = BatchSpanProcessor(exporter)
+    provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)
     tracer = provider.get_tracer("authsvc", __version__)
     spans.tell(_Recorder(tracer))
-    request_spans.begin(tracer)
+    request_spans.begin(_requests(provider, processor))
     return provider.shutdown
+
+
+def _requests(provider: TracerProvider, processor: SpanProcessor) -> request_spans.Tracing:
+    """Requests sampled as everything else is, but where that is by share, with a draw that costs a fifth."""
+    tracer = provider.get_tracer("authsvc", __version__)
+    share = _share(provider.sampler)
+    if share is None:
+        return request_spans.Tracing(joining=tracer, beginning=tracer, share=1)
+    drawn = TracerProvider(sampler=sampling.ALWAYS_ON, resource=provider.resource, shutdown_on_exit=False)
+    drawn.add_span_processor(processor)
+    beginning = drawn.get_tracer("authsvc", __version__)
+    return request_spans.Tracing(joining=tracer, beginning=beginning, share=share)
+
+
+def _share(sampler: Any) -> float | None:
+    """Of the traces that begin here, how many `sampler` takes; None where it goes by something else."""
+    is_by_share = isinstance(sampler, sampling.ParentBasedTraceIdRatio)
+    return float(sampler._root.rate) if is_by_share else None
 
 
 class _Recorder:
@@ -51,15 +71,13 @@ class _Recorder:
         return _Open(self._tracer.start_span(name, kind=SpanKind.CONSUMER, attributes={"auth.job": name}))
 
     def statement(self, text: object) -> AbstractContextManager[object]:
-        if not trace.get_current_span().is_recording():
+        # The first question is answered soonest, and with yes for most.
+        if not context.get_current() or not trace.get_current_span().is_recording():
             return spans.UNTOLD
         told = text.as_string() if isinstance(text, sql.Composable) else str(text)
+        [kind] = told.split(maxsplit=1)[:1] or ["nothing"]
         attributes = {"db.system": "postgresql", "db.statement": told}
-        return _Open(self._tracer.start_span(_first_word(told), kind=SpanKind.CLIENT, attributes=attributes))
-
-
-def _first_word(text: str) -> str:
-    return text.split(maxsplit=1)[0].upper()
+        return _Open(self._tracer.start_span(kind.upper(), kind=SpanKind.CLIENT, attributes=attributes))
 
 
 class _Open:
@@ -83,16 +101,14 @@ class _Open:
 
 
 class _Call(_Open):
-    headers: Mapping[str, str] = {}
-
     def __enter__(self) -> Self:
         super().__enter__()
-        self.headers = {}
+        self.headers: dict[str, str] = {}
         # A client's baggage is for nobody else: who is called may be anyone's server.
         propagate.inject(self.headers, context=baggage.clear())
         return self
 
     def answered(self, status: int) -> None:
-        self._span.set_attributes({"http.status_code": status, "http.response.status_code": status})
+        self._span.set_attribute("http.response.status_code", status)
         if status >= 400:
             self._span.set_status(StatusCode.ERROR)

@@ -48,8 +48,8 @@ class Turns:
     def give_way(self, *, rows: int) -> None:
         """To be called by a list, outside of transactions: wait while others are served, longer the more it will cost.
 
-        It begins at once when nobody but lists is served. No more than half of the threads wait, so that the others are
-        enough for those that are waited for: one list more, and the first one begins.
+        It begins at once when nobody but lists is served. One thread is left to those that are waited for: where all
+        would wait, the list that has waited longest begins.
         """
         this = threading.get_ident()
         # No longer one of those that others wait for.
@@ -58,7 +58,7 @@ class Turns:
         until = now + min(rows * SECONDS_FOR_EACH, LONGEST_SECONDS)
         with self._lock:
             self._waiting[this] = None
-            if len(self._waiting) > serving.threads(settings.AUTH) // 2:
+            if len(self._waiting) >= serving.threads(settings.AUTH):
                 del self._waiting[next(iter(self._waiting))]
         while this in self._waiting and now < until and self._is_busy(now):
             time.sleep(STEP_SECONDS)

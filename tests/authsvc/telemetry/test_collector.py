@@ -85,10 +85,7 @@ def test_spans_and_figures_over_http_tell_what_happened_and_no_secret(serve: Ser
             "http.request.method": "GET",
             "http.route": "/admin/users/{user_id}",
             "http.route.params.user_id": str(user_id),
-            "url.scheme": "http",
-            "server.address": "127.0.0.1",
             "http.response.status_code": 404,
-            "http.status_code": 404,
             "auth.error_code": "user_not_found",
         }
         assert expected.items() <= span.attributes.items()
@@ -133,10 +130,7 @@ def test_figures_of_the_installation_are_sent_by_one_process_until_it_dies_and_t
         (first,) = {pid for pid, names in told_by(collector) if "auth_running" in names}
         collector.wait(lambda: {pid for pid, names in told_by(collector) if "auth_running" not in names})
         os.kill(first, signal.SIGKILL)
-        told = len(collector.raw)
-        collector.wait(lambda: any("auth_running" in names for _, names in told_by(collector)[told + 1 :]))
-        (second,) = {pid for pid, names in told_by(collector)[told + 1 :] if "auth_running" in names}
-        assert second != first
+        collector.wait(lambda: any(pid != first and "auth_running" in names for pid, names in told_by(collector)))
 
 
 def told_by(collector: Collector) -> list[tuple[int, set[str]]]:

@@ -47,6 +47,18 @@ def collector() -> Iterator[socket.socket]:
         yield listening
 
 
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+
+
 @pytest.fixture
 def traced(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Configure:
     """`traced(OTEL_…="…")` switches traces on, with these variables of the standard."""
@@ -247,6 +259,29 @@ def test_a_collector_behind_a_proxy_of_the_environment_is_not_looked_at(
     assert look("traces").outcome is Outcome.FAILURE
 
 
+def test_grpc_goes_by_the_proxies_it_knows(
+    traced: Configure, collector: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = f"http://{HOST}:{collector.getsockname()[1]}"
+    traced(OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+    assert look("traces").outcome is Outcome.OK
+    monkeypatch.setenv("grpc_proxy", "http://proxy.invalid:3128")
+    assert look("traces").outcome is Outcome.UNUSED
+
+
+def test_grpc_takes_other_authorities_than_http(
+    traced: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls, authority = server_tls(tmp_path, host=HOST)
+    with HttpPeer(tls=tls) as peer:
+        given = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+        traced(**given)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
+        assert look("traces").outcome is Outcome.FAILURE
+        monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(authority))
+        assert look("traces").outcome is Outcome.OK
+
+
 def figures_for_prometheus(port: int, host: str = HOST) -> dict[str, Any]:
     return {
         "metrics_enabled": True,
@@ -256,7 +291,7 @@ def figures_for_prometheus(port: int, host: str = HOST) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", "::1"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", pytest.param("::1", marks=needs_ipv6)])
 def test_an_address_for_prometheus_that_is_free_is_well(host: str, auth_config: ChangeConfig) -> None:
     port = live.free_port()
     auth_config(telemetry=figures_for_prometheus(port, host))

@@ -35,7 +35,7 @@ def test_a_histogram_has_the_buckets_of_each_observation() -> None:
     # Halves, quarters and so on, whose sum does not depend on the order.
     for value in itertools.chain(*edges, (0.0, 0.5, 1e6)):
         alone.labels(*LABELS).observe(round(value * 2**20) / 2**20)
-        kept.record(HISTOGRAM, LABELS, round(value * 2**20) / 2**20)
+        kept.record((HISTOGRAM, LABELS, round(value * 2**20) / 2**20))
     kept.write()
     assert samples(dict(kept.families())[HISTOGRAM]) == samples(alone)
 
@@ -45,8 +45,8 @@ def test_nothing_noted_is_lost_or_written_twice_when_many_threads_note_and_write
 
     def note(number: int) -> None:
         for _ in range(2000):
-            kept.record(metering.REFRESHES, ("succeeded",), 1)
-            kept.record(metering.HASH_WAIT_SECONDS, (), number)
+            kept.record((metering.REFRESHES, ("succeeded",), 1))
+            kept.record((metering.HASH_WAIT_SECONDS, (), number))
         kept.write()
 
     with ThreadPoolExecutor(8) as threads:
@@ -63,7 +63,7 @@ def test_nothing_noted_is_lost_or_written_twice_when_many_threads_note_and_write
 def test_what_is_noted_is_written_by_itself_before_it_is_much() -> None:
     kept = figures.Figures()
     for _ in range(5000):
-        kept.record(metering.REFRESHES, ("succeeded",), 1)
+        kept.record((metering.REFRESHES, ("succeeded",), 1))
     (written,) = (
         value for name, _, value in samples(dict(kept.families())[metering.REFRESHES]) if name.endswith("_total")
     )

@@ -93,8 +93,9 @@ def test_without_the_libraries_each_part_has_an_error_line_and_requests_are_answ
             {"unable to trace requests", "unable to start tracing"},
         ),
         ({**FIGURES, **PROMETHEUS}, "prometheus_client.mmap_dict", "MmapedDict", {"unable to start metrics"}),
+        ({**FIGURES, **PROMETHEUS}, "prometheus_client", "Histogram._metric_init", {"unable to start metrics"}),
     ],
-    ids=["tracing", "middleware", "metrics"],
+    ids=["tracing", "middleware", "metrics", "histograms"],
 )
 def test_with_libraries_that_lack_something_the_part_is_left_out_and_requests_are_answered(
     env: dict[str, str], holder: str, lacking: str, told: set[str]
