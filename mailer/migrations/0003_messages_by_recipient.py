@@ -1,11 +1,13 @@
-"""Indexes that find the messages for one person in the queue, whose table is its library's and everybody's."""
+"""Indexes that find the messages for one person in the queue, whose table is its library's and everybody's.
+
+Without them, where another installation's role owns the table, the queue is read through.
+"""
 
 from django.db import migrations
-from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations.state import StateApps
 
 from authsvc.core.db import namespaced
 from authsvc.core.jobs import registry
+from authsvc.core.jobs.shared_tables import RunSQLByOwner
 
 OURS = f"WHERE queue_name = '{registry.queue()}'"
 INDEXES = {
@@ -14,27 +16,6 @@ INDEXES = {
     # Those stored before there were marks; the ones that have failed stay until somebody removes them.
     namespaced("messages_unmarked_idx"): f"(id) {OURS} AND task_name = 'mailer.deliver' AND NOT args ? 'to_address'",
 }
-IS_OWNER = """
-    SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('procrastinate_jobs')
-"""
-
-
-def create(_: StateApps, editor: BaseDatabaseSchemaEditor) -> None:
-    with editor.connection.cursor() as cursor:
-        cursor.execute(IS_OWNER)
-        if cursor.fetchone() != (True,):
-            # Another installation's role has made the table. Without indexes the queue is read through, unopened.
-            return
-        for name, what in INDEXES.items():
-            # What an interrupted run has left behind is no index.
-            cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
-            cursor.execute(f"CREATE INDEX CONCURRENTLY {name} ON procrastinate_jobs {what}")
-
-
-def drop(_: StateApps, editor: BaseDatabaseSchemaEditor) -> None:
-    with editor.connection.cursor() as cursor:
-        for name in INDEXES:
-            cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
 
 
 class Migration(migrations.Migration):
@@ -42,4 +23,14 @@ class Migration(migrations.Migration):
 
     dependencies = [("mailer", "0002_messages_in_the_console"), ("procrastinate", "0001_initial")]
 
-    operations = [migrations.RunPython(create, drop)]
+    operations = [
+        # What an interrupted run has left behind is no index.
+        *(RunSQLByOwner([f"DROP INDEX CONCURRENTLY IF EXISTS {name}"], []) for name in INDEXES),
+        *(
+            RunSQLByOwner(
+                [f"CREATE INDEX CONCURRENTLY {name} ON procrastinate_jobs {what}"],
+                [f"DROP INDEX CONCURRENTLY IF EXISTS {name}"],
+            )
+            for name, what in INDEXES.items()
+        ),
+    ]

@@ -13,6 +13,7 @@ from django.db import models
 from django.db.migrations import Migration, operations
 from django.db.migrations.loader import MigrationLoader
 
+from authsvc.core.jobs.shared_tables import RunSQLByOwner
 from tests.live import PROJECT
 
 
@@ -32,7 +33,7 @@ def test_no_migration_is_missing(namespace: str) -> None:
 
 ALLOWED = (
     "AlterModelOptions", "AlterModelManagers", "CreateModel", "AddIndexConcurrently", "RemoveIndexConcurrently",
-    "AddConstraintNotValid", "ValidateConstraint", "RunSQL", "SeparateDatabaseAndState",
+    "AddConstraintNotValid", "ValidateConstraint", "RunSQL", "RunSQLByOwner", "SeparateDatabaseAndState",
 )  # fmt: skip
 
 
@@ -105,6 +106,7 @@ def made(*parts: operations.base.Operation, atomic: bool = True) -> Migration:
         pytest.param(made(operations.AddField("user", "x", models.TextField(default=""))), id="no default for others"),
         pytest.param(made(operations.RunPython(print)), id="rows one by one"),
         pytest.param(made(operations.RunSQL("CREATE INDEX x ON users (aud)")), id="an index by hand"),
+        pytest.param(made(RunSQLByOwner("CREATE INDEX x ON procrastinate_jobs (id)")), id="an index of the queue"),
         pytest.param(made(operations.RunSQL(["CREATE INDEX CONCURRENTLY x ON users (aud)"])), id="in a transaction"),
         pytest.param(
             made(operations.AddConstraint("user", models.UniqueConstraint(fields=["aud"], name="x"))), id="a constraint"

@@ -264,9 +264,13 @@ def test_a_file_that_is_opened_anew_gets_the_lines_that_follow(tmp_path: Path) -
     copy = tmp_path / "auth.log.1"
     copy.write_bytes(file.read_bytes())
     os.truncate(file, 0)
+    handler = logging.getLogger().handlers[0]
+    assert isinstance(handler, logs.LogFile)
+    opened = handler.stream
     logs.reopen()
     logging.getLogger("authsvc").info("two")
-    logging.getLogger().handlers[0].close()
+    assert handler.stream is not opened
+    handler.close()
     assert [json.loads(text)["msg"] for text in (copy.read_text() + file.read_text()).splitlines()] == ["one", "two"]
 
 

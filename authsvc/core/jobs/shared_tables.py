@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations import RunSQL
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import sql
 
@@ -15,6 +19,22 @@ _LOGS = """
      WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema)
        AND relkind = 'r' AND relname LIKE '%django\\_migrations' AND has_table_privilege(oid, 'SELECT')
 """
+
+
+_IS_OURS = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('procrastinate_jobs')"
+
+
+class RunSQLByOwner(RunSQL):
+    """SQL that the owner of the queue's tables may run alone; where another installation's role is that, it is left."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: Any, to_state: Any
+    ) -> None:
+        with schema_editor.connection.cursor() as cursor:
+            cursor.execute(_IS_OURS)
+            is_ours = cursor.fetchone() == (True,)
+        if is_ours:
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 
 def take_over_migrations(connection: BaseDatabaseWrapper) -> None:
