@@ -14,7 +14,7 @@ from authsvc.core import serving
 SECONDS_FOR_EACH = 0.0006
 """How long a list waits at most for each row asked for: more than ten times what the row costs."""
 LONGEST_SECONDS = 0.2
-QUIET_SECONDS = 0.002
+QUIET_SECONDS = 0.005
 """How long nobody must have been served: even a busy process has moments between two requests."""
 STEP_SECONDS = 0.004
 
