@@ -24,7 +24,7 @@ class Tracing:
     """Who begins spans of requests."""
 
     joining: Tracer
-    """Of those that are part of a trace already."""
+    """Of those that are part of a trace already, and of all but requests."""
     beginning: Tracer
     """Of those that begin one."""
     share: float
@@ -69,7 +69,7 @@ class RequestSpans:
         tracing = _tracing
         if tracing is None:
             return self._get_response(request)
-        # What most requests go through: 1 % of a GET /user for each twenty calls.
+        # Most requests go through here and get no span: every ten calls are 1 % of a GET /user.
         meta = request.META
         if any(map(meta.__contains__, _JOINING)):
             parent = propagate.extract(meta, getter=_HEADERS)
@@ -79,7 +79,7 @@ class RequestSpans:
         else:
             parent = _NO_PARENT
             span = tracing.beginning.start_span(_NAME, parent, SpanKind.SERVER)
-        # Also where it is not sampled, so that who is called begins no trace of their own.
+        # Also where the client's trace is not sampled, so that who is called knows of it.
         token = context.attach(trace.set_span_in_context(span, parent))
         try:
             response = self._get_response(request)

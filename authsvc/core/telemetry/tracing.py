@@ -30,10 +30,11 @@ def start(config: schema.Telemetry) -> Callable[[], None]:
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     processor = BatchSpanProcessor(exporter)
     provider.add_span_processor(processor)
+    # First, because it may fail with another version of the libraries.
+    requests = _requests(provider, processor)
     trace.set_tracer_provider(provider)
-    tracer = provider.get_tracer("authsvc", __version__)
-    spans.tell(_Recorder(tracer))
-    request_spans.begin(_requests(provider, processor))
+    spans.tell(_Recorder(requests.joining))
+    request_spans.begin(requests)
     return provider.shutdown
 
 

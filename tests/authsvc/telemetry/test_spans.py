@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 import pytest
+from django.http import HttpResponse
+from django.test import RequestFactory
 from opentelemetry import context, propagate
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio, Sampler
 from psycopg import sql
 
 from authsvc.core import http, spans
-from authsvc.core.telemetry import tracing
+from authsvc.core.telemetry import request_spans, tracing
 from tests.fakes.http_peer import HttpPeer
+
+Requested = Callable[[Sampler, int, dict[str, str]], list[ReadableSpan]]
 
 
 class Kept(SpanExporter):
@@ -24,6 +29,26 @@ class Kept(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.spans += spans
         return SpanExportResult.SUCCESS
+
+
+@pytest.fixture
+def requested() -> Iterator[Requested]:
+    """`requested(sampler, 3, {})` makes three requests with no headers; the spans of those that got one."""
+
+    def request(sampler: Sampler, times: int, headers: dict[str, str]) -> list[ReadableSpan]:
+        made = Kept()
+        processor = SimpleSpanProcessor(made)
+        provider = TracerProvider(sampler, shutdown_on_exit=False)
+        provider.add_span_processor(processor)
+        request_spans.begin(tracing._requests(provider, processor))
+        respond = request_spans.RequestSpans(lambda _: HttpResponse())
+        for _ in range(times):
+            respond(RequestFactory(headers=headers).get("/user"))
+        return made.spans
+
+    before = request_spans._tracing
+    yield request
+    request_spans._tracing = before
 
 
 @pytest.fixture
@@ -65,6 +90,29 @@ def test_of_an_error_its_kind_is_told_and_none_of_its_words(
     assert dict(span.attributes or {}) == {**told, "error.type": "ValueError"}
     assert not span.status.is_ok
     assert "secret" not in span.to_json()
+
+
+def test_of_requests_that_begin_a_trace_the_share_that_is_asked_for_is_traced(
+    requested: Requested,
+) -> None:
+    assert requested(ParentBasedTraceIdRatio(0.0), 100, {}) == []
+    assert len(requested(ParentBasedTraceIdRatio(1.0), 100, {})) == 100
+    # Six standard deviations to both sides.
+    assert 835 < len(requested(ParentBasedTraceIdRatio(0.25), 4000, {})) < 1165
+
+
+@pytest.mark.parametrize("sampler", [ParentBasedTraceIdRatio(0.0), ParentBasedTraceIdRatio(1.0)], ids=["none", "all"])
+@pytest.mark.parametrize(("flag", "traced"), [("01", 10), ("00", 0)])
+def test_of_requests_that_join_a_trace_their_client_decides(
+    sampler: Sampler,
+    flag: str,
+    traced: int,
+    requested: Requested,
+) -> None:
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    found = requested(sampler, 10, {"traceparent": f"00-{trace_id}-b7ad6b7169203331-{flag}"})
+    assert len(found) == traced
+    assert {f"{span.context.trace_id:032x}" for span in found if span.context} <= {trace_id}
 
 
 def test_what_belongs_to_no_request_and_no_job_is_not_begun(kept: Kept) -> None:
