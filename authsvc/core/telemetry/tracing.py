@@ -26,7 +26,7 @@ from authsvc.core.telemetry import about, exporters, request_spans
 def start(config: schema.Telemetry) -> Callable[[], None]:
     """Trace requests, statements, calls and jobs of this process. Raises ValueError for an unknown protocol."""
     exporter = exporters.make(config, "TRACES")
-    resource = Resource.create(about.resource(config))
+    resource = _Hashed(Resource.create(about.resource(config)))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     processor = BatchSpanProcessor(exporter)
     provider.add_span_processor(processor)
@@ -36,6 +36,20 @@ def start(config: schema.Telemetry) -> Callable[[], None]:
     spans.tell(_Recorder(requests.joining))
     request_spans.begin(requests)
     return provider.shutdown
+
+
+class _Hashed(Resource):
+    """A resource that is hashed once: the exporters ask for it with every span, which writes it all down as JSON."""
+
+    def __init__(self, of: Resource) -> None:
+        super().__init__(of.attributes, of.schema_url)
+        self._once = super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._once
+
+    # Without it there would be no hash either.
+    __eq__ = Resource.__eq__
 
 
 def _requests(provider: TracerProvider, processor: SpanProcessor) -> request_spans.Tracing:
@@ -78,27 +92,39 @@ class _Recorder:
         told = text.as_string() if isinstance(text, sql.Composable) else str(text)
         [kind] = told.split(maxsplit=1)[:1] or ["nothing"]
         attributes = {"db.system": "postgresql", "db.statement": told}
-        return _Open(self._tracer.start_span(kind.upper(), kind=SpanKind.CLIENT, attributes=attributes))
+        return _Ending(self._tracer.start_span(kind.upper(), kind=SpanKind.CLIENT, attributes=attributes))
 
 
-class _Open:
-    """A span that ends with its `with` block, in which it is the current one. Of an error its kind is told alone."""
+class _Ending:
+    """A span that ends with its `with` block. Of an error its kind is told alone."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._span.set_attribute("error.type", kind.__name__)
+            self._span.set_status(StatusCode.ERROR)
+        self._span.end()
+
+
+class _Open(_Ending):
+    """One that what happens in the block belongs to."""
 
     def __enter__(self) -> Self:
         self._token = context.attach(trace.set_span_in_context(self._span))
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         context.detach(self._token)
-        if kind is not None:
-            self._span.set_attribute("error.type", kind.__name__)
-            self._span.set_status(StatusCode.ERROR)
-        self._span.end()
+        super().__exit__(kind, error, traceback)
 
 
 class _Call(_Open):
