@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
 import orjson
-from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
-from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]  # it ships no types
+from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]  # the same
 
 from authsvc.openapi import views
 

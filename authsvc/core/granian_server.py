@@ -59,7 +59,7 @@ def run(config: schema.AuthConfig, application: Callable[..., Any]) -> None:
             limit = threading.Timer(serving.DRAIN_SECONDS, _cut_off, (server,))
             limit.daemon = True
             limit.start()
-            server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
+            server.signal_handler_interrupt()  # type: ignore[no-untyped-call]  # granian's, untyped
 
     def begin() -> Callable[..., Any]:
         processes.obey_supervisor()

@@ -139,20 +139,20 @@ class _Statements:
             ON CONFLICT (bucket, key) DO UPDATE
             SET tokens = {_LEVEL} - 1, updated_at = clock_timestamp(),
                 created_at = CASE WHEN {_OLD} THEN clock_timestamp() ELSE r.created_at END
-            WHERE {_LEVEL} >= 1 RETURNING tokens"""  # noqa: S608
+            WHERE {_LEVEL} >= 1 RETURNING tokens"""  # noqa: S608  (own name)
         # More than the capacity is never counted, so one too many does no harm.
-        self.give_back = f"UPDATE {table} SET tokens = tokens + 1 WHERE bucket = %(bucket)s AND key = %(key)s"  # noqa: S608
+        self.give_back = f"UPDATE {table} SET tokens = tokens + 1 WHERE bucket = %(bucket)s AND key = %(key)s"  # noqa: S608  (own name)
         # Either enough is refilled or the bucket ends, whichever comes first.
         self.wait = f"""
             SELECT CASE WHEN {_LEVEL} >= 1 THEN 0 ELSE GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
                 EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp()))) END
-            FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608
-        self.forget = f"DELETE FROM {table} WHERE bucket = ANY(%(buckets)s)"  # noqa: S608
+            FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608  (own name)
+        self.forget = f"DELETE FROM {table} WHERE bucket = ANY(%(buckets)s)"  # noqa: S608  (own name)
         # Rows in use are left to the next run, so that sweeping never waits.
         self.sweep = f"""
             DELETE FROM {table} WHERE (bucket, key) IN (
                 SELECT bucket, key FROM {table} WHERE key <> %(everybody)s
-                AND updated_at < clock_timestamp() - %(kept)s LIMIT %(limit)s FOR UPDATE SKIP LOCKED)"""  # noqa: S608
+                AND updated_at < clock_timestamp() - %(kept)s LIMIT %(limit)s FOR UPDATE SKIP LOCKED)"""  # noqa: S608  (own name)
 
 
 @cache

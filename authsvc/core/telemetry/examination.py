@@ -59,7 +59,7 @@ def _unloadable(subject: str, module: str) -> Finding | None:
         import_module(module)
     except Exception as error:  # noqa: BLE001  (whatever libraries raise that do not fit each other)
         said = f"the libraries cannot be loaded: {error}"
-        return failure(subject, said, "pip install 'authsvc[telemetry]'")
+        return failure(subject, said, "pip install -r requirements.server.lock")
     return None
 
 

@@ -103,7 +103,7 @@ def keep_in_files(shared: Path) -> None:
     """
     # The library would ask the kernel for the process's number with every figure.
     own = os.getpid()
-    values.ValueClass = values.MultiProcessValue(lambda: own)  # type: ignore[no-untyped-call]
+    values.ValueClass = values.MultiProcessValue(lambda: own)  # type: ignore[no-untyped-call]  # the library's
     for kind, size in _LARGEST.items():
         descriptor = os.open(shared / f"{kind}_{os.getpid()}.db", os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -57,18 +57,27 @@ def join() -> Path:
     return shared
 
 
-def become_listener(shared: Path) -> None:
-    """Return once this process is the one that may listen for all; waits until the one before it has ended.
+def become_listener(shared: Path) -> bool:
+    """Return once this process is the one that may listen for all: False at once, True when the one before has ended.
 
     `processes.is_speaker` will not do: a process that dies lets go of its record locks before it closes its sockets,
-    and whoever waits for such a lock finds the port taken. This lock goes with the sockets.
+    and whoever waits for such a lock finds the port taken. This one goes with the sockets, if a moment before them.
     """
-    _hold(shared / _LISTENER, fcntl.LOCK_EX)
+    try:
+        _hold(shared / _LISTENER, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _hold(shared / _LISTENER, fcntl.LOCK_EX)
+        return True
+    return False
 
 
 def _hold(lock: Path, operation: int) -> None:
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(descriptor, operation)
+    try:
+        fcntl.flock(descriptor, operation)
+    except OSError:
+        os.close(descriptor)
+        raise
     _held.append(descriptor)
 
 

@@ -78,4 +78,4 @@ def stop_in_process() -> None:
 
 
 # As for the worker of the jobs: exit functions of `atexit` are not called in processes made by multiprocessing.
-threading._register_atexit(stop_in_process)  # type: ignore[attr-defined]
+threading._register_atexit(stop_in_process)  # type: ignore[attr-defined]  # not in the stubs

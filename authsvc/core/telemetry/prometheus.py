@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +22,7 @@ from authsvc.core.telemetry import figures, folder, runtime
 
 HEADER_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
+TAKE_OVER_SECONDS = 1.0
 WRITE_SECONDS = 1.0
 """How old the figures are at most when one of the processes answers."""
 
@@ -43,7 +45,7 @@ def start(config: schema.Telemetry) -> Callable[[], None]:
     ended = threading.Event()
     writing = threading.Thread(target=_write, args=(kept, ended), name="figures", daemon=True)
     writing.start()
-    threading.Thread(target=_speak, args=(config, shared, ended), name="metrics-listener", daemon=True).start()
+    threading.Thread(target=_listen, args=(config, shared, ended), name="metrics-listener", daemon=True).start()
 
     def stop() -> None:
         ended.set()
@@ -61,14 +63,22 @@ def _write(kept: figures.Figures, ended: threading.Event) -> None:
         kept.write()
 
 
-def _speak(config: schema.Telemetry, shared: Path, ended: threading.Event) -> None:
-    folder.become_listener(shared)
+def _listen(config: schema.Telemetry, shared: Path, ended: threading.Event) -> None:
+    takes_over = folder.become_listener(shared)
     address = (config.prometheus_host, config.prometheus_port)
-    try:
-        listener = _Listener(address, page=Page(shared))
-    except OSError as error:
-        logger.error("unable to start metrics listener", extra={"error": str(error)})
-        return
+    deadline = time.monotonic() + (TAKE_OVER_SECONDS if takes_over else 0)
+    while True:
+        if takes_over and ended.is_set():
+            return
+        try:
+            listener = _Listener(address, page=Page(shared))
+            break
+        except OSError as error:
+            if time.monotonic() > deadline:
+                logger.error("unable to start metrics listener", extra={"error": str(error)})
+                return
+        # A process that ends closes its lock a moment before its port.
+        ended.wait(0.05)
     threading.Thread(target=listener.serve_forever, args=(0.1,), name="metrics", daemon=True).start()
     logger.info("prometheus server listening on %s:%d", *address)
     ended.wait()
@@ -111,7 +121,7 @@ def _families(readings: Iterable[metering.Reading]) -> Iterable[GaugeMetricFamil
 def _put_aside(shared: Path) -> None:
     """Add what ended processes have counted to one file, and forget what they had in hand.
 
-    Only whoever speaks for all does this, between two answers.
+    Only whoever listens for all does this, between two answers.
     """
     for file in shared.glob("*.db"):
         kind, _, pid = file.stem.rpartition("_")

@@ -130,7 +130,7 @@ class _Sender:
                 bucket_counts=[int(count - below) for count, below in zip(up_to, [0, *up_to], strict=False)],
                 explicit_bounds=list(instrument.buckets),
                 min=None,  # type: ignore[arg-type]  # nobody keeps them, and the protocol does not insist
-                max=None,  # type: ignore[arg-type]
+                max=None,  # type: ignore[arg-type]  # the same
             )
 
 

@@ -71,7 +71,7 @@ class Probe(env.Variables):
         if setting != self._chosen:
             return default
         other: Any = _another(kind, default)
-        return other  # type: ignore[no-any-return]
+        return other  # type: ignore[no-any-return]  # of the kind of the default
 
 
 def fields_of(setting: str) -> list[Path]:

@@ -183,7 +183,7 @@ def _ordered(config: schema.AuthConfig, paths: list[tuple[str, ...]]) -> list[tu
         places, value = [], config
         for name in path:
             if name == "":
-                value = next(iter(value.values()))  # type: ignore[attr-defined]
+                value = next(iter(value.values()))  # type: ignore[attr-defined]  # a mapping, of whatever
                 continue
             places.append([each.name for each in dataclasses.fields(value)].index(name))
             value = getattr(value, name)

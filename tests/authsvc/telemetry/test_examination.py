@@ -113,7 +113,7 @@ def test_while_both_are_off_nothing_is_loaded() -> None:
 def test_libraries_that_are_missing_are_told_with_how_to_get_them(exporter: str) -> None:
     on = {"AUTH_TRACING_ENABLED": "true", "AUTH_METRICS_ENABLED": "true", "AUTH_METRICS_EXPORTER": exporter}
     said = examine_apart(on, blocked=("opentelemetry", "prometheus_client"))
-    remedy = "pip install 'authsvc[telemetry]'"
+    remedy = "pip install -r requirements.server.lock"
     assert said["found"] == [["traces", "failure", remedy], ["figures", "failure", remedy]]
 
 

@@ -190,6 +190,7 @@ def test_figures_of_all_processes_are_added_up_and_outlive_them(program: str, se
     until(lambda: answers(page, http_route="/settings") == 30)
     assert server.stop() == 0
     assert not live.is_listening(port)
+    assert "unable to start metrics listener" not in server.log.read_text()
 
 
 def has_hung_up_on(slow: socket.socket) -> bool:
