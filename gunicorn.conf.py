@@ -11,8 +11,9 @@ from typing import Any
 
 from django.conf import settings
 
-from authsvc.core import listening, processes, reloading, serving
-from authsvc.core.telemetry import folder
+from authsvc import reloading
+from authsvc.observability.telemetry import folder
+from authsvc.server import connection_draining, processes, serving
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "authsvc.settings")
 _config = settings.AUTH
@@ -66,8 +67,8 @@ def post_worker_init(worker: Any) -> None:
     """Let Ctrl-C end a process as SIGTERM does: gunicorn's own way may take the lock of its thread pool twice."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if listening.close_door():
-            threading.Timer(listening.SECONDS, worker.handle_exit, (number, frame)).start()
+        if connection_draining.close_door():
+            threading.Timer(connection_draining.SECONDS, worker.handle_exit, (number, frame)).start()
         else:
             worker.handle_exit(number, frame)
 

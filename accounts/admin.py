@@ -13,15 +13,18 @@ from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from accounts import errors, matching
+from accounts import errors
+from accounts.administration import admin_factors, support_messages, user_administration
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
-from accounts.services import administration, assistance, deletion, lookup, lost_factors
-from authsvc.core import clock, list_filters, markup, operators, panels
-from authsvc.core.markup import NOTHING, Tone
-from authsvc.core.operators import OperatorAdmin, Order
-from authsvc.core.panels import Line, Panel
-from tokens.services import evictions
+from accounts.users import deletion
+from accounts.users.search import conditions, lookup
+from authsvc import clock
+from authsvc.console import filters, formatting, model_admin, user_panels
+from authsvc.console.formatting import NOTHING, Tone
+from authsvc.console.model_admin import OperatorAdmin, Order
+from authsvc.console.user_panels import Line, Panel
+from tokens.sessions import revocation
 
 _MOST_FOUND = 200
 _UNCONFIRMED_FOR = timedelta(days=30)
@@ -29,7 +32,7 @@ _FOR_GOOD = timedelta(days=10 * 365)
 _LOCKS_OUT = "Every sign-in of theirs ends, at once."
 
 
-class StateFilter(list_filters.Choice):
+class StateFilter(filters.Choice):
     title = "state"
     parameter_name = "state"
     options = (
@@ -55,8 +58,8 @@ class StateFilter(list_filters.Choice):
 @admin.register(User)
 class UserAdmin(OperatorAdmin):
     list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
-    list_filter = (StateFilter, list_filters.Since)
-    search_fields = ("email",)  # shows the box; what is typed goes to accounts.services.lookup
+    list_filter = (StateFilter, filters.Since)
+    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.lookup
     search_help_text = "Email address, phone number, id, or part of a name"
     ordering = ("-created_at", "-id")
     sortable_by = ()
@@ -70,42 +73,42 @@ class UserAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @operators.action(label="Confirm email", done="Email confirmed")
+    @model_admin.action(label="Confirm email", done="Email confirmed")
     def confirm_email(self, row: User, order: Order) -> str | None:
         if not row.email or row.email_confirmed_at:
             raise errors.NothingToConfirm
-        administration.confirm(row.pk, email=True, actor=order.actor, caller=order.caller, at=order.at)
+        user_administration.confirm(row.pk, email=True, actor=order.actor, caller=order.caller, at=order.at)
         return None
 
-    @operators.action(label="Confirm phone", done="Phone confirmed")
+    @model_admin.action(label="Confirm phone", done="Phone confirmed")
     def confirm_phone(self, row: User, order: Order) -> str | None:
         if not row.phone or row.phone_confirmed_at:
             raise errors.NothingToConfirm
-        administration.confirm(row.pk, phone=True, actor=order.actor, caller=order.caller, at=order.at)
+        user_administration.confirm(row.pk, phone=True, actor=order.actor, caller=order.caller, at=order.at)
         return None
 
-    @operators.action(label="Send confirmation again", done="Confirmation sent")
+    @model_admin.action(label="Send confirmation again", done="Confirmation sent")
     def resend_confirmation(self, row: User, order: Order) -> str | None:
-        to = assistance.resend_confirmation(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        to = support_messages.resend_confirmation(row.pk, actor=order.actor, caller=order.caller, at=order.at)
         return f"Confirmation on its way to {to}"
 
-    @operators.action(label="Send recovery mail", done="Recovery mail sent")
+    @model_admin.action(label="Send recovery mail", done="Recovery mail sent")
     def send_recovery(self, row: User, order: Order) -> str | None:
-        to = assistance.send_recovery(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        to = support_messages.send_recovery(row.pk, actor=order.actor, caller=order.caller, at=order.at)
         return f"Recovery mail on its way to {to}"
 
-    @operators.action(
+    @model_admin.action(
         label="Set role",
         done="Role set",
         form=RoleForm,
         question="Every token issued from now on has this role; those that are out keep theirs until they expire.",
     )
     def set_role(self, row: User, order: Order) -> str | None:
-        wish = administration.Changes(role=order.values["role"])
-        administration.update(row.pk, wish, actor=order.actor, caller=order.caller, at=order.at)
+        wish = user_administration.Changes(role=order.values["role"])
+        user_administration.update(row.pk, wish, actor=order.actor, caller=order.caller, at=order.at)
         return f"{self.name_of(row)} has the role {wish.role}"
 
-    @operators.action(
+    @model_admin.action(
         label="Reset second factors",
         done="Second factors taken away",
         question="All second factors and recovery codes go, and with them what they have proved. Make sure that who"
@@ -113,17 +116,17 @@ class UserAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def reset_factors(self, row: User, order: Order) -> str | None:
-        gone = lost_factors.reset(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        gone = admin_factors.reset(row.pk, actor=order.actor, caller=order.caller, at=order.at)
         return f"{self.name_of(row)}: {gone} second {'factor' if gone == 1 else 'factors'} taken away"
 
-    @operators.action(
+    @model_admin.action(
         label="End all sessions", done="Signed out everywhere", question="Sign out everywhere?", is_dangerous=True
     )
     def end_sessions(self, row: User, order: Order) -> str | None:
-        ended = evictions.end_all(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        ended = revocation.end_all(row.pk, actor=order.actor, caller=order.caller, at=order.at)
         return f"{self.name_of(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
-    @operators.action(
+    @model_admin.action(
         label="Ban",
         done="Banned",
         form=BanForm,
@@ -132,15 +135,15 @@ class UserAdmin(OperatorAdmin):
     )
     def ban(self, row: User, order: Order) -> str | None:
         duration = order.values["duration"]
-        administration.set_ban(row.pk, ban_duration=duration, actor=order.actor, caller=order.caller, at=order.at)
+        user_administration.set_ban(row.pk, ban_duration=duration, actor=order.actor, caller=order.caller, at=order.at)
         return f"{self.name_of(row)} is banned: {dict(BANS)[duration].lower()}"
 
-    @operators.action(label="Lift ban", done="No longer banned")
+    @model_admin.action(label="Lift ban", done="No longer banned")
     def unban(self, row: User, order: Order) -> str | None:
-        administration.set_ban(row.pk, ban_duration="none", actor=order.actor, caller=order.caller, at=order.at)
+        user_administration.set_ban(row.pk, ban_duration="none", actor=order.actor, caller=order.caller, at=order.at)
         return None
 
-    @operators.action(
+    @model_admin.action(
         label="Erase personal data",
         done="Personal data erased",
         question=f"What tells whose account it was is erased for good; the row stays, with its id. {_LOCKS_OUT}",
@@ -150,7 +153,7 @@ class UserAdmin(OperatorAdmin):
         deletion.delete(row.pk, soft=True, actor=order.actor, caller=order.caller, at=order.at)
         return None
 
-    @operators.action(
+    @model_admin.action(
         label="Delete",
         done="Deleted",
         question=f"The account and all that belongs to it is gone for good. {_LOCKS_OUT}",
@@ -161,7 +164,7 @@ class UserAdmin(OperatorAdmin):
         return None
 
     def carry_out(self, request: HttpRequest, deed: Callable[[], str | None], *, row: Model, done: str) -> None:
-        if row.pk == operators.operator_of(request).id:
+        if row.pk == model_admin.operator_of(request).id:
             # So that the last operator does not lock everybody out with one click.
             self.message_user(request, f"{self.name_of(row)}: {errors.OwnAccount.message}", levels.ERROR)
         else:
@@ -209,7 +212,7 @@ class UserAdmin(OperatorAdmin):
             self.message_user(
                 request,
                 "So short a text is looked for at the beginning of addresses and names, and anywhere among the newest"
-                f" {matching.NEWEST} users only: type three letters in a row.",
+                f" {conditions.NEWEST} users only: type three letters in a row.",
                 levels.WARNING,
             )
         return queryset.filter(pk__in=found), False
@@ -242,7 +245,7 @@ class UserAdmin(OperatorAdmin):
     ) -> HttpResponse:
         context["state"] = self.state(obj)
         context["panels"] = [
-            _identities(obj), _factors(obj), *panels.about(self.admin_site._registry.values(), obj.pk)
+            _identities(obj), _factors(obj), *user_panels.about(self.admin_site._registry.values(), obj.pk)
         ]  # fmt: skip
         return super().render_change_form(request, context, add, change, form_url, obj)
 
@@ -252,7 +255,7 @@ class UserAdmin(OperatorAdmin):
 
     @admin.display(description="id")
     def user_id(self, row: User) -> SafeString | str:
-        return markup.code(row.pk)
+        return formatting.code(row.pk)
 
     @admin.display(description="name")
     def full_name(self, row: User) -> str:
@@ -269,25 +272,27 @@ class UserAdmin(OperatorAdmin):
 
     @admin.display(description="user metadata")
     def user_metadata(self, row: User) -> SafeString | str:
-        return markup.pretty(row.raw_user_meta_data)
+        return formatting.pretty(row.raw_user_meta_data)
 
     @admin.display(description="app metadata")
     def app_metadata(self, row: User) -> SafeString | str:
-        return markup.pretty(row.raw_app_meta_data)
+        return formatting.pretty(row.raw_app_meta_data)
 
     @admin.display(description="state")
     def state(self, row: User) -> SafeString:
         at = clock.now()
         if row.deleted_at:
-            return markup.word("deleted", Tone.QUIET)
+            return formatting.word("deleted", Tone.QUIET)
         if row.banned_until and row.banned_until > at:
             is_long = row.banned_until - at > _FOR_GOOD
-            return markup.word("banned" if is_long else f"banned until {markup.moment(row.banned_until)}", Tone.BAD)
+            return formatting.word(
+                "banned" if is_long else f"banned until {formatting.moment(row.banned_until)}", Tone.BAD
+            )
         if row.is_anonymous:
-            return markup.word("anonymous", Tone.QUIET)
+            return formatting.word("anonymous", Tone.QUIET)
         if row.confirmed_at is None:
-            return markup.word("not confirmed", Tone.WAITING)
-        return markup.word("confirmed", Tone.GOOD)
+            return formatting.word("not confirmed", Tone.WAITING)
+        return formatting.word("confirmed", Tone.GOOD)
 
 
 def _identities(row: User) -> Panel:
@@ -313,7 +318,7 @@ def _factors(row: User) -> Panel:
         lines=[
             Line(
                 cells=(
-                    kind, name, markup.word(status, Tone.GOOD if status == "verified" else Tone.WAITING),
+                    kind, name, formatting.word(status, Tone.GOOD if status == "verified" else Tone.WAITING),
                     f"+{phone}" if phone else None, since, asked_at,
                 )
             )

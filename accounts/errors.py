@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from authsvc.core.errors import ApiError, UnexpectedFailure, UnprocessableInput, ValidationFailed
+from authsvc.errors import ApiError, UnexpectedFailure, UnprocessableInput, ValidationFailed
 
 # What these two say is the same with a token as with a password or a code.
 from tokens.errors import UserBanned as UserBanned  # noqa: PLC0414  (offered here too)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
-from authsvc.core.web.inputs import Body
+from authsvc.api.parsing import Body
 
 
 class SignUpInput(Body, frozen=True):

@@ -11,7 +11,7 @@ from django.db.models import Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Least, Lower, Now
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 
 class User(AbstractBaseUser):

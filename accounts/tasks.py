@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from accounts import search_indexes
 from accounts.models import FactorStatus
-from authsvc.core import cleanup, jobs
-from authsvc.core.cleanup import Chore
+from accounts.users.search import indexes
+from authsvc import jobs
+from authsvc.jobs import cleanup
+from authsvc.jobs.cleanup import Chore
 
 _EVERY = timedelta(hours=1)
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)
@@ -18,9 +19,9 @@ _FACTOR_UNVERIFIED_FOR = timedelta(hours=24)
 _ANONYMOUS_FOR = timedelta(days=30)
 
 
-@jobs.in_every_worker(name="accounts.search_indexes", pause=lambda: _EVERY)
+@jobs.in_every_worker(name="accounts.users.search.indexes", pause=lambda: _EVERY)
 def ensure_search_indexes() -> None:
-    search_indexes.ensure()
+    indexes.ensure()
 
 
 def _challenged(at: datetime) -> Sequence[datetime]:

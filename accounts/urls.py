@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
-from accounts.views import audit, factors, passkeys, passwordless, recovery, signup, user, verify
-from accounts.views.admin import factors as admin_factors
-from accounts.views.admin import generate_link, invite, users
-from accounts.views.admin import passkeys as admin_passkeys
-from authsvc.core.web.routes import both
+from accounts.administration import (
+    action_link_views,
+    audit_views,
+    factor_views,
+    invitation_views,
+    passkey_views,
+    user_views,
+)
+from accounts.mfa import views as mfa_views
+from accounts.passkeys import views as passkeys_views
+from accounts.profile import views as profile_views
+from accounts.recovery import views as recovery_views
+from accounts.sign_in import passwordless_views
+from accounts.sign_up import views as sign_up_views
+from accounts.verification import views as verification_views
+from authsvc.api.routes import both
 
 # What is asked most comes first.
 urlpatterns = [
-    *both("user", user.UserView.as_view()),
-    *both("admin/users", users.UsersView.as_view()),
-    *both("signup", signup.SignUpView.as_view()),
-    *both("verify", verify.VerifyView.as_view()),
-    *both("verify/confirm", verify.ConfirmView.as_view()),
-    *both("otp", passwordless.OtpView.as_view()),
-    *both("magiclink", passwordless.MagicLinkView.as_view()),
-    *both("resend", passwordless.ResendView.as_view()),
-    *both("recover", recovery.RecoverView.as_view()),
-    *both("factors", factors.FactorsView.as_view()),
-    *both("factors/recovery_codes", factors.RecoveryCodesView.as_view()),
-    *both("factors/recovery_codes/verify", factors.VerifyRecoveryCodeView.as_view()),
-    *both("factors/<str:factor_id>", factors.FactorView.as_view()),
-    *both("factors/<str:factor_id>/challenge", factors.ChallengeView.as_view()),
-    *both("factors/<str:factor_id>/verify", factors.VerifyFactorView.as_view()),
-    *both("passkeys", passkeys.PasskeysView.as_view()),
-    *both("passkeys/registration/options", passkeys.RegistrationOptionsView.as_view()),
-    *both("passkeys/registration/verify", passkeys.RegistrationView.as_view()),
-    *both("passkeys/authentication/options", passkeys.AuthenticationOptionsView.as_view()),
-    *both("passkeys/authentication/verify", passkeys.AuthenticationView.as_view()),
-    *both("passkeys/<str:passkey_id>", passkeys.PasskeyView.as_view()),
-    *both("user/identities/<str:identity_id>", user.IdentityView.as_view()),
-    *both("reauthenticate", user.ReauthenticateView.as_view()),
-    *both("invite", invite.InviteView.as_view()),
-    *both("admin/generate_link", generate_link.GenerateLinkView.as_view()),
-    *both("admin/users/<str:user_id>", users.UserView.as_view()),
-    *both("admin/users/<str:user_id>/factors", admin_factors.FactorsView.as_view()),
-    *both("admin/users/<str:user_id>/factors/<str:factor_id>", admin_factors.FactorView.as_view()),
-    *both("admin/users/<str:user_id>/passkeys", admin_passkeys.PasskeysView.as_view()),
-    *both("admin/users/<str:user_id>/passkeys/<str:passkey_id>", admin_passkeys.PasskeyView.as_view()),
-    *both("admin/audit", audit.AuditView.as_view()),
+    *both("user", profile_views.UserView.as_view()),
+    *both("admin/users", user_views.UsersView.as_view()),
+    *both("signup", sign_up_views.SignUpView.as_view()),
+    *both("verify", verification_views.VerifyView.as_view()),
+    *both("verify/confirm", verification_views.ConfirmView.as_view()),
+    *both("otp", passwordless_views.OtpView.as_view()),
+    *both("magiclink", passwordless_views.MagicLinkView.as_view()),
+    *both("resend", passwordless_views.ResendView.as_view()),
+    *both("recover", recovery_views.RecoverView.as_view()),
+    *both("factors", mfa_views.FactorsView.as_view()),
+    *both("factors/recovery_codes", mfa_views.RecoveryCodesView.as_view()),
+    *both("factors/recovery_codes/verify", mfa_views.VerifyRecoveryCodeView.as_view()),
+    *both("factors/<str:factor_id>", mfa_views.FactorView.as_view()),
+    *both("factors/<str:factor_id>/challenge", mfa_views.ChallengeView.as_view()),
+    *both("factors/<str:factor_id>/verify", mfa_views.VerifyFactorView.as_view()),
+    *both("passkeys", passkeys_views.PasskeysView.as_view()),
+    *both("passkeys/registration/options", passkeys_views.RegistrationOptionsView.as_view()),
+    *both("passkeys/registration/verify", passkeys_views.RegistrationView.as_view()),
+    *both("passkeys/authentication/options", passkeys_views.AuthenticationOptionsView.as_view()),
+    *both("passkeys/authentication/verify", passkeys_views.AuthenticationView.as_view()),
+    *both("passkeys/<str:passkey_id>", passkeys_views.PasskeyView.as_view()),
+    *both("user/identities/<str:identity_id>", profile_views.IdentityView.as_view()),
+    *both("reauthenticate", profile_views.ReauthenticateView.as_view()),
+    *both("invite", invitation_views.InviteView.as_view()),
+    *both("admin/generate_link", action_link_views.GenerateLinkView.as_view()),
+    *both("admin/users/<str:user_id>", user_views.UserView.as_view()),
+    *both("admin/users/<str:user_id>/factors", factor_views.FactorsView.as_view()),
+    *both("admin/users/<str:user_id>/factors/<str:factor_id>", factor_views.FactorView.as_view()),
+    *both("admin/users/<str:user_id>/passkeys", passkey_views.PasskeysView.as_view()),
+    *both("admin/users/<str:user_id>/passkeys/<str:passkey_id>", passkey_views.PasskeyView.as_view()),
+    *both("admin/audit", audit_views.AuditView.as_view()),
 ]

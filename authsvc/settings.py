@@ -1,6 +1,6 @@
 """Django's settings, derived from the one configuration object `AUTH`, and the plug-in lists.
 
-Nothing here or elsewhere reads the environment: `authsvc.core.config` does, once.
+Nothing here or elsewhere reads the environment: `authsvc.conf` does, once.
 """
 
 from __future__ import annotations
@@ -8,16 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from authsvc import conf
 from authsvc.console import static
-from authsvc.core import config, logs, postgresql
+from authsvc.db import postgresql
+from authsvc.observability import logs
 
-AUTH = config.load()
+AUTH = conf.load()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 INSTALLED_APPS = [
-    "authsvc",
-    "authsvc.core.apps.CoreConfig",
+    "authsvc.apps.AuthsvcConfig",
     "procrastinate.contrib.django",
     "tokens",
     "accounts",
@@ -31,10 +32,10 @@ INSTALLED_APPS = [
     "authsvc.console.apps.ConsoleConfig",
 ]
 MIDDLEWARE = [
-    *(["authsvc.core.telemetry.middleware.traced"] if AUTH.telemetry.traces else []),
-    *(["authsvc.core.telemetry.middleware.measured"] if AUTH.telemetry.metrics else []),
-    "authsvc.core.web.cors.CorsMiddleware",
-    "authsvc.core.web.middleware.RequestMiddleware",
+    *(["authsvc.observability.telemetry.middleware.traced"] if AUTH.telemetry.traces else []),
+    *(["authsvc.observability.telemetry.middleware.measured"] if AUTH.telemetry.metrics else []),
+    "authsvc.api.cors.CorsMiddleware",
+    "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
 ]
 ROOT_URLCONF = "authsvc.urls"
@@ -43,9 +44,9 @@ WSGI_APPLICATION = "authsvc.wsgi.application"
 DATABASES = {"default": postgresql.settings_from(AUTH.database)}
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
-PASSWORD_HASHERS = ["accounts.hashers.Argon2id"]
+PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]
 
-_DERIVED = config.for_django(AUTH)
+_DERIVED = conf.for_django(AUTH)
 SECRET_KEY = _DERIVED["SECRET_KEY"]
 DEBUG = False
 ALLOWED_HOSTS = ["*"]  # links are made from API_EXTERNAL_URL, never from the Host header
@@ -109,36 +110,36 @@ REST_FRAMEWORK: dict[str, Any] = {
 }
 
 # What lower apps ask of upper ones. Every entry satisfies the Protocol named beside it, which is checked at start.
-SUBJECTS = "accounts.subjects.AccountSubjects"  # tokens.subjects.Subjects
-TOKEN_GRANTS = {  # tokens.grants.Grant
-    "password": "accounts.grants.PasswordGrant",
-    "refresh_token": "tokens.grants.RefreshTokenGrant",
-    "pkce": "tokens.grants.PkceGrant",
-    "id_token": "oauthproviders.grants.IdTokenGrant",
+SUBJECTS = "accounts.users.subjects.AccountSubjects"  # tokens.sessions.subjects.Subjects
+TOKEN_GRANTS = {  # tokens.api.grants.Grant
+    "password": "accounts.sign_in.password_grant.PasswordGrant",
+    "refresh_token": "tokens.api.grants.RefreshTokenGrant",
+    "pkce": "tokens.api.grants.PkceGrant",
+    "id_token": "oauthproviders.flow.id_token_grant.IdTokenGrant",
 }
-PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.core.messaging.PhoneVerifier
-CAPTCHA_EXEMPTION = "tokens.admins.AdminExemption"  # authsvc.core.web.captcha.Exemption
-SEALED_COLUMNS = [  # what authsvc.core.envelope protects, each value bound to the id of its row
+PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.messaging.PhoneVerifier
+CAPTCHA_EXEMPTION = "tokens.api.admin_auth.AdminExemption"  # authsvc.api.captcha.Exemption
+SEALED_COLUMNS = [  # what authsvc.security.encryption protects, each value bound to the id of its row
     "users.encrypted_password",
     "sessions.refresh_token_hmac_key",
     "mfa_factors.secret",
     "mfa_challenges.otp_code",
     "custom_oauth_providers.client_secret",
 ]
-EXAMINATIONS = [  # authsvc.core.examinations.Examination, in the order of what `manage.py doctor` prints
-    "authsvc.core.postgresql.examination.Database",
-    "tokens.examinations.Keys",
-    "mailer.examinations.Mail",
-    "mailer.examinations.Templates",
-    "mailer.examinations.TextMessages",
-    "oauthproviders.examinations.Providers",
-    "authsvc.core.telemetry.examination.Telemetry",
-    "authsvc.core.web.examination.Proxy",
+EXAMINATIONS = [  # authsvc.diagnostics.checks.Examination, in the order of what `manage.py doctor` prints
+    "authsvc.diagnostics.database.Database",
+    "tokens.diagnostics.Keys",
+    "mailer.diagnostics.Mail",
+    "mailer.diagnostics.Templates",
+    "mailer.diagnostics.TextMessages",
+    "oauthproviders.diagnostics.Providers",
+    "authsvc.diagnostics.telemetry.Telemetry",
+    "authsvc.diagnostics.proxy.Proxy",
 ]
-PERSONAL_DATA = [  # authsvc.core.personal_data.Keeper, in the order of an export
-    "accounts.personal_data.Account",
+PERSONAL_DATA = [  # authsvc.personal_data.Keeper, in the order of an export
+    "accounts.users.personal_data.Account",
     "tokens.personal_data.SignIns",
     "mailer.personal_data.Messages",
-    "authsvc.core.traces.Counters",
-    "authsvc.core.traces.AuditTrail",
+    "authsvc.audit.erasure.Counters",
+    "authsvc.audit.erasure.AuditTrail",
 ]

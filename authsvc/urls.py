@@ -6,8 +6,8 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from authsvc import views
-from authsvc.core.web.routes import both
-from authsvc.openapi import views as openapi
+from authsvc.api.openapi import views as openapi
+from authsvc.api.routes import both
 
 # Routes are tried in turn, so that what is asked most comes first.
 urlpatterns = [

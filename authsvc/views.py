@@ -9,11 +9,12 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 
 import authsvc
-from authsvc.core import readiness
-from authsvc.core.web import handler, mirror
-from authsvc.core.web.declarations import Parameter, Reply, declares
-from authsvc.core.web.renderers import Answer
-from authsvc.core.web.views import Endpoint, ServiceRequest
+from authsvc.api import exception_handler
+from authsvc.api.openapi.document import Parameter, Reply, declares
+from authsvc.api.renderers import Answer
+from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.diagnostics import proxy_echo
+from authsvc.observability import readiness
 
 _NO_CACHE = "no-cache"
 _YES = frozenset({"1", "true"})
@@ -74,8 +75,8 @@ class HealthView(Endpoint):
             "name": "authsvc",
             "description": "authsvc is a user registration and authentication API",
         }
-        if mirror.is_asked(request.http):
-            return Answer({**about, "request": mirror.image(request.http)})
+        if proxy_echo.is_asked(request.http):
+            return Answer({**about, "request": proxy_echo.image(request.http)})
         return Answer(about, cache=_NO_CACHE)
 
 
@@ -109,12 +110,12 @@ class SettingsView(Endpoint):
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return handler.answer(Http404(), request)
+    return exception_handler.answer(Http404(), request)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return handler.answer(BadRequest("Bad Request"), request)
+    return exception_handler.answer(BadRequest("Bad Request"), request)
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    return handler.answer(handler.InternalServerError(), request)
+    return exception_handler.answer(exception_handler.InternalServerError(), request)

@@ -12,8 +12,10 @@ _django = get_wsgi_application()
 
 from django.urls import resolve  # noqa: E402  (needs loaded apps)
 
-from authsvc.core import jobs, logs, memory, processes, reloading, structs  # noqa: E402  (the same)
-from authsvc.core.telemetry import in_process as telemetry  # noqa: E402  (the same)
+from authsvc import jobs, reloading  # noqa: E402  (the same)
+from authsvc.observability import logs  # noqa: E402  (the same)
+from authsvc.observability.telemetry import in_process as telemetry  # noqa: E402  (the same)
+from authsvc.server import malloc_trim, processes, structs  # noqa: E402  (the same)
 
 resolve("/health")  # loads every view, so that no first request waits for it
 structs.look_at_all()
@@ -22,5 +24,5 @@ application = reloading.around(_django)
 processes.in_each_process(telemetry.start_in_process)
 processes.in_each_process(reloading.start)
 processes.in_each_process(jobs.start_in_process)
-processes.in_each_process(memory.give_back_regularly)
+processes.in_each_process(malloc_trim.give_back_regularly)
 processes.on_signal(signal.SIGUSR2, logs.reopen)

@@ -14,13 +14,14 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
-from authsvc.core import audit, clock, list_filters, markup, operators
-from authsvc.core.jobs.waiting import Status
-from authsvc.core.markup import NOTHING, Tone
-from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
-from authsvc.core.operators import Figure, OperatorAdmin, Order
-from authsvc.core.panels import MOST_LINES, Line, Panel
-from mailer import undelivered
+from authsvc import audit, clock
+from authsvc.console import filters, formatting, model_admin
+from authsvc.console.formatting import NOTHING, Tone
+from authsvc.console.model_admin import Figure, OperatorAdmin, Order
+from authsvc.console.user_panels import MOST_LINES, Line, Panel
+from authsvc.jobs.queued_jobs import Status
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from mailer.delivery import undelivered
 from mailer.models import Attempt, Message, Outcome
 
 _TONES = {
@@ -52,13 +53,13 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-class StatusFilter(list_filters.Choice):
+class StatusFilter(filters.Choice):
     title = "status"
     parameter_name = "status"
     options = tuple((status.value, status.label.capitalize()) for status in (Status.FAILED, Status.TODO, Status.DOING))
 
 
-class KindFilter(list_filters.Choice):
+class KindFilter(filters.Choice):
     title = "kind"
     parameter_name = "kind"
     options = tuple((name, _kind(name)) for name in dict.fromkeys([*map(str, EmailKind), *map(str, SmsKind)]))
@@ -69,7 +70,7 @@ class KindInQueueFilter(KindFilter):
         return queryset.filter(args__kind=value)
 
 
-class OutcomeFilter(list_filters.Choice):
+class OutcomeFilter(filters.Choice):
     title = "outcome"
     parameter_name = "outcome"
     options = tuple((outcome.value, _OUTCOMES[outcome].capitalize()) for outcome in Outcome)
@@ -96,7 +97,7 @@ class MessageAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @operators.action(label="Try again", done="Will be tried again now")
+    @model_admin.action(label="Try again", done="Will be tried again now")
     def retry(self, row: Message, order: Order) -> str | None:
         undelivered.retry(row.pk, actor=order.actor, at=order.at)
         return None
@@ -108,7 +109,7 @@ class MessageAdmin(OperatorAdmin):
         for status, label in ((Status.FAILED, "Failed messages"), (Status.TODO, "Messages waiting")):
             yield Figure(
                 label=label,
-                count=operators.count_some(undelivered.messages().filter(status=status)),
+                count=model_admin.count_some(undelivered.messages().filter(status=status)),
                 url=self.list_url(status=status.value),
                 is_alarming=status == Status.FAILED,
             )
@@ -136,13 +137,13 @@ class MessageAdmin(OperatorAdmin):
     def retry_failed(self, request: HttpRequest) -> HttpResponse:
         """The page that asks whether all failed messages are to be tried again, and doing so."""
         if request.method == "POST":
-            actor = audit.Administrator(role=operators.operator_of(request).role)
+            actor = audit.Administrator(role=model_admin.operator_of(request).role)
             done = undelivered.retry_failed(actor=actor, at=clock.now())
             left = f" {done.hopeless} cannot be: expired, or not to be opened any more." if done.hopeless else ""
             level = levels.SUCCESS if done.retried else levels.WARNING
             self.message_user(request, f"{done.retried} messages will be tried again now.{left}", level)
             return HttpResponseRedirect(self.list_url())
-        failed = operators.count_some(undelivered.messages().filter(status=Status.FAILED))
+        failed = model_admin.count_some(undelivered.messages().filter(status=Status.FAILED))
         context = {
             **self.admin_site.each_context(request),
             "title": "Try all failed messages again",
@@ -167,7 +168,7 @@ class MessageAdmin(OperatorAdmin):
     @admin.display(description="user")
     def user(self, row: Message) -> SafeString | str:
         content = self._opened(row)
-        return markup.user_link(content.user_id) if content else NOTHING
+        return formatting.user_link(content.user_id) if content else NOTHING
 
     @admin.display(description="channel")
     def channel(self, row: Message) -> str:
@@ -175,7 +176,7 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="status")
     def progress(self, row: Message) -> SafeString:
-        return markup.word(Status(row.status).label, _TONES.get(Status(row.status), Tone.BAD))
+        return formatting.word(Status(row.status).label, _TONES.get(Status(row.status), Tone.BAD))
 
     @admin.display(description="attempts")
     def tries(self, row: Any) -> int:
@@ -187,26 +188,26 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="last attempt")
     def last_attempt(self, row: Any) -> str:
-        return markup.moment(row.last_at)
+        return formatting.moment(row.last_at)
 
     @admin.display(description="accepted")
     def accepted(self, row: Any) -> str:
-        return markup.moment(row.accepted_at)
+        return formatting.moment(row.accepted_at)
 
     @admin.display(description="next attempt")
     def next_attempt(self, row: Message) -> str:
         if row.status != Status.TODO:
             return NOTHING
-        return markup.moment(row.scheduled_at) if row.scheduled_at else "now"
+        return formatting.moment(row.scheduled_at) if row.scheduled_at else "now"
 
     @admin.display(description="expires")
     def expires(self, row: Message) -> str:
         content = self._opened(row)
-        return markup.moment(content.expires_at if content else None)
+        return formatting.moment(content.expires_at if content else None)
 
     @admin.display(description="message id")
     def message_id(self, row: Message) -> SafeString | str:
-        return markup.code(row.args["message_id"])
+        return formatting.code(row.args["message_id"])
 
     def _opened(self, row: Any) -> Email | Sms | None:
         if not hasattr(row, "opened"):
@@ -217,7 +218,7 @@ class MessageAdmin(OperatorAdmin):
 @admin.register(Attempt)
 class AttemptAdmin(OperatorAdmin):
     list_display = ("created_at", "message", "channel_name", "result", "attempt", "said", "user")
-    list_filter = (OutcomeFilter, KindFilter, list_filters.Day)
+    list_filter = (OutcomeFilter, KindFilter, filters.Day)
     search_fields = ("id",)  # shows the box
     search_help_text = "The id of a message or of a user"
     ordering = ("-created_at", "-id")
@@ -273,7 +274,7 @@ class AttemptAdmin(OperatorAdmin):
     @admin.display(description="outcome")
     def result(self, row: Attempt) -> SafeString:
         outcome = Outcome(row.outcome)
-        return markup.word(_OUTCOMES[outcome], _TONES[outcome])
+        return formatting.word(_OUTCOMES[outcome], _TONES[outcome])
 
     @admin.display(description="gateway's answer or error")
     def said(self, row: Attempt) -> str:
@@ -281,9 +282,9 @@ class AttemptAdmin(OperatorAdmin):
 
     @admin.display(description="user")
     def user(self, row: Attempt) -> SafeString | str:
-        return markup.user_link(row.user_id)
+        return formatting.user_link(row.user_id)
 
     @admin.display(description="message id")
     def number(self, row: Attempt) -> SafeString:
         url = reverse("admin:mailer_attempt_changelist", query={"q": str(row.message_id)})
-        return markup.link(url, row.message_id)
+        return formatting.link(url, row.message_id)

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
-from authsvc.core import messaging
+from authsvc import messaging
 
 
 class MailerConfig(AppConfig):
@@ -15,7 +15,7 @@ class MailerConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("mailer.checks")  # registers itself
-        from mailer import receivers  # noqa: PLC0415  (needs models, which are loaded after the app configurations)
+        from mailer.delivery import receivers  # noqa: PLC0415  (needs models, which are loaded after the app configurations)
 
         messaging.email_requested.connect(receivers.accept_email, dispatch_uid="mailer.accept_email")
         messaging.sms_requested.connect(receivers.accept_sms, dispatch_uid="mailer.accept_sms")

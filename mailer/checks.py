@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 
-from mailer import syntax
+from mailer import gotemplate
 
 
 @register(Tags.templates)
@@ -19,8 +19,8 @@ def sms_template_can_be_read(**_: Any) -> list[CheckMessage]:
         ("AUTH_MFA_PHONE_TEMPLATE", mfa.phone_template, mfa.phone_enroll_enabled or mfa.phone_verify_enabled),
     ):
         try:
-            syntax.compile(text)
-        except syntax.TemplateSyntaxError as error:
+            gotemplate.compile(text)
+        except gotemplate.TemplateSyntaxError as error:
             if is_used:
                 found.append(Error(f"{name}: not a template: {error}", id="mailer.E001"))
     return found

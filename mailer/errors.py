@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from authsvc.core.errors import UnprocessableInput
+from authsvc.errors import UnprocessableInput
 
 
 class NotDelivered(Exception):

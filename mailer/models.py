@@ -7,8 +7,8 @@ import uuid
 from django.db import models
 from django.db.models.functions import Now
 
-from authsvc.core.db import namespaced
-from authsvc.core.jobs.waiting import WaitingJob
+from authsvc.db.sql import namespaced
+from authsvc.jobs.queued_jobs import WaitingJob
 
 
 class Outcome(models.TextChoices):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from authsvc.core.jobs import waiting
-from authsvc.core.messaging import Email, Sms
-from authsvc.core.personal_data import Person, Row, shown
-from mailer import queries, sealing, undelivered
+from authsvc.jobs import queued_jobs
+from authsvc.messaging import Email, Sms
+from authsvc.personal_data import Person, Row, shown
+from mailer.delivery import encryption, queries, undelivered
 from mailer.models import Attempt, Message
 
 
@@ -18,7 +18,7 @@ class Messages:
 
     def forget(self, person: Person) -> Mapping[str, int]:
         """A message that a worker has in hand is on its way out, and is left to it."""
-        removed = waiting.remove([row.pk for row, _ in _messages(person)])
+        removed = queued_jobs.remove([row.pk for row, _ in _messages(person)])
         return {
             "messages": len(removed),
             "message_attempts": Attempt.objects.filter(user_id=person.id)._raw_delete("default"),
@@ -26,7 +26,7 @@ class Messages:
 
 
 def _messages(person: Person) -> Iterator[tuple[Message, Email | Sms]]:
-    for row in queries.marked([sealing.mark(person.id), *map(sealing.mark, person.addresses)]):
+    for row in queries.marked([encryption.mark(person.id), *map(encryption.mark, person.addresses)]):
         # Only the sealed part says whose it is; one of another JWT_SECRET nobody can read any more.
         message = undelivered.opened(row)
         if message and (message.user_id == person.id or message.to in person.addresses):

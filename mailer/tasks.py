@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from authsvc.core import clock, jobs
-from mailer import delivery, source_cache
+from authsvc import clock, jobs
+from mailer.delivery import attempt
+from mailer.rendering import template_cache
 
 PAUSES = (
     timedelta(seconds=5),
@@ -33,7 +34,7 @@ def deliver(
     to_address: str | None = None,
 ) -> None:
     """`to_user` and `to_address` are marks by which `queries` finds the job; older jobs have none."""
-    delivery.deliver(
+    attempt.deliver(
         message_id=UUID(message_id),
         channel=channel,
         kind=kind,
@@ -44,9 +45,9 @@ def deliver(
     )
 
 
-@jobs.in_every_worker(name="mailer.refresh_templates", pause=source_cache.pause)
+@jobs.in_every_worker(name="mailer.refresh_templates", pause=template_cache.pause)
 def refresh_templates() -> None:
-    source_cache.shared.refresh()
+    template_cache.shared.refresh()
 
 
 @jobs.task(name="mailer.discard")

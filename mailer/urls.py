@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from mailer import views
+from mailer.inbox import views
 
 app_name = "mailer"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from authsvc.core.operators import OperatorAdmin
+from authsvc.console.model_admin import OperatorAdmin
 from oauthproviders.models import CustomProvider
 
 

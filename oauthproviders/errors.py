@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from authsvc.core.errors import ApiError, OAuthError, UnexpectedFailure, ValidationFailed
+from authsvc.errors import ApiError, OAuthError, UnexpectedFailure, ValidationFailed
 
 
 class Unusable(Exception):

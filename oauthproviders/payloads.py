@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from authsvc.core import clock
+from authsvc import clock
+from oauthproviders.flow.authorize import Departure
 from oauthproviders.models import CustomProvider
-from oauthproviders.services.authorize import Departure
 
 _WHERE_GIVEN = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
 _DISCOVERED = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from authsvc.core.db import namespaced, row, rows
+from authsvc.db.sql import namespaced, row, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from django.conf import settings
 
-from authsvc.core.config import schema
-from oauthproviders import custom
-from oauthproviders.backends import Backend
-from oauthproviders.contract import Provider
+from authsvc.conf import schema
+from oauthproviders.base.backends import Backend
+from oauthproviders.base.contract import Provider
+from oauthproviders.custom import provider
 from oauthproviders.errors import Unsupported
 from oauthproviders.providers import (
     apple,
@@ -70,8 +70,8 @@ PROVIDERS: Mapping[str, type[Backend]] = {
 
 def find(name: str, *, data: Mapping[str, str]) -> Provider:
     """The provider of that name, in lower case, for a request with these parameters. Raises Unsupported."""
-    if name.startswith(custom.PREFIX):
-        return custom.find(name, data=data)
+    if name.startswith(provider.PREFIX):
+        return provider.find(name, data=data)
     kind = PROVIDERS.get(name)
     if kind is None:
         raise Unsupported(f"Provider {name} could not be found")

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from authsvc.core import cleanup, clock, jobs
-from authsvc.core.cleanup import Chore
-from oauthproviders import apple_secrets
+from authsvc import clock, jobs
+from authsvc.jobs import cleanup
+from authsvc.jobs.cleanup import Chore
+from oauthproviders.providers import apple_client_secret
 
 _NOTICE = timedelta(days=30)
 _STATE_KEPT_FOR = timedelta(hours=24)
@@ -25,7 +26,7 @@ def warn_of_apple_secret() -> None:
     if not (apple.enabled and apple.secret):
         return
     fields = {"event": "provider.secret", "provider": "apple"}
-    ends = apple_secrets.expires_at(apple.secret.reveal())
+    ends = apple_client_secret.expires_at(apple.secret.reveal())
     if ends is None:
         logger.warning(
             "AUTH_EXTERNAL_APPLE_SECRET is not what `manage.py apple_secret` prints; nobody can sign in with Apple",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from authsvc.core.web.routes import both
-from oauthproviders.views import custom_providers, sign_in
+from authsvc.api.routes import both
+from oauthproviders.custom import views as custom_views
+from oauthproviders.flow import views as flow_views
 
 urlpatterns = [
-    *both("authorize", sign_in.AuthorizeView.as_view()),
-    *both("callback", sign_in.CallbackView.as_view()),
-    *both("user/identities/authorize", sign_in.LinkIdentityView.as_view()),
-    *both("admin/custom-providers", custom_providers.CustomProvidersView.as_view()),
-    *both("admin/custom-providers/<str:identifier>", custom_providers.CustomProviderView.as_view()),
+    *both("authorize", flow_views.AuthorizeView.as_view()),
+    *both("callback", flow_views.CallbackView.as_view()),
+    *both("user/identities/authorize", flow_views.LinkIdentityView.as_view()),
+    *both("admin/custom-providers", custom_views.CustomProvidersView.as_view()),
+    *both("admin/custom-providers/<str:identifier>", custom_views.CustomProviderView.as_view()),
 ]

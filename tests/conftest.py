@@ -17,8 +17,9 @@ from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
-from authsvc.core import embedded, messaging
-from authsvc.core.config.schema import AuthConfig
+from authsvc import messaging
+from authsvc.conf.schema import AuthConfig
+from authsvc.db import embedded
 from tests import openapi
 
 pytest_plugins = ["tests.live"]

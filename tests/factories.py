@@ -12,16 +12,18 @@ from uuid import uuid4
 
 from django.db.models import DateTimeField, F, Model
 
-from accounts import passwords, queries, records
 from accounts.models import Factor, User
-from accounts.records import UserRecord
-from accounts.services import creation
-from authsvc.core import clock, crypto, envelope
-from authsvc.core.caller import Caller
-from tokens import refresh_tokens
+from accounts.passwords import policy
+from accounts.sign_up import account_creation
+from accounts.users import queries, records
+from accounts.users.records import UserRecord
+from authsvc import clock
+from authsvc.caller import Caller
+from authsvc.security import crypto, encryption
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
-from tokens.services import one_time_tokens, sessions
-from tokens.services.one_time_tokens import Secret
+from tokens.one_time import one_time_tokens
+from tokens.one_time.one_time_tokens import Secret
+from tokens.sessions import lifecycle, refresh_tokens
 
 AUDIENCE = "authenticated"
 PASSWORD = "correct horse battery staple"
@@ -56,7 +58,7 @@ def make_user(
 
     `password_hash` is stored as it is, in place of a hash of `password`. An address that is not given is a new one.
     """
-    made = creation.insert(
+    made = account_creation.insert(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
         password_hash=password_hash if password_hash is not None else _hash(password) if password else "",
         data=data or {},
@@ -81,7 +83,7 @@ def make_session(
 ) -> SignIn:
     """A sign-in of `user`, or of a new one, by `method`; `columns` as they are to stand in the session."""
     user = user or make_user()
-    tokens = sessions.start(
+    tokens = lifecycle.start(
         subject=_record(user),
         method=method,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
@@ -101,7 +103,7 @@ def make_session(
 def refresh_token(session: Session, counter: int) -> str:
     """The refresh token of a session at any counter, issued or not."""
     assert session.refresh_token_hmac_key is not None
-    key = envelope.open(session.refresh_token_hmac_key, bound_to=session.id)
+    key = encryption.open(session.refresh_token_hmac_key, bound_to=session.id)
     return refresh_tokens.seal(session_id=session.id, counter=counter, key=crypto.unpadded_decode(key))
 
 
@@ -182,7 +184,7 @@ def make_older(*rows: Model, by: timedelta) -> None:
 
 @functools.cache
 def _hash(password: str) -> str:
-    return passwords.hash(password)
+    return policy.hash(password)
 
 
 def _record(user: User) -> UserRecord:

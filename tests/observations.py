@@ -10,7 +10,7 @@ import orjson
 from django.db import connection
 from django.db.models import F
 
-from authsvc.core.models import RateLimit
+from authsvc.models import RateLimit
 from tests.conftest import Answer
 
 Audit = tuple[str, dict[str, Any] | None]

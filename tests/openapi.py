@@ -13,7 +13,7 @@ import orjson
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]  # it ships no types
 from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]  # the same
 
-from authsvc.openapi import views
+from authsvc.api.openapi import views
 
 METHODS = ("get", "post", "put", "patch", "delete")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")

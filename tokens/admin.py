@@ -13,13 +13,13 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.core import clock, markup, operators
-from authsvc.core.markup import Tone
-from authsvc.core.operators import OperatorAdmin, Order
-from authsvc.core.panels import MOST_LINES, Button, Line, Panel
-from tokens import devices
+from authsvc import clock
+from authsvc.console import formatting, model_admin
+from authsvc.console.formatting import Tone
+from authsvc.console.model_admin import OperatorAdmin, Order
+from authsvc.console.user_panels import MOST_LINES, Button, Line, Panel
 from tokens.models import Session
-from tokens.services import evictions
+from tokens.sessions import devices, revocation
 
 _OWNER = "user"
 
@@ -40,7 +40,7 @@ class SessionAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @operators.action(
+    @model_admin.action(
         label="End session",
         done="Ended",
         question="Whoever holds this session has to sign in again. An access token that is out holds with others who"
@@ -48,11 +48,11 @@ class SessionAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end(self, row: Session, order: Order) -> str | None:
-        evictions.end(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        revocation.end(row.pk, actor=order.actor, caller=order.caller, at=order.at)
         return f"Session ended: {self.device(row)}"
 
     def name_of(self, row: Session) -> str:
-        return f"{self.device(row)}, {row.ip or 'unknown address'}, since {markup.moment(row.created_at)}"
+        return f"{self.device(row)}, {row.ip or 'unknown address'}, since {formatting.moment(row.created_at)}"
 
     def about_user(self, user_id: UUID) -> Panel:
         found = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MOST_LINES + 1])
@@ -63,7 +63,7 @@ class SessionAdmin(OperatorAdmin):
                 Line(
                     cells=(
                         self.device(row),
-                        row.ip or markup.NOTHING,
+                        row.ip or formatting.NOTHING,
                         row.created_at,
                         self.age(row),
                         self.last_used(row),
@@ -86,31 +86,31 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="user")
     def owner(self, row: Session) -> SafeString | str:
-        return markup.user_link(row.user_id)
+        return formatting.user_link(row.user_id)
 
     @admin.display(description="session id")
     def session_id(self, row: Session) -> SafeString | str:
-        return markup.code(row.pk)
+        return formatting.code(row.pk)
 
     @admin.display(description="age")
     def age(self, row: Session) -> str:
-        return timesince(row.created_at, clock.now(), depth=1) if row.created_at else markup.NOTHING
+        return timesince(row.created_at, clock.now(), depth=1) if row.created_at else formatting.NOTHING
 
     @admin.display(description="last used")
     def last_used(self, row: Session) -> str:
-        return markup.moment(row.refreshed_at or row.created_at)
+        return formatting.moment(row.refreshed_at or row.created_at)
 
     @admin.display(description="ends")
     def ends(self, row: Session) -> str:
-        return markup.moment(row.not_after)
+        return formatting.moment(row.not_after)
 
     @admin.display(description="signed in by")
     def methods(self, row: Session) -> str:
-        return ", ".join(each.authentication_method for each in row.amr_claims.all()) or markup.NOTHING
+        return ", ".join(each.authentication_method for each in row.amr_claims.all()) or formatting.NOTHING
 
     @admin.display(description="level")
     def level(self, row: Session) -> SafeString:
-        return markup.word(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
+        return formatting.word(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).prefetch_related("amr_claims")
@@ -131,10 +131,10 @@ class SessionAdmin(OperatorAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
         chosen = queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
-        owners = set(chosen.values_list("user_id", flat=True)[: operators.MOST_AT_ONCE])
+        owners = set(chosen.values_list("user_id", flat=True)[: model_admin.MOST_AT_ONCE])
         answer = super().response_action(request, queryset)
         if isinstance(answer, HttpResponseRedirect) and len(owners) == 1:
-            return HttpResponseRedirect(markup.user_url(owners.pop()) or answer.url)
+            return HttpResponseRedirect(formatting.user_url(owners.pop()) or answer.url)
         return answer
 
     def _readable(self) -> QuerySet[Session]:

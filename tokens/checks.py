@@ -7,13 +7,13 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
-from tokens import keys
+from tokens.jwt import signing_keys
 
 
 @register(Tags.security)
 def keys_are_usable(**_: Any) -> list[CheckMessage]:
     try:
-        keys.current()
+        signing_keys.current()
     except ImproperlyConfigured as error:
         return [Error(str(error), id="tokens.E001")]
     return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from authsvc.core.errors import ApiError, OAuthError
+from authsvc.errors import ApiError, OAuthError
 
 # The bearer token of a request
 

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Length, Now
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 models.TextField.register_lookup(Length)
 

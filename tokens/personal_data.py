@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from authsvc.core.personal_data import Person, Row, shown
+from authsvc.personal_data import Person, Row, shown
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
 
 _SECRETS = {

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TypedDict
 from uuid import UUID
 
-from authsvc.core.db import namespaced, row, rows
+from authsvc.db.sql import namespaced, row, rows
 
 
 @cache

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from authsvc.core import cleanup
-from authsvc.core.cleanup import Chore
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
+from authsvc.jobs import cleanup
+from authsvc.jobs.cleanup import Chore
 
 _DAY = timedelta(hours=24)
 _SESSIONS_AT_ONCE = 10

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from authsvc.core.web.routes import both
-from tokens import views
+from authsvc.api.routes import both
+from tokens.api import views
 
 urlpatterns = [
     *both("token", views.TokenView.as_view()),

@@ -3,7 +3,7 @@
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 NAME = namespaced("users_aud_created_at_idx")
 

@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 USERS = namespaced("users")
 INDEXES = {

@@ -7,7 +7,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 
 def cascade(child: str, column: str, parent: str) -> migrations.RunSQL:

@@ -12,10 +12,10 @@ from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
-from authsvc.console import backend, pages, static
-from authsvc.core.errors import BodyTooLarge
-from authsvc.core.web import callers, handler
-from authsvc.core.web.renderers import NO_STORE
+from authsvc.api import callers, exception_handler
+from authsvc.api.renderers import NO_STORE
+from authsvc.console import authentication, pages, static
+from authsvc.errors import BodyTooLarge
 
 _ROOT = "/operator/"
 _LARGEST_FORM = 262_144
@@ -43,9 +43,9 @@ class ConsoleMiddleware:
         if not _is_ours(request):
             return self._get_response(request)
         if not _is_open_to(request):
-            return handler.answer(Http404(), request)
+            return exception_handler.answer(Http404(), request)
         if int(request.META.get("CONTENT_LENGTH") or 0) > _LARGEST_FORM:
-            return handler.answer(BodyTooLarge(), request)
+            return exception_handler.answer(BodyTooLarge(), request)
         is_file = request.path_info.startswith(static.URL)
         response = (self._get_response if is_file else self._with_cookies)(request)
         for name, value in _HEADERS.items():
@@ -64,7 +64,7 @@ def _is_ours(request: HttpRequest) -> bool:
 
 def _with_user(get_response: Respond) -> Respond:
     def respond(request: HttpRequest) -> HttpResponse:
-        request.user = SimpleLazyObject(lambda: backend.user(request))  # type: ignore[assignment]  # an Operator
+        request.user = SimpleLazyObject(lambda: authentication.user(request))  # type: ignore[assignment]  # an Operator
         return get_response(request)
 
     return respond

@@ -11,8 +11,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from authsvc.core.errors import ApiError
-from authsvc.core.web import handler
+from authsvc.api import exception_handler
+from authsvc.errors import ApiError
 
 _UNKNOWN = "There is no such page. What it showed may have been deleted."
 _FORBIDDEN = "Nothing can be changed here."
@@ -30,7 +30,7 @@ def refusal(request: HttpRequest, error: Exception) -> HttpResponse:
             return _page(request, 400, "Not understood", "This address or form asks for something that is not offered.")
         case ApiError() if error.status < 500:
             return _page(request, error.status, "Refused", error.message)
-    known = handler.translate(error)
+    known = exception_handler.translate(error)
     request.META["authsvc.error_code"] = known.error_code
     request_id = request.META.get("authsvc.request_id")
     where = f" The log has more, under request {request_id}." if request_id else " The log has more."

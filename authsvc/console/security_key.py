@@ -8,14 +8,14 @@ import orjson
 from django.conf import settings
 from django.http import HttpRequest
 
+from accounts.mfa import challenges, verification
+from accounts.mfa.factor_types import Answer
 from accounts.models import FactorType
-from accounts.records import FactorRecord, UserRecord
-from accounts.services.factors import challenges, verification
-from accounts.services.factors.kinds import Answer
-from authsvc.console import backend
-from authsvc.core import clock
-from authsvc.core.web import callers
-from tokens.subjects import SignedIn
+from accounts.users.records import FactorRecord, UserRecord
+from authsvc import clock
+from authsvc.api import callers
+from authsvc.console import authentication
+from tokens.sessions.subjects import SignedIn
 
 _CHALLENGE = "key_challenge"
 
@@ -31,7 +31,7 @@ def of(user: UserRecord) -> FactorRecord | None:
 def ask(request: HttpRequest, found: SignedIn, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. The options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
     made = challenges.open(found, user, UUID(key.id), caller=callers.of(request), at=clock.now())
-    backend.keep(request, _CHALLENGE, str(made.id))
+    authentication.keep(request, _CHALLENGE, str(made.id))
     return orjson.dumps(made.shown["webauthn"]["credential_options"]["publicKey"]).decode()
 
 
@@ -42,7 +42,7 @@ def verify(request: HttpRequest, found: SignedIn, user: UserRecord, key: FactorR
     except orjson.JSONDecodeError:
         response = None
     answer = Answer(
-        challenge_id=UUID(backend.kept(request, _CHALLENGE) or "0" * 32),
+        challenge_id=UUID(authentication.kept(request, _CHALLENGE) or "0" * 32),
         webauthn={"type": "request", "credential_response": response},
     )
     verification.verify(found, user, UUID(key.id), answer, caller=callers.of(request), at=clock.now())

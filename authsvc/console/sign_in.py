@@ -10,15 +10,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from accounts.services import sign_in
-from authsvc.console import backend, forgery, pages
-from authsvc.core import clock
-from authsvc.core.errors import ApiError
-from authsvc.core.web import callers
-from authsvc.core.web.throttling import Bucket
-from authsvc.core.web.views import Endpoint
-from tokens import refresh_tokens
-from tokens.services import sessions
+from accounts.sign_in import password as sign_in
+from authsvc import clock
+from authsvc.api import callers
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import Endpoint
+from authsvc.console import authentication, csrf, pages
+from authsvc.errors import ApiError
+from tokens.sessions import lifecycle, refresh_tokens
 
 
 class SignInForm(forms.Form):
@@ -30,11 +29,11 @@ class SignInForm(forms.Form):
     password = forms.CharField(strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
 
 
-@forgery.refused_from_elsewhere
+@csrf.refused_from_elsewhere
 def enter(request: HttpRequest) -> HttpResponse:
     """The sign-in page. Who is in already is sent on."""
-    if found := backend.signed_in(request):
-        if backend.needs_second_step(found):
+    if found := authentication.signed_in(request):
+        if authentication.needs_second_step(found):
             return HttpResponseRedirect(f"{reverse('admin:second_step')}?{urlencode({'next': pages.wanted(request)})}")
         return HttpResponseRedirect(pages.wanted(request))
     if request.method != "POST":
@@ -53,12 +52,12 @@ def enter(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@forgery.refused_from_elsewhere
+@csrf.refused_from_elsewhere
 def leave(request: HttpRequest) -> HttpResponse:
     """End the session behind the cookie, not just the cookie."""
-    if found := backend.signed_in(request):
-        sessions.log_out(found, scope="local", caller=callers.of(request), at=clock.now())
-    backend.end(request)
+    if found := authentication.signed_in(request):
+        lifecycle.log_out(found, scope="local", caller=callers.of(request), at=clock.now())
+    authentication.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
 
 
@@ -73,10 +72,10 @@ def _start(request: HttpRequest, *, name: str, password: str) -> None:
         caller=callers.of(request),
         at=at,
         roles=settings.AUTH.jwt.admin_roles,
-        not_after=at + backend.LONGEST,
+        not_after=at + authentication.LONGEST,
     )
     # The tokens themselves go nowhere: what the browser gets is the cookie.
-    backend.begin(request, session_id=refresh_tokens.open(done.tokens.refresh_token).session_id, at=at)
+    authentication.begin(request, session_id=refresh_tokens.open(done.tokens.refresh_token).session_id, at=at)
 
 
 def _refused(request: HttpRequest, form: SignInForm, error: ApiError) -> HttpResponse:

@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
-from authsvc.console import overview, second_step, sign_in, static
-from authsvc.core.operators import Operator, OperatorAdmin
+from authsvc.console import dashboard, second_factor, sign_in, static
+from authsvc.console.model_admin import Operator, OperatorAdmin
 
 _ABSENT = frozenset({"login", "logout", "password_change", "password_change_done", "view_on_site"})
 
@@ -37,7 +37,7 @@ class OperatorSite(AdminSite):
         return [
             path("login/", sign_in.enter, name="login"),
             path("logout/", sign_in.leave, name="logout"),
-            path("second-step/", second_step.take, name="second_step"),
+            path("second-step/", second_factor.take, name="second_step"),
             path(f"{static.URL.removeprefix('/operator/')}<path:name>", static.serve, name="file"),
             *standard,
         ]
@@ -49,4 +49,4 @@ class OperatorSite(AdminSite):
         return [group] if lists else []
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        return super().index(request, {"overview": overview.look(self), **(extra_context or {})})
+        return super().index(request, {"overview": dashboard.look(self), **(extra_context or {})})

@@ -14,10 +14,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from psycopg import errors as postgresql
 
-from authsvc.core import audit
-from authsvc.core.caller import Caller
-from authsvc.core.embedded import EmbeddedDatabaseFailed
-from authsvc.core.errors import ApiError
+from authsvc import audit
+from authsvc.caller import Caller
+from authsvc.db.embedded import EmbeddedDatabaseFailed
+from authsvc.errors import ApiError
 
 ACTOR = audit.Administrator(role="manage.py")
 """Whoever may start a command may do anything, and has no name here."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 from django.db import migrations, models
 from django.db.models.functions import Now
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 
 class Migration(migrations.Migration):

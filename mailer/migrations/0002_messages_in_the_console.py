@@ -3,7 +3,7 @@
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 INDEXES = [
     models.Index(fields=["user_id", "-created_at"], name=namespaced("message_attempts_user_id_idx")),

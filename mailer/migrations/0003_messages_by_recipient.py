@@ -5,9 +5,9 @@ Without them, where another installation's role owns the table, the queue is rea
 
 from django.db import migrations
 
-from authsvc.core.db import namespaced
-from authsvc.core.jobs import registry
-from authsvc.core.jobs.shared_tables import RunSQLByOwner
+from authsvc.db.sql import namespaced
+from authsvc.jobs import registry
+from authsvc.jobs.shared_tables import RunSQLByOwner
 
 OURS = f"WHERE queue_name = '{registry.queue()}'"
 INDEXES = {

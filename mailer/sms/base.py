@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from django.conf import settings
 
-from authsvc.core import http
+from authsvc.outgoing import http
 from mailer.errors import NotDelivered
 
 _MAX_ANSWER = 65_536

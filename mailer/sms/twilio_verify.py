@@ -32,7 +32,7 @@ class TwilioVerify:
 
 
 class Verifier:
-    """Asks whether a code is the one that was sent (`authsvc.core.messaging.PhoneVerifier`)."""
+    """Asks whether a code is the one that was sent (`authsvc.messaging.PhoneVerifier`)."""
 
     def approves(self, *, phone: str, code: str) -> bool:
         if settings.AUTH.sms.twilio_verify.missing:

@@ -6,7 +6,7 @@ import django.contrib.postgres.fields
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-from authsvc.core.db import namespaced
+from authsvc.db.sql import namespaced
 
 
 class Migration(migrations.Migration):

@@ -9,10 +9,11 @@ from urllib.parse import quote, urlencode
 import msgspec
 from social_core.backends.apple import AppleIdAuth
 
-from accounts.external import Address, ProviderProfile
-from oauthproviders import backends, claims, oidc, profiles
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import Address, ProviderProfile
+from oauthproviders.base import backends, claims, profiles
+from oauthproviders.base.contract import Token
 from oauthproviders.errors import Unusable
+from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUERS = ("https://appleid.apple.com", "https://account.apple.com")
 
@@ -43,10 +44,10 @@ class Apple(backends.OAuth2, AppleIdAuth[Any]):
     issuers: ClassVar[tuple[str, ...]] = ID_TOKEN_ISSUERS
 
     def authorization_url(self) -> str:
-        return oidc.discover(self.issuers[0]).authorization_endpoint
+        return openid_connect.discover(self.issuers[0]).authorization_endpoint
 
     def access_token_url(self) -> str:
-        return oidc.discover(self.issuers[0]).token_endpoint
+        return openid_connect.discover(self.issuers[0]).token_endpoint
 
     def encode(self, parameters: Mapping[str, str]) -> str:
         return urlencode(sorted(parameters.items()), quote_via=quote)
@@ -55,10 +56,10 @@ class Apple(backends.OAuth2, AppleIdAuth[Any]):
         return {"client_id": self.config.client_ids[0], "secret": self.config.secret.reveal()}
 
     def profile(self, token: Token) -> ProviderProfile:
-        issuer = oidc.claimed_issuer(token.id_token)
+        issuer = openid_connect.claimed_issuer(token.id_token)
         if issuer not in self.issuers:
             raise Unusable("the ID token is of another issuer")
-        said = oidc.verify(
+        said = openid_connect.verify(
             token.id_token, issuer=issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
         profile = profile_of(said)

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 from social_core.backends.azuread_tenant import AzureADV2TenantOAuth2
 
-from accounts.external import ProviderProfile
-from authsvc.core.config import schema
-from oauthproviders import claims, oidc, profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from authsvc.conf import schema
+from oauthproviders.base import claims, profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
 from oauthproviders.errors import Unusable
+from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUER = re.compile(r"https://login[.]microsoftonline[.]com/[A-Za-z0-9.-]+/v2[.]0/?")
 _OF_CUSTOMERS = re.compile(r"https://[a-z0-9-]+[.]ciamlogin[.]com/[A-Za-z0-9.-]+/v2[.]0/?")
@@ -97,10 +98,10 @@ class Azure(OAuth2, AzureADV2TenantOAuth2[Any]):
         return f"{self.authority}/oauth2/v2.0/token"
 
     def profile(self, token: Token) -> ProviderProfile:
-        authority, issuer = authority_of(self.config), oidc.claimed_issuer(token.id_token)
+        authority, issuer = authority_of(self.config), openid_connect.claimed_issuer(token.id_token)
         if not authority.issues(issuer):
             raise Unusable("the ID token is of another issuer")
-        said = oidc.verify(
+        said = openid_connect.verify(
             token.id_token, issuer=issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
         if _OF_CUSTOMERS.fullmatch(issuer):

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from social_core.backends.bitbucket import BitbucketOAuth2
 
-from accounts.external import Address, ProviderProfile
-from oauthproviders import claims
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import Address, ProviderProfile
+from oauthproviders.base import claims
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
 
 _API = "https://api.bitbucket.org/2.0"
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from social_core.backends.facebook import FacebookOAuth2
 
-from accounts.external import ProviderProfile
-from oauthproviders import claims, profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import claims, profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
 
 ID_TOKEN_ISSUER = "https://www.facebook.com"
 

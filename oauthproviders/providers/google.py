@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import msgspec
 from social_core.backends.google import GoogleOAuth2
 
-from accounts.external import ProviderProfile
-from oauthproviders import claims, oidc, profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import claims, profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
+from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUER = "https://accounts.google.com"
 
@@ -36,16 +37,16 @@ class Google(OAuth2, GoogleOAuth2[Any]):
     user_info: ClassVar[str] = "https://www.googleapis.com/userinfo/v2/me"
 
     def authorization_url(self) -> str:
-        return oidc.discover(self.issuer).authorization_endpoint
+        return openid_connect.discover(self.issuer).authorization_endpoint
 
     def access_token_url(self) -> str:
-        return oidc.discover(self.issuer).token_endpoint
+        return openid_connect.discover(self.issuer).token_endpoint
 
     def profile(self, token: Token) -> ProviderProfile:
         if not token.id_token:
             user = self.read(token, self.user_info, _User)
             return _profile(user, iss=self.user_info, sub=user.id)
-        said = oidc.verify(
+        said = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
         return profile_of(said)

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import msgspec
 from social_core.backends.linkedin import LinkedinOpenIdConnect
 
-from accounts.external import ProviderProfile
-from oauthproviders import claims, oidc, profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import claims, profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
+from oauthproviders.oidc import openid_connect
 from oauthproviders.providers.linkedin import LinkedIn
 
 ID_TOKEN_ISSUER = "https://www.linkedin.com/oauth"
@@ -35,7 +36,7 @@ class LinkedInOpenId(OAuth2, LinkedinOpenIdConnect[Any]):
     issuer: ClassVar[str] = ID_TOKEN_ISSUER
 
     def profile(self, token: Token) -> ProviderProfile:
-        said = oidc.verify(
+        said = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
         return profile_of(said)

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from social_core.backends.slack import SlackOAuth2
 
-from accounts.external import ProviderProfile
-from oauthproviders import claims, profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import claims, profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
 
 USER_INFO = "https://slack.com/api/openid.connect.userInfo"
 _TEAM = "https://slack.com/team_id"

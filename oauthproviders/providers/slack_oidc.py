@@ -6,10 +6,10 @@ from typing import Any
 
 from social_core.backends.oauth import BaseOAuth2
 
-from accounts.external import ProviderProfile
-from oauthproviders import profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
 from oauthproviders.providers import slack
 
 

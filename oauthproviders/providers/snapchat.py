@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import msgspec
 from social_core.backends.oauth import BaseOAuth2
 
-from accounts.external import ProviderProfile
-from oauthproviders import claims, profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import claims, profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
 
 ID_TOKEN_ISSUER = "https://accounts.snapchat.com/accounts/oauth2/token"
 _SCOPES = "https://auth.snapchat.com/oauth2/api/"

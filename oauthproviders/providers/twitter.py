@@ -11,9 +11,9 @@ import msgspec
 from social_core.backends.twitter import TwitterOAuth
 from social_core.exceptions import SocialAuthBaseException
 
-from accounts.external import ProviderProfile
-from oauthproviders import backends, claims, profiles
-from oauthproviders.contract import Outset, Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import backends, claims, profiles
+from oauthproviders.base.contract import Outset, Token
 from oauthproviders.errors import Unusable
 
 _ME = "https://api.twitter.com/1.1/account/verify_credentials.json"

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from social_core.backends.twitter_oauth2 import TwitterOAuth2
 
-from accounts.external import ProviderProfile
-from oauthproviders import claims, profiles
-from oauthproviders.backends import OAuth2
-from oauthproviders.contract import Token
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders.base import claims, profiles
+from oauthproviders.base.backends import OAuth2
+from oauthproviders.base.contract import Token
 
 _API = "https://api.x.com"
 _ME = f"{_API}/2/users/me?user.fields=id,name,username,confirmed_email,profile_image_url,url,created_at"

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from django.conf import settings
 
 from accounts.models import User
-from authsvc.core import clock
+from authsvc import clock
 from tests.accounts import admins
 from tests.accounts.admins import NOT_ADMIN
 from tests.conftest import Answer, Api, ChangeConfig

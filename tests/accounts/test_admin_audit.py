@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from authsvc.core import audit, clock
-from authsvc.core.audit import Action, Administrator
-from authsvc.core.caller import Caller
-from authsvc.core.models import AuditLogEntry
+from authsvc import audit, clock
+from authsvc.audit import Action, Administrator
+from authsvc.caller import Caller
+from authsvc.models import AuditLogEntry
 from tests.accounts.admins import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user

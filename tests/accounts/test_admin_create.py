@@ -11,8 +11,9 @@ import pytest
 from django.db import connection
 
 from accounts.models import Identity, User
-from authsvc.core import clock, envelope
-from authsvc.core.config.schema import Secret
+from authsvc import clock
+from authsvc.conf.schema import Secret
+from authsvc.security import encryption
 from tests.accounts import admins
 from tests.accounts.admins import EMAIL_EXISTS, PHONE_EXISTS, ask, can_sign_in, done
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -138,7 +139,7 @@ def test_passwords_are_sealed_where_columns_are(api: Api, auth_config: ChangeCon
     )
     made = done(api, "POST", "/admin/users", {"email": EMAIL, "password": "p4ss", "email_confirm": True})
     stored = User.objects.get(id=made["id"]).password or ""
-    assert not envelope.outdated(stored)
+    assert not encryption.outdated(stored)
     assert can_sign_in(api, "p4ss", email=EMAIL)
 
 

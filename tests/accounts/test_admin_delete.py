@@ -11,9 +11,9 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Factor, Identity, User
-from accounts.services import creation
-from authsvc.core import clock, messaging
-from authsvc.core.messaging import Email, EmailKind
+from accounts.sign_up import account_creation
+from authsvc import clock, messaging
+from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
 from tests.accounts.admins import USER_NOT_FOUND, ask, can_sign_in, done
 from tests.conftest import Api
@@ -120,7 +120,7 @@ def test_what_the_user_holds_opens_nothing_any_more(api: Api, soft: bool, code: 
 
 
 def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
-    creation.insert_as_given(
+    account_creation.insert_as_given(
         id=KNOWN,
         email=EMAIL,
         phone=PHONE,

@@ -13,11 +13,10 @@ import pytest
 from django.db import connection
 from django.http import QueryDict
 
-from accounts import list_queries, matching, selection
 from accounts.models import Identity, User
-from accounts.selection import Position, Selection
-from accounts.services import directory
-from authsvc.core import db
+from accounts.users.search import conditions, filters, pages, queries
+from accounts.users.search.filters import Position, Selection
+from authsvc.db import sql as db
 from tests.accounts import admins
 from tests.accounts.admins import ask, done
 from tests.conftest import Api, ChangeConfig
@@ -421,9 +420,9 @@ def test_a_bad_limit_is_refused(api: Api, auth_config: ChangeConfig, query: str,
 )
 def test_a_cursor_is_what_other_servers_make_of_it(moment: datetime, written: str) -> None:
     user_id = UUID("11111111-1111-4111-8111-111111111111")
-    text = selection.cursor(Position(moment, user_id))
+    text = filters.cursor(Position(moment, user_id))
     assert text == _encoded({"created_at": written, "id": str(user_id)})
-    assert selection.read_cursor(text) == Position(moment, user_id)
+    assert filters.read_cursor(text) == Position(moment, user_id)
 
 
 def test_the_known_cursor() -> None:
@@ -431,7 +430,7 @@ def test_the_known_cursor() -> None:
         "eyJjcmVhdGVkX2F0IjoiMjAyNC0wMy0wNFQwNTowNjowNy4xMjM0NTZaIiwiaWQiOiIxMTExMTExMS0xMTExLTQxMTEtODExMS0xMTEx"
         "MTExMTExMTEifQ"
     )
-    assert selection.cursor(selection.read_cursor(known)) == known
+    assert filters.cursor(filters.read_cursor(known)) == known
 
 
 def _quoted(text: str) -> str:
@@ -493,9 +492,9 @@ def test_a_filter_that_was_thought_to_fit_many_is_answered_all_the_same(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowd(40)
-    monkeypatch.setattr(matching, "COLLECTED", -1)
-    monkeypatch.setattr(list_queries, "_WALK", 5)
-    monkeypatch.setattr(list_queries, "_WALK_FOR_EACH", 0)
+    monkeypatch.setattr(conditions, "COLLECTED", -1)
+    monkeypatch.setattr(queries, "_WALK", 5)
+    monkeypatch.setattr(queries, "_WALK_FOR_EACH", 0)
     assert len(ids(api, "?filter=user&per_page=3")) == 3
     assert len(ids(api, "?filter=user0&per_page=3")) == 1
     assert listed(api, "?filter=user0&per_page=3")[1] == "1"
@@ -525,7 +524,7 @@ def test_what_no_index_knows_is_looked_for_at_the_beginning_and_among_the_newest
     make_user(email="a.zq.newest@example.com")
     make_user(email="named.new@example.com", data={"full_name": "new Zq"})
     for bound, value in (("LARGE", 500), ("NEWEST", 100), ("COLLECTED", 500)):
-        monkeypatch.setattr(matching, bound, value)
+        monkeypatch.setattr(conditions, bound, value)
     query = query if "sort" in query else f"{query}&sort=created_at+asc"
     answer = ask(api, "GET", f"/admin/users?{query}")
     assert [user["email"].removesuffix("@example.com") for user in answer.json()["users"]] == expected
@@ -540,9 +539,9 @@ def test_all_pages_of_what_no_index_knows_are_of_one_set(
     auth_config(experimental={"cursor_pagination_enabled": is_by_cursor})
     _thousands(1_000)
     for bound, value in (("LARGE", 500), ("NEWEST", 100), ("COLLECTED", 500)):
-        monkeypatch.setattr(matching, bound, value)
-    monkeypatch.setattr(list_queries, "_WALK", 50)
-    monkeypatch.setattr(list_queries, "_WALK_FOR_EACH", 0)
+        monkeypatch.setattr(conditions, bound, value)
+    monkeypatch.setattr(queries, "_WALK", 50)
+    monkeypatch.setattr(queries, "_WALK_FOR_EACH", 0)
     if is_by_cursor:
         shown = [
             each for stretch in _by_cursor(Selection(aud="authenticated", filter="se"), size=40) for each in stretch
@@ -559,8 +558,8 @@ def _by_cursor(wanted: Selection, *, size: int) -> list[list[UUID]]:
     found: list[list[UUID]] = []
     cursor = ""
     while not found or cursor:
-        after = selection.read_cursor(cursor) if cursor else None
-        stretch = directory.stretch(wanted, after=after, size=size)
+        after = filters.read_cursor(cursor) if cursor else None
+        stretch = pages.stretch(wanted, after=after, size=size)
         found.append([UUID(each.user[1]) for each in stretch.found])
         cursor = stretch.next_cursor
     return found
@@ -603,7 +602,7 @@ def test_a_user_without_times_is_shown_as_in_the_list(api: Api) -> None:
 def test_cursors_lead_through_users_without_times(
     monkeypatch: pytest.MonkeyPatch, filter: str, collected: int, is_ascending: bool, size: int
 ) -> None:
-    monkeypatch.setattr(matching, "COLLECTED", collected)
+    monkeypatch.setattr(conditions, "COLLECTED", collected)
     expected = _without_times() if is_ascending else _without_times()[::-1]
     pages = _by_cursor(Selection(aud="authenticated", filter=filter, is_ascending=is_ascending), size=size)
     assert [each for page in pages for each in page] == expected
@@ -633,8 +632,8 @@ def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
 )
 def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index: str) -> None:
     _thousands(12_000)
-    wanted = selection.read(QueryDict(condition), aud="authenticated")
-    sql, values = matching.query(wanted)
+    wanted = filters.read(QueryDict(condition), aud="authenticated")
+    sql, values = conditions.query(wanted)
     found = db.rows(f"EXPLAIN {sql}", values)
     plan = "\n".join(line for (line,) in found)
     assert index in plan

@@ -8,8 +8,8 @@ import jwt
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.core.config.schema import Rate, Secret, Vonage
-from authsvc.core.messaging import EmailKind
+from authsvc.conf.schema import Rate, Secret, Vonage
+from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.observations import audit_trail, contents, query_of, refused

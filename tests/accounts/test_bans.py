@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts import bans, errors
+from accounts import errors
+from accounts.administration import bans
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

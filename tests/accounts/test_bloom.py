@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from accounts.bloom import Bloom
+from accounts.passwords.bloom_filter import Bloom
 
 
 def digests(numbers: Iterable[int]) -> list[bytes]:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from accounts import breaches, errors, passwords
+from accounts import errors
 from accounts.models import User
-from authsvc.core.config.schema import AuthConfig
+from accounts.passwords import breaches, policy
+from authsvc.conf.schema import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_one_time_token, make_user
 from tests.fakes.http_peer import Answer, HttpPeer
@@ -116,7 +117,7 @@ def test_of_the_list_well_formed_lines_with_a_count_are_read(service: HttpPeer, 
 def test_all_reasons_are_told_in_their_order(service: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(passwords={"min_length": 9, "required_characters": ("0123456789",)})
     with pytest.raises(errors.WeakPassword) as refusal:
-        passwords.check_policy(PWNED)
+        policy.check_policy(PWNED)
     assert refusal.value.reasons == ("length", "characters", "pwned")
     assert refusal.value.message == (
         "Password should be at least 9 characters. "
@@ -126,14 +127,14 @@ def test_all_reasons_are_told_in_their_order(service: HttpPeer, auth_config: Cha
 
 def test_a_password_that_is_too_long_is_not_looked_up(service: HttpPeer) -> None:
     with pytest.raises(errors.PasswordTooLong):
-        passwords.check_policy("x" * 73)
+        policy.check_policy("x" * 73)
     assert service.received == []
 
 
 def test_while_the_look_up_is_off_nobody_is_asked(service: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"enabled": False})
-    passwords.check_policy(PWNED)
-    assert passwords.weaknesses(PWNED) is None
+    policy.check_policy(PWNED)
+    assert policy.weaknesses(PWNED) is None
     assert service.received == []
 
 
@@ -165,7 +166,7 @@ def test_a_failing_look_up_accepts_with_a_warning(
     api: Api, service: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
     service.answer(answer)
-    with caplog.at_level(logging.WARNING, logger="accounts.breaches"):
+    with caplog.at_level(logging.WARNING, logger="accounts.passwords.breaches"):
         assert sign_up(api).status_code == 200
     assert [(each.levelname, each.message) for each in caplog.records] == [("WARNING", NO_CHECK_ALLOWED)]
     assert len(service.received) == 1
@@ -202,10 +203,10 @@ def test_a_service_that_is_not_there_fails_too(
     service: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaches, "_RANGES", "http://127.0.0.1:1/range/")
-    passwords.check_policy(PWNED)
+    policy.check_policy(PWNED)
     auth_config(breaches={"fail_closed": True})
     with pytest.raises(errors.BreachLookupFailed):
-        passwords.check_policy(PWNED)
+        policy.check_policy(PWNED)
 
 
 @pytest.mark.django_db(transaction=True)

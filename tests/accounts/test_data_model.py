@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import DataError, Error, IntegrityError, connection
 
-from accounts import queries, records
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from authsvc.core import audit, clock
-from authsvc.core.caller import Caller
+from accounts.users import queries, records
+from authsvc import audit, clock
+from authsvc.caller import Caller
 from tests.conftest import Api, Mailbox
 from tests.factories import (
     make_factor,

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.core import clock
-from authsvc.core.config.schema import Rate
-from authsvc.core.messaging import Email, EmailKind
+from authsvc import clock
+from authsvc.conf.schema import Rate
+from authsvc.messaging import Email, EmailKind
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import (

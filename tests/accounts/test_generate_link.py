@@ -9,15 +9,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.conf import settings
 
-from accounts import hashers
 from accounts.models import User
-from authsvc.core import clock
-from authsvc.core.config.schema import Rate
-from authsvc.core.messaging import EmailKind
+from accounts.passwords import hashers
+from authsvc import clock
+from authsvc.conf.schema import Rate
+from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
 from tests.observations import audit_payloads, contents, refused
-from tokens import service_tokens
+from tokens.jwt import service_tokens
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)

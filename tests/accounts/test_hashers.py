@@ -8,7 +8,7 @@ import bcrypt
 import pytest
 from django.test import override_settings
 
-from accounts import hashers
+from accounts.passwords import hashers
 
 ARGON2I = "$argon2i$v=19$m=16,t=2,p=1$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g"
 ARGON2ID = "$argon2id$v=19$m=32,t=3,p=2$SFVpOWJ0eXhjRzVkdGN1RQ$RXnb8rh7LaDcn07xsssqqulZYXOM/EUCEFMVcAcyYVk"
@@ -21,7 +21,7 @@ BCRYPT_4 = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"
 BCRYPT_10 = "$2y$10$srNl09aPtc2qr.0Vl.NtjekJRt/NxRxYQm3qd3OvfcKsJgVnr6.Ve"
 
 # Verified by the same code whatever writes new hashes.
-OURS = "accounts.hashers.Argon2id"
+OURS = "accounts.passwords.hashers.Argon2id"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from accounts import errors, identifiers
-from authsvc.core.errors import ApiError
+from accounts import errors
+from accounts.users import identifiers
+from authsvc.errors import ApiError
 
 AuthConfig = Callable[..., object]
 

@@ -12,16 +12,16 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from accounts import hashers
 from accounts.models import User
-from authsvc.core import clock, messaging
-from authsvc.core.config.schema import Rate
-from authsvc.core.messaging import EmailKind
+from accounts.passwords import hashers
+from authsvc import clock, messaging
+from authsvc.conf.schema import Rate
+from authsvc.messaging import EmailKind
 from mailer.models import Message
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
-from tokens import service_tokens
+from tokens.jwt import service_tokens
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from accounts import links
-from authsvc.core.config.schema import AuthConfig
+from accounts.messages import links
+from authsvc.conf.schema import AuthConfig
 
 ChangeConfig = Callable[..., AuthConfig]
 

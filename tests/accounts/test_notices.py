@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from authsvc.core.config.schema import AuthConfig
-from authsvc.core.messaging import Email, EmailKind
+from authsvc.conf.schema import AuthConfig
+from authsvc.messaging import Email, EmailKind
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import let_limits_pass

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from accounts.models import User
-from authsvc.core.config.schema import AuthConfig
-from authsvc.core.messaging import EmailKind
+from authsvc.conf.schema import AuthConfig
+from authsvc.messaging import EmailKind
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, make_user
 from tests.observations import audit_trail, contents, let_limits_pass, refused

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.core import clock
-from authsvc.core.config.schema import Rate, Secret, Twilio, Vonage
-from authsvc.core.messaging import SmsKind
+from authsvc import clock
+from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.messaging import SmsKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import audit_trail, contents, let_limits_pass, refused

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from accounts.models import Passkey
-from authsvc.core import clock
+from authsvc import clock
 from tests.accounts import admins
 from tests.accounts.passkeys import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_holder, register, sign_in
 from tests.conftest import Api, ChangeConfig

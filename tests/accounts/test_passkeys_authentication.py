@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 from accounts.models import Passkey, PasskeyChallenge, User
-from authsvc.core import clock
-from authsvc.core.config.schema import Secret
-from authsvc.core.web import captcha
+from authsvc import clock
+from authsvc.api import captcha
+from authsvc.conf.schema import Secret
 from tests.accounts.passkeys import (
     CHALLENGE_EXPIRED,
     CHALLENGE_NOT_FOUND,

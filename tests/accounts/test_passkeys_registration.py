@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from accounts.models import CeremonyType, Passkey, PasskeyChallenge, User
-from authsvc.core import clock
+from authsvc import clock
 from tests.accounts.passkeys import (
     BY_SSO,
     CHALLENGE_EXPIRED,

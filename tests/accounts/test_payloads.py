@@ -9,8 +9,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from accounts import payloads
-from accounts.records import FactorRecord, IdentityRecord, UserRecord
+from accounts.users import payloads
+from accounts.users.records import FactorRecord, IdentityRecord, UserRecord
 
 ID = UUID("11111111-2222-4333-8444-555555555555")
 AT = datetime(2024, 5, 1, 10, 0, 0, 120000, tzinfo=UTC)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.core import clock, crypto
-from authsvc.core.config.schema import Rate, Secret, Twilio, Vonage
-from authsvc.core.messaging import EmailKind, SmsKind
+from authsvc import clock
+from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.messaging import EmailKind, SmsKind
+from authsvc.security import crypto
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, make_older, make_one_time_token, make_session, make_user

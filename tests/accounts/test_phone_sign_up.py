@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from accounts import passwords
 from accounts.models import Identity, User
-from authsvc.core import clock, crypto
-from authsvc.core.config.schema import Rate, Secret, Twilio, Vonage
-from authsvc.core.messaging import SmsKind
+from accounts.passwords import policy
+from authsvc import clock
+from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.messaging import SmsKind
+from authsvc.security import crypto
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_older, make_one_time_token, make_session, make_user
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
@@ -74,7 +75,7 @@ def test_a_new_number_makes_an_unconfirmed_account_and_a_text(api: Api, mailbox:
     assert identity["identity_data"] == {**known, "a": 1, "b": None}
     user = User.objects.get()
     assert (user.phone, user.email) == (PHONE, None)
-    assert passwords.matches(PASSWORD, user.password)
+    assert policy.matches(PASSWORD, user.password)
     (text,) = mailbox.texts
     assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.CONFIRMATION, PHONE, "sms", user.id)
     assert text.expires_at == (user.confirmation_sent_at or clock.now()) + timedelta(seconds=60)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from accounts.promotion import NothingFree, Promoted, choose
-from accounts.records import IdentityRecord
+from accounts.identities.primary_email import NothingFree, Promoted, choose
+from accounts.users.records import IdentityRecord
 
 
 def identity(email: str | None = None, *, verified: bool | None = None) -> IdentityRecord:

@@ -11,11 +11,12 @@ from typing import Any
 import dns.resolver
 import pytest
 
-from accounts import errors, mail_hosts, recipients
-from authsvc.core.config.schema import AuthConfig, Rate
-from authsvc.core.errors import UnexpectedFailure
-from authsvc.core.messaging import EmailKind
-from authsvc.core.models import RateLimit
+from accounts import errors
+from accounts.messages import mail_hosts, recipients
+from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.errors import UnexpectedFailure
+from authsvc.messaging import EmailKind
+from authsvc.models import RateLimit
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_user
 from tests.fakes.dns_server import FakeDns

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from accounts.models import User
-from authsvc.core import clock
-from authsvc.core.config.schema import AuthConfig, Rate
-from authsvc.core.messaging import EmailKind
+from authsvc import clock
+from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, make_one_time_token, make_user
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused

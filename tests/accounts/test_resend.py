@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from accounts.models import User
-from authsvc.core import clock
-from authsvc.core.config.schema import AuthConfig, Rate, Secret, Vonage
-from authsvc.core.messaging import EmailKind, SmsKind
+from authsvc import clock
+from authsvc.conf.schema import AuthConfig, Rate, Secret, Vonage
+from authsvc.messaging import EmailKind, SmsKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_session, make_user
 from tests.observations import audit_trail, contents, let_limits_pass, refused

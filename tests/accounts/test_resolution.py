@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from accounts.external import Address
-from accounts.resolution import Decision, Kind, Owner, candidate, claimed, decide, domain_of
+from accounts.identities.account_matching import Decision, Kind, Owner, candidate, claimed, decide, domain_of
+from accounts.identities.external_identity import Address
 
 ADA, BOB = UUID(int=1), UUID(int=2)
 MAIL, OTHER = "ada@example.com", "other@example.com"

@@ -21,11 +21,10 @@ from django.core.management import call_command
 from django.db import connection, connections
 from pytest_django import DjangoDbBlocker
 
-from accounts import matching, search_indexes
-from accounts.selection import Selection
-from authsvc.core import postgresql
-from authsvc.core.config.schema import Secret
-from authsvc.core.postgresql import locks
+from accounts.users.search import conditions, indexes
+from accounts.users.search.filters import Selection
+from authsvc.conf.schema import Secret
+from authsvc.db import advisory_locks, postgresql
 from tests import debian_postgresql, factories
 from tests.conftest import ChangeConfig
 from tests.live import LiveServer
@@ -106,17 +105,17 @@ def ensured(auth_config: ChangeConfig) -> None:
 
 
 def test_nothing_is_built_unless_asked_for(trigrams: None) -> None:
-    search_indexes.ensure()
+    indexes.ensure()
     assert built() == set()
 
 
 def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
     crowd.fill(connection.connection, 1, 5000)
-    search_indexes.ensure()
+    indexes.ensure()
     assert built() == NAMES
     parts = Selection(aud="authenticated", filter="keller.2711")
     beginnings = Selection(aud="authenticated", filter="zq")
-    for chosen, values in (matching.query(parts), matching.within_reach(beginnings)):
+    for chosen, values in (conditions.query(parts), conditions.within_reach(beginnings)):
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN {chosen}", values)
             plan = "\n".join(line for (line,) in cursor.fetchall())
@@ -127,33 +126,33 @@ def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
 def test_letters_that_trigrams_do_not_know_are_out_of_reach(
     monkeypatch: pytest.MonkeyPatch, locale: str, is_out_of_reach: bool
 ) -> None:
-    monkeypatch.setattr(matching, "LARGE", 0)
-    matching.knows_letters.cache_clear()
+    monkeypatch.setattr(conditions, "LARGE", 0)
+    conditions.knows_letters.cache_clear()
     asked(f"CREATE DATABASE letters TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'")
     try:
         with connected_to(NAME="letters"):
             asked("CREATE EXTENSION pg_trgm")
-            asked(f"CREATE TABLE {matching.users()} AS SELECT 1")
-            asked(f"ANALYZE {matching.users()}")
+            asked(f"CREATE TABLE {conditions.users()} AS SELECT 1")
+            asked(f"ANALYZE {conditions.users()}")
             assert (asked("SELECT show_trgm('žřš')") == [[]]) == is_out_of_reach
-            assert matching.is_out_of_reach(Selection(aud="", filter="žřš")) == is_out_of_reach
-            assert not matching.is_out_of_reach(Selection(aud="", filter="žřšabc"))
+            assert conditions.is_out_of_reach(Selection(aud="", filter="žřš")) == is_out_of_reach
+            assert not conditions.is_out_of_reach(Selection(aud="", filter="žřšabc"))
     finally:
-        matching.knows_letters.cache_clear()
+        conditions.knows_letters.cache_clear()
         asked("DROP DATABASE letters")
 
 
 def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None:
-    search_indexes.ensure()
+    indexes.ensure()
     before = asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1")
-    search_indexes.ensure()
+    indexes.ensure()
     assert asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1") == before
 
 
 def test_the_extension_may_be_in_another_schema(trigrams: None, ensured: None) -> None:
     asked("CREATE SCHEMA elsewhere")
     asked("CREATE EXTENSION pg_trgm SCHEMA elsewhere")
-    search_indexes.ensure()
+    indexes.ensure()
     assert built() == NAMES
 
 
@@ -165,26 +164,26 @@ def test_a_table_above_the_threshold_is_left_alone(
         factories.make_user()
     asked("VACUUM ANALYZE users")
     auth_config(index_worker={"max_users": most})
-    search_indexes.ensure()
+    indexes.ensure()
     assert built() == expected
 
 
 def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
-    with locks.exclusive("search indexes of users"):
-        search_indexes.ensure()
+    with advisory_locks.exclusive("search indexes of users"):
+        indexes.ensure()
         assert built() == set()
-    search_indexes.ensure()
+    indexes.ensure()
     assert built() == NAMES
 
 
 def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -> None:
     asked("CREATE EXTENSION pg_trgm")
     with held_up(EMAIL_INDEX.format(schema="public")) as kill:
-        search_indexes.ensure()
+        indexes.ensure()
         assert built() == set(), "somebody else's build was not waited for"
         kill()
     assert asked("SELECT indisvalid FROM pg_index WHERE indexrelid = 'users_email_search_idx'::regclass") == [False]
-    search_indexes.ensure()
+    indexes.ensure()
     assert built() == NAMES
 
 
@@ -192,7 +191,7 @@ def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: 
     asked("ALTER TABLE users RENAME TO hidden")
     try:
         with caplog.at_level(logging.WARNING):
-            search_indexes.ensure()
+            indexes.ensure()
     finally:
         asked("ALTER TABLE hidden RENAME TO users")
     assert [record.getMessage() for record in caplog.records] == ["search indexes not built"]

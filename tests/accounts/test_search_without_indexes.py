@@ -7,7 +7,7 @@ import logging
 import pytest
 from django.db import connection
 
-from accounts import search_indexes
+from accounts.users.search import indexes
 from tests.conftest import ChangeConfig
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,7 +22,7 @@ def test_without_the_extension_it_says_what_is_missing(
             pytest.skip("this PostgreSQL has pg_trgm")
     auth_config(index_worker={"ensure_user_search": True})
     with caplog.at_level(logging.WARNING):
-        search_indexes.ensure()
+        indexes.ensure()
     assert [record.getMessage() for record in caplog.records] == [
         "search indexes need the extension pg_trgm, which this database does not have"
     ]

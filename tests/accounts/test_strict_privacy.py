@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from accounts.models import User
-from authsvc.core import clock, limits
-from authsvc.core.config.schema import Rate, Secret, Vonage
-from authsvc.core.messaging import EmailKind
+from authsvc import clock
+from authsvc.conf.schema import Rate, Secret, Vonage
+from authsvc.messaging import EmailKind
+from authsvc.security import rate_limits
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, make_older, make_session, make_user
 from tests.observations import audit_trail, contents, let_limits_pass, refused
@@ -80,7 +81,7 @@ def test_a_quota_that_is_used_up_tells_nothing(
     rate = Rate(events=events)
     auth_config(limits={"email_sent": rate, "sms_sent": rate})
     for bucket in ("email_sent", "sms_sent"):
-        limits.take_event(bucket=bucket, rate=rate)
+        rate_limits.take_event(bucket=bucket, rate=rate)
     unknown = api.post("/otp", {**body, "create_user": False})
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now())
     let_limits_pass(timedelta(minutes=2))

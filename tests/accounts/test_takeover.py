@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import Factor, Identity, User
-from authsvc.core import clock
+from authsvc import clock
 from tests.accounts import admins
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_factor, make_session, make_user

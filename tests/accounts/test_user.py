@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import Identity
-from authsvc.core import clock
-from authsvc.core.config.schema import AuthConfig
+from authsvc import clock
+from authsvc.conf.schema import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_factor, make_session, make_user
 from tests.observations import contents, refused

@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 from django.db import connection
 
-from accounts import passwords
 from accounts.models import Identity, User
-from authsvc.core import clock
-from authsvc.core.config.schema import AuthConfig
+from accounts.passwords import policy
+from authsvc import clock
+from authsvc.conf.schema import AuthConfig
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import (
     CHALLENGE,
@@ -27,7 +27,7 @@ from tests.factories import (
     make_user,
 )
 from tests.observations import audit_trail, contents, fragment_of, let_limits_pass, query_of, refused
-from tokens import access_tokens
+from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -797,7 +797,7 @@ def test_an_invited_account_gets_a_password_nobody_knows(api: Api, how: str) -> 
     after = User.objects.get()
     assert after.password is not None
     assert after.password.startswith("$argon2id$")
-    assert not passwords.matches("", after.password)
+    assert not policy.matches("", after.password)
     assert after.confirmation_sent_at is None
     assert Session.objects.count() == 1
 

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from authsvc.core.errors import ApiError
+from authsvc.errors import ApiError
 from tests.live import PROJECT
 
 APPS = ("authsvc", "accounts", "tokens", "oauthproviders", "mailer")

@@ -21,16 +21,16 @@ from django.test import Client
 from django.urls import get_resolver
 
 from accounts.models import User
-from authsvc.core import clock, messaging
-from authsvc.core.config.schema import AuthConfig
-from mailer import sealing
+from authsvc import clock, messaging
+from authsvc.conf.schema import AuthConfig
+from mailer.delivery import encryption
 from tests.accounts.passkeys import PARTY
 from tests.architecture.test_routes import ROUTES, sample
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
 from tests.observations import contents
-from tokens import refresh_tokens
 from tokens.models import Session, TokenType
+from tokens.sessions import refresh_tokens
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -433,7 +433,7 @@ def test_extraordinary_data_is_kept_and_the_account_works(
     # Read as the expectation is: an integer beyond 64 bits as a double.
     assert orjson.loads(first.content)["user_metadata"] == expected
     (mail,) = mailbox.emails
-    opened = sealing.unseal(sealing.seal(mail), message_id=mail.id)
+    opened = encryption.unseal(encryption.seal(mail), message_id=mail.id)
     assert isinstance(opened, messaging.Email)
     assert opened.variables["Data"] == mail.variables["Data"]
 

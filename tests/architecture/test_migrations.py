@@ -13,7 +13,7 @@ from django.db import models
 from django.db.migrations import Migration, operations
 from django.db.migrations.loader import MigrationLoader
 
-from authsvc.core.jobs.shared_tables import RunSQLByOwner
+from authsvc.jobs.shared_tables import RunSQLByOwner
 from tests.live import PROJECT
 
 

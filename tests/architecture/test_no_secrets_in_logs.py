@@ -19,24 +19,28 @@ from django.conf import settings
 from django.db import connection
 
 from accounts import inputs as account_inputs
-from accounts import queries, records
 from accounts.models import User
-from accounts.services import redemption, sign_up, verification
-from accounts.services.sign_in import SignedInByPassword
-from authsvc.core import clock, crypto, logs
-from authsvc.core.caller import Caller
-from authsvc.core.config import schema
-from authsvc.core.config.schema import AuthConfig, Secret
-from mailer import delivery, sealing
+from accounts.sign_in.password import SignedInByPassword
+from accounts.sign_up import sign_up
+from accounts.users import queries, records
+from accounts.verification import redemption, verification
+from authsvc import clock
+from authsvc.caller import Caller
+from authsvc.conf import schema
+from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.observability import logs
+from authsvc.security import crypto
+from mailer.delivery import attempt, encryption
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_flow, make_older, make_one_time_token, make_session, make_user
 from tests.fakes import smtp as fakes
 from tests.fakes.smtp import FakeSmtp
 from tests.observations import fragment_of, let_limits_pass, query_of
-from tokens import access_tokens, keys, pkce, refresh_tokens, subjects
-from tokens import inputs as token_inputs
+from tokens.api import inputs as token_inputs
+from tokens.flows import flow_states, pkce
+from tokens.jwt import access_tokens, signing_keys
 from tokens.models import OneTimeToken, Session
-from tokens.services import flows, sessions
+from tokens.sessions import lifecycle, refresh_tokens, subjects
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -226,17 +230,17 @@ def send(mailbox: Mailbox) -> None:
     """One attempt of the worker to send the last letter."""
     message = mailbox.emails[-1]
     try:
-        delivery.deliver(
+        attempt.deliver(
             message_id=message.id,
             channel="email",
             kind=str(message.kind),
-            sealed=sealing.seal(message),
+            sealed=encryption.seal(message),
             attempt=1,
             pause=timedelta(seconds=30),
             at=clock.now(),
         )
     except Exception as error:
-        logging.getLogger("authsvc.core.jobs").info("attempt ended", exc_info=error)
+        logging.getLogger("authsvc.jobs").info("attempt ended", exc_info=error)
 
 
 @contextlib.contextmanager
@@ -327,7 +331,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()
-    pair = sessions.start(subject=record, method="password", caller=Caller(), at=at)
+    pair = lifecycle.start(subject=record, method="password", caller=Caller(), at=at)
     pair_secrets = {pair.issued.token, pair.refresh_token}
     flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
     wanted = sign_up.SignUp(email=EMAIL, password=PASSWORD, redirect_to="")
@@ -335,7 +339,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
     verified = redemption.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
-    exchanged = flows.Exchanged(
+    exchanged = flow_states.Exchanged(
         subject=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
     )
     challenge = pkce.Challenge(value=CHALLENGE, method="plain")
@@ -355,8 +359,8 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "SignedInByPassword": (SignedInByPassword(user=record, tokens=pair, weakness=None), pair_secrets),
         "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
         "Presented": (refresh_tokens.open(made.refresh_token), {made.refresh_token, key}),
-        "KeySet": (keys.current(), {JWT_SECRET}),
-        "Key": (keys.current().signing, {JWT_SECRET}),
+        "KeySet": (signing_keys.current(), {JWT_SECRET}),
+        "Key": (signing_keys.current().signing, {JWT_SECRET}),
         "Session": (made.session, {key}),
         "OneTimeToken": (one_time, hashes),
         "FlowState": (flow, {flow.auth_code or "", "upstream-access", CHALLENGE}),

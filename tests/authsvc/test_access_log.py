@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from authsvc.core.config.schema import AuthConfig
+from authsvc.conf.schema import AuthConfig
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_one_time_token, make_session, make_user
 
@@ -151,7 +151,7 @@ def test_a_sign_in_has_a_line_of_its_own(api: Api, caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.INFO)
     user = make_user(email="user@example.com")
     api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
-    (line,) = [members(record) for record in caplog.records if record.name == "tokens.sign_ins"]
+    (line,) = [members(record) for record in caplog.records if record.name == "tokens.sessions.sign_in_metrics"]
     assert line == {
         "metering": True,
         "action": "login",

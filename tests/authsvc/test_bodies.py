@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from django.test import Client, RequestFactory
 
-from authsvc.core.errors import BadJson, BodyTooLarge
-from authsvc.core.web import inputs
+from authsvc.api import parsing
+from authsvc.errors import BadJson, BodyTooLarge
 from tests.conftest import Api
 
 MIB = 1_048_576
@@ -23,7 +23,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def parse(body: bytes, **meta: Any) -> Shape:
-    return inputs.parse(RequestFactory().generic("POST", "/", body, **meta), Shape)
+    return parsing.parse(RequestFactory().generic("POST", "/", body, **meta), Shape)
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ def test_what_is_declared_too_long_is_not_read() -> None:
     meta: Any = {"CONTENT_LENGTH": str(MIB + 1), "wsgi.input": Unread()}
     request = RequestFactory().generic("POST", "/", b"", **meta)
     with pytest.raises(BodyTooLarge):
-        inputs.parse(request, Shape)
+        parsing.parse(request, Shape)
 
 
 def test_a_body_without_a_length_is_read_to_its_end() -> None:
     meta: Any = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(b'{"text":"x"}')}
     request = RequestFactory().generic("POST", "/", b"", **meta)
-    assert inputs.parse(request, Shape) == Shape(text="x")
+    assert parsing.parse(request, Shape) == Shape(text="x")
     stream = io.BytesIO(b" " * 3_000_000)
     request = RequestFactory().generic("POST", "/", b"", **{**meta, "wsgi.input": stream})
     with pytest.raises(BodyTooLarge):
-        inputs.parse(request, Shape)
+        parsing.parse(request, Shape)
     assert stream.tell() == MIB + 1
 
 
@@ -106,7 +106,7 @@ def test_the_content_type_is_not_looked_at(content_type: str) -> None:
 
 
 def test_a_body_shows_which_keys_it_has_and_nothing_of_their_values() -> None:
-    class Secrets(inputs.Body, frozen=True):
+    class Secrets(parsing.Body, frozen=True):
         password: str | None = None
         token: str | None = None
 
@@ -122,7 +122,7 @@ def test_a_body_shows_which_keys_it_has_and_nothing_of_their_values() -> None:
     ],
 )  # fmt: skip
 def test_the_first_of_equal_parameters_counts(query: str, value: str) -> None:
-    assert inputs.query(RequestFactory().get(f"/?{query}"), "x") == value
+    assert parsing.query(RequestFactory().get(f"/?{query}"), "x") == value
 
 
 @pytest.mark.django_db(transaction=True)

@@ -14,10 +14,10 @@ import pytest
 from django.conf import settings
 
 from accounts.models import User
-from authsvc.core import clock
-from authsvc.core.config.schema import AuthConfig, Secret
-from authsvc.core.models import RateLimit
-from authsvc.core.web import captcha
+from authsvc import clock
+from authsvc.api import captcha
+from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.models import RateLimit
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_session, make_user
 from tests.fakes.http_peer import Answer, HttpPeer, in_json

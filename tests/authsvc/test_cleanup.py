@@ -13,9 +13,10 @@ from django.db import connection, connections
 from django.db.models import Model
 
 from accounts.models import CeremonyType, Factor, FactorChallenge, FactorStatus, FactorType, PasskeyChallenge, User
-from authsvc.core import cleanup, clock, tasks
-from authsvc.core.cleanup import Chore
-from authsvc.core.models import RateLimit
+from authsvc import clock, tasks
+from authsvc.jobs import cleanup
+from authsvc.jobs.cleanup import Chore
+from authsvc.models import RateLimit
 from oauthproviders.models import ClientState
 from tests import factories
 from tests.conftest import ChangeConfig

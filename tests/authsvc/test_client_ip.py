@@ -8,7 +8,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from authsvc.core.web import client_ip
+from authsvc.api import client_ip
 
 AuthConfig = Callable[..., object]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts import passwords
 from accounts.models import User
-from authsvc.core import clock
+from accounts.passwords import policy
+from authsvc import clock
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import audit_payloads
 from tests.tokens.wire import claims
-from tokens import access_tokens, keys
+from tokens.jwt import access_tokens, signing_keys
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,7 +56,7 @@ def test_createuser_makes_an_unconfirmed_account_and_sends_nothing(mailbox: Mail
     user = User.objects.get(id=run("createuser", "Ann@Example.com", PASSWORD))
     assert (user.email, user.role, user.email_confirmed_at) == (EMAIL, "authenticated", None)
     assert user.password is not None
-    assert passwords.matches(PASSWORD, user.password)
+    assert policy.matches(PASSWORD, user.password)
     assert mailbox.emails == []
     (entry,) = audit_payloads()
     assert (entry["action"], entry["actor_username"], entry["traits"]["user_id"]) == (
@@ -236,12 +236,12 @@ def test_mint_token_prints_a_token_that_administers(api: Api) -> None:
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "HS256"])
 def test_mint_token_signs_with_the_configured_key(auth_config: ChangeConfig, algorithm: str) -> None:
-    key = keys.generate(algorithm=algorithm)
+    key = signing_keys.generate(algorithm=algorithm)
     auth_config(jwt={"keys": (key,), "issuer": "https://auth.example.com"})
     token = run("mint_token", "--role", "svc_admin", "--expires", "720h")
     read = access_tokens.read(token, at=clock.now())
     assert (read.role, read.raw["iss"]) == ("svc_admin", "https://auth.example.com")
-    assert keys.current().signing.alg == algorithm
+    assert signing_keys.current().signing.alg == algorithm
 
 
 def test_mint_token_warns_of_a_role_that_opens_nothing() -> None:

@@ -18,14 +18,16 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import Model
 
-from accounts import queries, records
 from accounts.models import Factor, FactorChallenge, Passkey, PasskeyChallenge, RecoveryCode, User
-from authsvc.core import audit, clock, limits, messaging, personal_data, traces
-from authsvc.core.caller import Caller
-from authsvc.core.db import namespaced
-from authsvc.core.messaging import Email, EmailKind
-from authsvc.core.models import AuditLogEntry
-from authsvc.core.personal_data import Person
+from accounts.users import queries, records
+from authsvc import audit, clock, messaging, personal_data
+from authsvc.audit import erasure
+from authsvc.caller import Caller
+from authsvc.db.sql import namespaced
+from authsvc.messaging import Email, EmailKind
+from authsvc.models import AuditLogEntry
+from authsvc.personal_data import Person
+from authsvc.security import rate_limits
 from mailer.models import Attempt
 from tests.factories import AUDIENCE, make_factor, make_flow, make_legacy_tokens, make_one_time_token, make_session
 from tests.factories import make_user as make_plain_user
@@ -75,7 +77,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     Attempt.objects.create(
         message_id=uuid4(), channel="email", kind="recovery", user_id=user.id, attempt=1, outcome="delivered"
     )
-    limits.admit_once(group="passwordless", key=email, interval=timedelta(hours=1))
+    rate_limits.admit_once(group="passwordless", key=email, interval=timedelta(hours=1))
     return user
 
 
@@ -89,7 +91,7 @@ def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None
     PasskeyChallenge.objects.create(
         user=user, challenge_type="registration", session_data={"challenge": "ceremony"}, expires_at=at
     )
-    limits.admit_once(group="WrongFactorCode", key=f"{user.id}/{factor.id}", interval=timedelta(hours=1))
+    rate_limits.admit_once(group="WrongFactorCode", key=f"{user.id}/{factor.id}", interval=timedelta(hours=1))
 
 
 def run(*arguments: str) -> str:
@@ -282,7 +284,7 @@ def test_the_trail_goes_on_telling_one_pseudonym_from_another_and_what_is_not_pe
     other = make_bob()
     name = erase(str(user.id))["pseudonym"]
     assert erase(str(other.id))["pseudonym"] != name
-    entries = {payload_of(entry)["action"]: entry for entry in traces._entries(UUID(name))}
+    entries = {payload_of(entry)["action"]: entry for entry in erasure._entries(UUID(name))}
     assert {entry.ip_address for entry in entries.values()} == {""}
     assert payload_of(entries["login"]) == {
         "action": "login",
@@ -311,7 +313,7 @@ def test_an_entry_about_somebody_else_loses_only_the_name_of_the_person() -> Non
     somebody = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
     payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": somebody, "extra": EMAIL}
     name = str(personal_data.pseudonym(person.id))
-    assert traces.without_person(payload, person=person, keep_id=False) == {
+    assert erasure.without_person(payload, person=person, keep_id=False) == {
         "action": "x",
         "actor_id": name,
         "actor_username": name,
@@ -333,7 +335,7 @@ def test_the_trail_of_one_person_is_read_by_indexes() -> None:
     with connection.cursor() as cursor, transaction.atomic():
         # A table of some rows is read whole by every planner.
         cursor.execute("SET LOCAL enable_seqscan = off")
-        plan = traces._entries(uuid4()).values("id").explain()
+        plan = erasure._entries(uuid4()).values("id").explain()
     for index in ("audit_log_entries_user_idx", "audit_log_entries_other_actor_idx"):
         assert namespaced(index) in plan
 
@@ -374,7 +376,7 @@ def test_what_was_interrupted_is_finished_by_another_run(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as small:
-        small.setattr(traces, "_AT_ONCE", 1)
+        small.setattr(erasure, "_AT_ONCE", 1)
         small.setattr("authsvc.management.progress.Progress.advance", lambda _, number: interrupt(number))
         with pytest.raises(CommandError, match="interrupted"):
             erase(EMAIL)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from authsvc.core import config, durations
-from authsvc.core.config import dotenv, schema, sections
-from authsvc.core.deprecations import Notice
+from authsvc import conf
+from authsvc.conf import dotenv, durations, schema, sections
+from authsvc.conf.deprecations import Notice
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,12 +45,12 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def load(**variables: str) -> schema.AuthConfig:
-    return config.load(REQUIRED | variables)
+    return conf.load(REQUIRED | variables)
 
 
 def problems(variables: Mapping[str, str]) -> list[str]:
     with pytest.raises(ImproperlyConfigured) as caught:
-        config.load(variables)
+        conf.load(variables)
     return str(caught.value).splitlines()
 
 
@@ -86,7 +86,7 @@ def _mail_settings() -> list[tuple[str, str, str, object]]:
     switches = [kind.removesuffix("_NOTIFICATION") for kind in kinds if kind.endswith("_NOTIFICATION")]
     return [
         *((f"AUTH_MAILER_SUBJECTS_{kind}", "Hello", "mailer.subjects", {kind.lower(): "Hello"}) for kind in kinds),
-        *((f"AUTH_MAILER_TEMPLATES_{kind}", "/a", "mailer.templates", {kind.lower(): "/a"}) for kind in kinds),
+        *((f"AUTH_MAILER_TEMPLATES_{kind}", "/a", "mailer.rendering.renderer", {kind.lower(): "/a"}) for kind in kinds),
         *(
             (f"AUTH_MAILER_URLPATHS_{kind}", "/a", "mailer.url_paths", {kind.lower(): "/a"})
             for kind in [*kinds[:3], kinds[4]]
@@ -364,7 +364,7 @@ def test_each_setting_reaches_its_field(name: str, value: str, path: str, expect
     others = {
         other: text for other, text in REQUIRED.items() if not (other == "DATABASE_URL" and "DATABASE_URL" in name)
     }
-    assert _at(config.load(others | {name: value}), path) == expected
+    assert _at(conf.load(others | {name: value}), path) == expected
     if name not in REQUIRED and "DATABASE_URL" not in name:
         assert _at(load(), path) != expected
 
@@ -847,9 +847,9 @@ def test_secrets_do_not_show_in_the_settings() -> None:
 
 
 def test_djangos_secret_key_depends_on_the_secret_and_does_not_contain_it() -> None:
-    one, other = config.secret_key(load()), config.secret_key(load(AUTH_JWT_SECRET="other"))
+    one, other = conf.secret_key(load()), conf.secret_key(load(AUTH_JWT_SECRET="other"))
     assert len(one) == 64
-    assert one == config.secret_key(load())
+    assert one == conf.secret_key(load())
     assert one != other
     assert "hunter2" not in one
 
@@ -936,7 +936,7 @@ def test_a_missing_directory_is_an_error_line() -> None:
 def test_the_example_file_lacks_nothing_but_the_secret(tmp_path: Path) -> None:
     example = (ROOT / ".env.example").read_text()
     assert problems(dotenv.parse(example)) == ["required key AUTH_JWT_SECRET missing value"]
-    config.load(dotenv.parse(example) | {"AUTH_JWT_SECRET": "s"})
+    conf.load(dotenv.parse(example) | {"AUTH_JWT_SECRET": "s"})
     shown = [line[2:].partition("=")[0] for line in example.splitlines() if line.startswith(("# AUTH_", "# PORT"))]
     assert len(shown) > 30
     assert set(shown) <= {name for name, *_ in SETTINGS} | {
@@ -985,8 +985,8 @@ def test_other_durations_are_refused(text: str) -> None:
 
 def manage(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     (folder / "probe_settings.py").write_text(
-        "from authsvc.core import config\n"
-        "AUTH = config.load()\n"
+        "from authsvc import conf\n"
+        "AUTH = conf.load()\n"
         "INSTALLED_APPS = []\n"
         "print('loaded', AUTH.jwt.aud, AUTH.jwt.key_id)\n"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.core import crypto
-from authsvc.core.config.schema import Secret
+from authsvc.conf.schema import Secret
+from authsvc.security import crypto
 from tests.conftest import ChangeConfig
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from authsvc.core import deploy_checks
-from authsvc.core.config import sections
-from authsvc.core.config.schema import Provider, Secret, Server
+from authsvc.conf import sections
+from authsvc.conf.schema import Provider, Secret, Server
+from authsvc.diagnostics import deploy_checks
 from tests.conftest import ChangeConfig
 from tests.live import PROJECT
 

@@ -15,20 +15,20 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from authsvc.core.config.schema import Provider, Secret
-from authsvc.core.examinations import Circumstances, Examination, Finding, Outcome
-from authsvc.core.postgresql.examination import Database
-from authsvc.core.web import mirror
-from authsvc.core.web.examination import Proxy
-from mailer.examinations import Mail, Templates
-from oauthproviders.examinations import Providers
+from authsvc.conf.schema import Provider, Secret
+from authsvc.diagnostics import proxy_echo
+from authsvc.diagnostics.checks import Circumstances, Examination, Finding, Outcome
+from authsvc.diagnostics.database import Database
+from authsvc.diagnostics.proxy import Proxy
+from mailer.diagnostics import Mail, Templates
+from oauthproviders.diagnostics import Providers
 from tests import live
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.fakes.smtp import FakeSmtp
 from tests.settings import ENVIRONMENT
-from tokens import keys
-from tokens.examinations import Keys
+from tokens.diagnostics import Keys
+from tokens.jwt import signing_keys
 
 NOWHERE = Circumstances(public_url="")
 
@@ -163,7 +163,7 @@ def test_a_provider_is_reached_with_complete_settings(
 
 
 def test_a_weak_key_and_one_without_a_name_are_told(auth_config: ChangeConfig) -> None:
-    strong = keys.generate(algorithm="RS256")
+    strong = signing_keys.generate(algorithm="RS256")
     auth_config(jwt={"keys": (strong,), "secret": Secret("s" * 32)})
     assert outcomes(Keys()) == {"keys": Outcome.OK}
     auth_config(jwt={"keys": ({name: value for name, value in strong.items() if name != "kid"},)})
@@ -241,6 +241,8 @@ def test_a_running_service_shows_requests_to_who_has_its_settings_alone(
     assert found["client address"] is Outcome.WARNING  # this host is one whose word is trusted
     assert found["clock"] is Outcome.OK
 
-    assert api.get("/health", headers={mirror.HEADER: mirror.ticket()}).json()["request"]["address"] == "127.0.0.1"
-    for forged in ("", "show", "show:1:x", mirror.ticket() + "x"):
-        assert "request" not in api.get("/health", headers={mirror.HEADER: forged}).json()
+    assert (
+        api.get("/health", headers={proxy_echo.HEADER: proxy_echo.ticket()}).json()["request"]["address"] == "127.0.0.1"
+    )
+    for forged in ("", "show", "show:1:x", proxy_echo.ticket() + "x"):
+        assert "request" not in api.get("/health", headers={proxy_echo.HEADER: forged}).json()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.core.config import dotenv
+from authsvc.conf import dotenv
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from authsvc.core import embedded
+from authsvc.db import embedded
 from tests.live import PROJECT
 
 USER = """
 import sys
 from pathlib import Path
-from authsvc.core import embedded
+from authsvc.db import embedded
 print(embedded.start(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """

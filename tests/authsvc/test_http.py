@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.core import connections, http
+from authsvc.outgoing import connections, http
 from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
 from tests.fakes.smtp import server_tls
 

@@ -19,9 +19,9 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.core import deprecations, logs
-from authsvc.core.config import schema
-from authsvc.core.deprecations import Notice
+from authsvc.conf import deprecations, schema
+from authsvc.conf.deprecations import Notice
+from authsvc.observability import logs
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
 REFRESH = "A" + "b9_-" * 12 + "xyz"

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection
 
-from accounts import hashers
-from authsvc.core import db, metering
-from authsvc.core.config.schema import AuthConfig, Rate
-from authsvc.core.telemetry import figures, queue
+from accounts.passwords import hashers
+from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.db import sql
+from authsvc.observability import metrics
+from authsvc.observability.telemetry import figures, queue
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_one_time_token, make_session, make_user
 
@@ -28,10 +29,10 @@ class Seen:
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.observed: Counter[str] = Counter()
 
-    def record(self, *events: metering.Event) -> None:
+    def record(self, *events: metrics.Event) -> None:
         for instrument, labels, value in events:
             assert len(labels) == len(instrument.labels)
-            if isinstance(instrument, metering.Histogram):
+            if isinstance(instrument, metrics.Histogram):
                 assert value >= 0
                 self.observed[instrument.name] += 1
             else:
@@ -41,9 +42,9 @@ class Seen:
 @pytest.fixture
 def seen() -> Iterator[Seen]:
     store = Seen()
-    metering.keep_in(store)
+    metrics.keep_in(store)
     yield store
-    metering.keep_in(None)
+    metrics.keep_in(None)
 
 
 def test_sign_ins_are_counted_by_method_and_outcome(api: Api, seen: Seen) -> None:
@@ -118,9 +119,9 @@ def test_statements_are_timed_and_failed_ones_counted(seen: Seen, auth_config: C
     connection.close()
     auth_config(telemetry={"metrics_enabled": True})
     try:
-        db.rows("SELECT %s::int", (1,))
+        sql.rows("SELECT %s::int", (1,))
         with pytest.raises(DatabaseError):
-            db.rows("SELECT 1 / %s::int", (0,))
+            sql.rows("SELECT 1 / %s::int", (0,))
     finally:
         connection.close()
     assert seen.observed["db.client.operation.duration"] >= 2
@@ -139,8 +140,8 @@ def test_the_queue_is_read_by_state_and_age(api: Api, mailbox: Mailbox) -> None:
     assert 3600 <= read["auth_queue_oldest_job", ()] < 3700
 
 
-@pytest.mark.parametrize("instrument", metering.instruments(), ids=lambda each: each.name)
-def test_every_instrument_says_what_it_is(instrument: metering.Instrument) -> None:
+@pytest.mark.parametrize("instrument", metrics.instruments(), ids=lambda each: each.name)
+def test_every_instrument_says_what_it_is(instrument: metrics.Instrument) -> None:
     assert instrument.help.endswith(".")
     assert all(len(labels) == len(instrument.labels) for labels in instrument.known)
     name = figures.prometheus_name(instrument.name, instrument.unit)
@@ -148,7 +149,7 @@ def test_every_instrument_says_what_it_is(instrument: metering.Instrument) -> No
 
 
 def test_nothing_is_kept_while_nobody_wants_it() -> None:
-    before: list[Any] = list(metering.instruments())
-    metering.CLEANED.add(amount=3)
-    metering.HASH_SECONDS.observe(1.0)
-    assert list(metering.instruments()) == before
+    before: list[Any] = list(metrics.instruments())
+    metrics.CLEANED.add(amount=3)
+    metrics.HASH_SECONDS.observe(1.0)
+    assert list(metrics.instruments()) == before

@@ -19,10 +19,10 @@ from openapi_spec_validator import validate
 from pytest_django import DjangoAssertNumQueries, Settings
 
 import authsvc
-from authsvc.core.config.schema import AuthConfig
-from authsvc.core.web.renderers import NoContent
-from authsvc.core.web.views import Endpoint, ServiceRequest
-from authsvc.openapi import document, responses, routes, views
+from authsvc.api.openapi import generator, operations, responses, views
+from authsvc.api.renderers import NoContent
+from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.conf.schema import AuthConfig
 from tests import openapi
 from tests.architecture.test_error_catalogue import catalogue
 from tests.conftest import Api
@@ -40,7 +40,7 @@ urlpatterns = [path("silent", SilentView.as_view())]
 
 @pytest.fixture(scope="module")
 def built() -> dict[str, Any]:
-    found: dict[str, Any] = document.build()
+    found: dict[str, Any] = generator.build()
     return found
 
 
@@ -52,7 +52,7 @@ def test_it_is_valid(built: dict[str, Any]) -> None:
 
 
 def test_what_is_checked_in_is_what_the_endpoints_declare(built: dict[str, Any]) -> None:
-    assert views.FILE.read_bytes() == document.dump(built), "run make reference"
+    assert views.FILE.read_bytes() == generator.dump(built), "run make reference"
 
 
 def test_it_has_the_version_of_the_build(built: dict[str, Any]) -> None:
@@ -60,7 +60,9 @@ def test_it_has_the_version_of_the_build(built: dict[str, Any]) -> None:
 
 
 def test_every_method_of_every_endpoint_is_in_it(built: dict[str, Any]) -> None:
-    there = {(path, method) for path, view in routes.endpoints() for method in openapi.METHODS if hasattr(view, method)}
+    there = {
+        (path, method) for path, view in operations.endpoints() for method in openapi.METHODS if hasattr(view, method)
+    }
     described = {(path, method) for path, item in built["paths"].items() for method in item if method != "parameters"}
     assert there == described
     assert len(there) > 50
@@ -68,8 +70,8 @@ def test_every_method_of_every_endpoint_is_in_it(built: dict[str, Any]) -> None:
 
 def test_an_endpoint_that_declares_nothing_is_found(settings: Settings) -> None:
     settings.ROOT_URLCONF = __name__
-    with pytest.raises(routes.Undeclared, match="GET /silent"):
-        routes.operations()
+    with pytest.raises(operations.Undeclared, match="GET /silent"):
+        operations.operations()
 
 
 def test_every_operation_says_what_it_does_and_is_told_apart(built: dict[str, Any]) -> None:
@@ -82,13 +84,13 @@ def test_every_operation_says_what_it_does_and_is_told_apart(built: dict[str, An
 
 
 def test_every_variable_of_a_path_is_a_parameter(built: dict[str, Any]) -> None:
-    for operation in routes.operations():
+    for operation in operations.operations():
         named = [each["name"] for each in built["paths"][operation.path]["parameters"] if each.get("in") == "path"]
         assert named == operation.variables
 
 
 def test_every_error_of_the_api_is_declared_by_somebody() -> None:
-    declared = {error for each in routes.operations() for error in (*each.refusals, *each.declaration.redirected)}
+    declared = {error for each in operations.operations() for error in (*each.refusals, *each.declaration.redirected)}
     undeclared = catalogue() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *("MessageExpired", "MessageSealed", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),

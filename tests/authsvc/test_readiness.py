@@ -12,8 +12,8 @@ import requests
 from django.conf import settings
 from django.db import DatabaseError, connection, connections
 
-from authsvc.core import readiness
-from authsvc.core.jobs import VitalSigns, registry
+from authsvc.jobs import VitalSigns, registry
+from authsvc.observability import readiness
 from tests import live
 from tests.conftest import Api
 

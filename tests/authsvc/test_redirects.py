@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from authsvc.core import redirects
+from authsvc.security import redirects
 
 AuthConfig = Callable[..., object]
 

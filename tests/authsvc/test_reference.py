@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from authsvc.core.config import env, sections
+from authsvc.conf import env, sections
 from authsvc.management.commands import write_reference
 from authsvc.management.reference import errors, probing, settings
-from authsvc.management.reference.advice import ADVICE
+from authsvc.management.reference.error_help import ADVICE
 from tests.architecture.test_error_catalogue import catalogue
 from tests.authsvc.test_config import SETTINGS
 

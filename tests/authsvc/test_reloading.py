@@ -16,12 +16,13 @@ import pytest
 import requests
 from django.conf import LazySettings, settings
 
-from authsvc.core import config, limits
-from authsvc.core.config import schema
-from authsvc.core.reloading import folder as folder_module
-from authsvc.core.reloading import present, watcher
-from authsvc.core.reloading import swap as swap_module
-from authsvc.core.reloading.room import Room
+from authsvc import conf
+from authsvc.conf import schema
+from authsvc.reloading import active_settings, watcher
+from authsvc.reloading import folder as folder_module
+from authsvc.reloading import reload as swap_module
+from authsvc.reloading.connection_limit import Room
+from authsvc.security import rate_limits
 from tests import live
 from tests.conftest import ChangeConfig
 from tests.robustness import conftest as robust
@@ -152,10 +153,10 @@ def test_a_signal_asks_for_a_reload_and_a_later_process_begins_with_it(
 def swap(folder: Path) -> Iterator[swap_module.Swap]:
     """What reloads this process from `folder`; everything is as before afterwards."""
     before = settings.AUTH
-    present.allow_change()
+    active_settings.allow_change()
     yield swap_module.Swap(folder)
-    present.change(before)
-    for name in ("AUTH", *config.for_django(before)):
+    active_settings.change(before)
+    for name in ("AUTH", *conf.for_django(before)):
         delattr(LazySettings, name)
 
 
@@ -232,14 +233,14 @@ def test_only_the_counters_of_limits_that_changed_begin_anew(
     caplog.set_level("INFO", "authsvc.config")
     hour = timedelta(hours=1)
     for bucket in ("Verify", "Token", "email_sent"):
-        limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
+        rate_limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
     put(folder / "01.env", AUTH_RATE_LIMIT_VERIFY="60", AUTH_RATE_LIMIT_EMAIL_SENT="100/1h")
     assert swap.make()
 
     begun_anew = {
         bucket
         for bucket in ("Verify", "Token", "email_sent")
-        if limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
+        if rate_limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
     }
     assert begun_anew == {"Verify", "email_sent"}
     told = [record for record in caplog.records if record.message.startswith("env ")]
@@ -253,13 +254,13 @@ def test_only_the_counters_of_limits_that_changed_begin_anew(
     }
 
 
-@pytest.mark.parametrize("name", ["AUTH", *config.for_django(settings.AUTH)])
+@pytest.mark.parametrize("name", ["AUTH", *conf.for_django(settings.AUTH)])
 def test_what_has_begun_sees_the_same_settings_to_its_end(folder: Path, swap: swap_module.Swap, name: str) -> None:
     def now() -> Any:
         return getattr(settings, name)
 
     before = now()
-    with present.steady():
+    with active_settings.steady():
         put(folder / "01.env", **OTHER_SETTINGS)
         assert swap.make()
         assert now() == before

@@ -13,8 +13,9 @@ import requests
 from django.core.management import CommandError, call_command
 
 from accounts.models import Factor, FactorStatus, FactorType, User
-from authsvc.core import clock, crypto, envelope, sealed_columns
-from authsvc.core.config.schema import Secret
+from authsvc import clock
+from authsvc.conf.schema import Secret
+from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.live import LiveServer
@@ -48,7 +49,7 @@ def make_factor(user: User, secret: str) -> Factor:
         user=user,
         factor_type=FactorType.TOTP,
         status=FactorStatus.VERIFIED,
-        secret=envelope.seal(secret, bound_to=factor_id),
+        secret=encryption.seal(secret, bound_to=factor_id),
         created_at=clock.now(),
         updated_at=clock.now(),
     )
@@ -62,7 +63,7 @@ def texts() -> dict[str, list[tuple[str, str]]]:
         "secret": list(Factor.objects.order_by("id").values_list("id", "secret")),
     }
     return {
-        name: [(envelope.key_id(text or ""), envelope.open(text or "", bound_to=row_id)) for row_id, text in values]
+        name: [(encryption.key_id(text or ""), encryption.open(text or "", bound_to=row_id)) for row_id, text in values]
         for name, values in stored.items()
     }
 
@@ -130,25 +131,25 @@ def test_without_encryption_the_command_changes_nothing() -> None:
 def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
     user = factories.make_user()
     encrypt_with("new")
-    seal = envelope.seal
+    seal = encryption.seal
 
     def somebody_was_faster(text: str, **given: Any) -> str:
         User.objects.update(password="another")
         return seal(text, **given)
 
-    monkeypatch.setattr(envelope, "seal", somebody_was_faster)
-    outcome = sealed_columns.reseal(sealed_columns.columns()[0], note=lambda _: None)
+    monkeypatch.setattr(encryption, "seal", somebody_was_faster)
+    outcome = encrypted_columns.reseal(encrypted_columns.columns()[0], note=lambda _: None)
     assert (outcome.done, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 
 
 def test_many_rows_take_several_batches(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed_columns, "_AT_ONCE", 2)
+    monkeypatch.setattr(encrypted_columns, "_AT_ONCE", 2)
     for _ in range(5):
         factories.make_session()
     encrypt_with("new")
     seen: list[int] = []
-    outcome = sealed_columns.reseal(sealed_columns.columns()[1], note=seen.append)
+    outcome = encrypted_columns.reseal(encrypted_columns.columns()[1], note=seen.append)
     assert (outcome.done, seen) == (5, [2, 2, 1])
 
 
@@ -158,11 +159,11 @@ def test_a_sign_in_moves_the_password_under_the_present_key(api: Api, encrypt_wi
     encrypt_with("new")
     path, credentials = "/token?grant_type=password", {"email": user.email, "password": "correct horse 1"}
     stored = User.objects.get().password or ""
-    assert envelope.key_id(stored) == "old"
+    assert encryption.key_id(stored) == "old"
     assert api.post(path, {**credentials, "password": "wrong horse 1"}).status_code == 400
     assert User.objects.get().password == stored
     assert api.post(path, credentials).status_code == 200
-    assert envelope.key_id(User.objects.get().password or "") == "new"
+    assert encryption.key_id(User.objects.get().password or "") == "new"
     assert api.post(path, credentials).status_code == 200
 
 
@@ -172,10 +173,10 @@ def test_unknown_keys_are_told_once_for_each_column(encrypt_with: Encrypt, caplo
         factories.make_session()
     encrypt_with("new")
     with caplog.at_level(logging.WARNING):
-        sealed_columns.warn_of_unknown_keys()
+        encrypted_columns.warn_of_unknown_keys()
         assert not caplog.records
         encrypt_with("new", known=("new",))
-        sealed_columns.warn_of_unknown_keys()
+        encrypted_columns.warn_of_unknown_keys()
     assert [(vars(record)["column"], vars(record)["key_id"]) for record in caplog.records] == [
         ("users.encrypted_password", "old"),
         ("sessions.refresh_token_hmac_key", "old"),

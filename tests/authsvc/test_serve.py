@@ -20,7 +20,7 @@ import requests
 from django.conf import settings
 
 import authsvc
-from authsvc.core import serving
+from authsvc.server import serving
 from tests import live
 
 GUNICORN = ("-m", "gunicorn", "--config", str(live.PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")

@@ -9,18 +9,18 @@ from uuid import uuid4
 
 import pytest
 
-from authsvc.core import messaging
-from authsvc.core.config import schema
-from authsvc.core.config.schema import Secret
-from authsvc.core.errors import (
+from authsvc import messaging
+from authsvc.conf import schema
+from authsvc.conf.schema import Secret
+from authsvc.errors import (
     EmailRateExceeded,
     EmailSentTooRecently,
     SmsGatewayMissing,
     SmsRateExceeded,
     SmsSentTooRecently,
 )
-from authsvc.core.messaging import Group
-from authsvc.core.models import RateLimit
+from authsvc.messaging import Group
+from authsvc.models import RateLimit
 from tests.conftest import ChangeConfig
 
 TWILIO = schema.Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from authsvc.core.config import schema
-from authsvc.core.config.schema import Secret
+from authsvc.conf import schema
+from authsvc.conf.schema import Secret
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TWILIO = {

@@ -12,8 +12,9 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from authsvc.core import db, logs
-from authsvc.core.config.schema import AuthConfig
+from authsvc.conf.schema import AuthConfig
+from authsvc.db import sql
+from authsvc.observability import logs
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +34,7 @@ def logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> Itera
     def run(wanted: str) -> list[Any]:
         connection.close()
         auth_config(logging={"sql": wanted})
-        db.rows(SQL, ARGUMENTS)
+        sql.rows(SQL, ARGUMENTS)
         return [record for record in caplog.records if record.name == "authsvc.sql" and record.msg == "%s"]
 
     yield run

@@ -10,7 +10,7 @@ import pytest
 # In a process of its own: what goes wrong is its end. Three hundred structs that threads read first, at once.
 _READERS = """
 import sys, threading, msgspec
-from authsvc.core import structs
+from authsvc.server import structs
 sys.setswitchinterval(1e-6)
 made = []
 for number in range(300):
@@ -37,7 +37,7 @@ def test_threads_that_read_a_struct_for_the_first_time_survive() -> None:
 
 _LOOK = """
 import threading
-from authsvc.core import processes, structs
+from authsvc.server import processes, structs
 def look():
     print("looked beside", threading.active_count() - 1, "threads")
     raise SystemExit

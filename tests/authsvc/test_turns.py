@@ -12,9 +12,9 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from authsvc.core import serving
-from authsvc.core.web import middleware, turns
-from authsvc.core.web.turns import Turns
+from authsvc.api import middleware, turns
+from authsvc.api.turns import Turns
+from authsvc.server import serving
 from tests.accounts import admins
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_session, make_user

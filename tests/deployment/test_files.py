@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from authsvc.core import config, serving
-from authsvc.core.config import dotenv, schema
+from authsvc import conf
+from authsvc.conf import dotenv, schema
+from authsvc.server import serving
 from tests.deployment import programs
 from tests.documentation import pages
 
@@ -48,7 +49,7 @@ def _compose() -> dict[str, Any]:
 def test_the_trial_by_containers_has_settings_that_the_service_accepts() -> None:
     service = _compose()["services"]["authsvc"]
     variables = {name: re.sub(r"\$\{JWT_SECRET:.*\}", SECRET, text) for name, text in service["environment"].items()}
-    accepted = config.load(variables)
+    accepted = conf.load(variables)
 
     assert accepted.mailer.dev_inbox_enabled
     assert service["read_only"]
@@ -78,7 +79,7 @@ def test_the_settings_of_a_guide_are_accepted(name: str) -> None:
     assert written
     for block in written:
         merged |= dotenv.parse(block)
-    assert isinstance(config.load(merged), schema.AuthConfig)
+    assert isinstance(conf.load(merged), schema.AuthConfig)
 
 
 def test_the_image_has_every_package_of_the_service() -> None:

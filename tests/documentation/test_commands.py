@@ -18,7 +18,7 @@ import pytest
 import requests
 from psycopg import sql
 
-from authsvc.core import embedded
+from authsvc.db import embedded
 from tests import live
 from tests.clients import node
 from tests.documentation import pages

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from django.core import management
 
-from authsvc.core import deprecations
-from authsvc.core.config import env, rules, sections, sources
+from authsvc.conf import deprecations, env, rules, sections, sources
 from tests.documentation import pages
 
 # What ends in an underscore stands for many: AUTH_EXTERNAL_<PROVIDER>_URL, AUTH_RATE_LIMIT_*.

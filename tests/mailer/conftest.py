@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from authsvc.core import jobs
-from mailer import source_cache
+from authsvc import jobs
 from mailer.models import Attempt
+from mailer.rendering import template_cache
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
 
@@ -30,7 +30,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_fetched() -> None:
     """As if no test before had fetched a template."""
-    source_cache.shared.forget()
+    template_cache.shared.forget()
 
 
 class Queue:

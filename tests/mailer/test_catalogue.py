@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.core.messaging import EmailKind
-from mailer import catalogue
+from authsvc.messaging import EmailKind
+from mailer.rendering import message_types
 from tests.conftest import ChangeConfig
 
 SUBJECTS = {
@@ -31,18 +31,18 @@ del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED]
 
 
 def test_every_kind_has_its_key_and_default_subject() -> None:
-    assert {entry.key: entry.subject for entry in catalogue.EMAILS.values()} == SUBJECTS
-    assert set(catalogue.EMAILS) == set(EmailKind)
+    assert {entry.key: entry.subject for entry in message_types.EMAILS.values()} == SUBJECTS
+    assert set(message_types.EMAILS) == set(EmailKind)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in NOTICES])
 def test_an_action_mail_needs_no_switch(kind: EmailKind) -> None:
-    assert catalogue.is_enabled(kind)
+    assert message_types.is_enabled(kind)
 
 
 @pytest.mark.parametrize(("kind", "switch"), NOTICES.items())
 def test_a_notice_needs_its_own_switch(kind: EmailKind, switch: str, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset(NOTICES.values()) - {switch}})
-    assert not catalogue.is_enabled(kind)
+    assert not message_types.is_enabled(kind)
     auth_config(mailer={"notifications": frozenset({switch})})
-    assert catalogue.is_enabled(kind)
+    assert message_types.is_enabled(kind)

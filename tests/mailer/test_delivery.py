@@ -11,10 +11,12 @@ from uuid import UUID, uuid4
 import pytest
 from pytest_django.fixtures import Settings
 
-from authsvc.core import jobs
-from authsvc.core.config.schema import Rate
-from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
-from mailer import delivery, inbox, sealing
+from authsvc import jobs
+from authsvc.conf.schema import Rate
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from mailer.delivery import attempt as delivery
+from mailer.delivery import encryption
+from mailer.inbox import storage
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
@@ -39,7 +41,7 @@ def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None =
         message_id=message.id,
         channel="email" if isinstance(message, Email) else message.channel,
         kind=str(message.kind),
-        sealed=sealing.seal(message),
+        sealed=encryption.seal(message),
         attempt=attempt,
         pause=pause,
         at=at,
@@ -98,7 +100,7 @@ def test_an_inbox_that_cannot_be_written_sends_nothing_twice(
 
 
 def test_a_refused_letter_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "mailer.delivery")
+    caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
     smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
     with pytest.raises(jobs.TryAgain):
         deliver(an_email(expires_at=NOW + timedelta(hours=1)))
@@ -177,7 +179,7 @@ def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
             message_id=UUID(int=1),
             channel="email",
             kind="invite",
-            sealed=sealing.seal(an_email()),
+            sealed=encryption.seal(an_email()),
             attempt=1,
             pause=PAUSE,
             at=NOW,
@@ -190,7 +192,7 @@ def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
 def test_an_unexpected_failure_is_noted_without_its_text(
     smtp: FakeSmtp, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "mailer.delivery")
+    caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
     auth_config(mailer={"backend": "no.such.Backend"})
     with pytest.raises(jobs.TryAgain):
         deliver(an_email())
@@ -213,7 +215,7 @@ def test_the_development_inbox_keeps_letters_and_texts(
     sms = an_sms()
     deliver(email)
     deliver(sms)
-    text, letter = inbox.letters()
+    text, letter = storage.letters()
     assert (text.channel, text.to, text.text, text.message_id) == ("sms", sms.to, "Your code is 987654", str(sms.id))
     assert (letter.channel, letter.to, letter.message_id) == ("email", email.to, str(email.id))
     assert "987654" in letter.subject

@@ -16,22 +16,25 @@ from django.utils.encoding import punycode
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from accounts import identifiers, notices
-from accounts.records import UserRecord
-from authsvc.core import clock, errors
-from authsvc.core.caller import Caller
-from authsvc.core.messaging import Email, EmailKind
-from mailer import catalogue, sealing, syntax, templates
-from mailer import email as mail
+from accounts.messages import notification_emails
+from accounts.users import identifiers
+from accounts.users.records import UserRecord
+from authsvc import clock, errors
+from authsvc.caller import Caller
+from authsvc.messaging import Email, EmailKind
+from mailer import gotemplate
+from mailer.delivery import encryption
+from mailer.email import outgoing as mail
 from mailer.errors import NotDelivered
+from mailer.rendering import message_types, renderer
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp, Received
-from tokens.services.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import Secret
 
 ADMIN = "noreply@example.com"
 HEADERS = ["Content-Type", "Date", "From", "MIME-Version", "Message-ID", "Subject", "To"]
 PART_HEADERS = ["Content-Transfer-Encoding", "Content-Type", "MIME-Version"]
-REFUSALS = (NotDelivered, ValueError, syntax.TemplateRenderError)
+REFUSALS = (NotDelivered, ValueError, gotemplate.TemplateRenderError)
 
 LINE_ENDS = ("\r\n", "\n", "\r", "\0", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 PIECES = (
@@ -87,10 +90,10 @@ def peer(auth_config: ChangeConfig) -> Iterator[FakeSmtp]:
 def send(peer: FakeSmtp, message: Email) -> Received | None:
     """The letter as it arrived, from the sealed job on; None when it was refused, and then nothing arrived."""
     peer.received.clear()
-    opened = sealing.unseal(sealing.seal(message), message_id=message.id)
+    opened = encryption.unseal(encryption.seal(message), message_id=message.id)
     assert isinstance(opened, Email)
     try:
-        mail.send(opened, templates.render(opened.kind, opened.variables), at=clock.now())
+        mail.send(opened, renderer.render(opened.kind, opened.variables), at=clock.now())
     except REFUSALS:
         assert peer.received == []
         return None
@@ -137,7 +140,7 @@ def a_user(*, address: str = "ada@example.com", **metadata: Any) -> UserRecord:
 
 
 def a_magic_link(user: UserRecord, *, redirect_to: str = "http://localhost:3000") -> Email:
-    return notices.magic_link(
+    return notification_emails.magic_link(
         user,
         secret=Secret(code="123456", link_token="0" * 56),
         redirect_to=redirect_to,
@@ -177,7 +180,7 @@ def test_no_variable_of_any_kind_begins_a_header(
         " Provider FactorType"
     ).split()
     subject = "".join(f"{{{{ .{name} }}}}" for name in names) + "{{ range $k, $v := .Data }}{{ $k }}{{ $v }}{{ end }}"
-    auth_config(mailer={"subjects": dict.fromkeys((catalogue.EMAILS[kind].key,), subject)})
+    auth_config(mailer={"subjects": dict.fromkeys((message_types.EMAILS[kind].key,), subject)})
     message = Email(kind=kind, to="ada@example.com", variables={**dict.fromkeys(names, text), "Data": data})
     received = send(peer, message)
     if received is not None:

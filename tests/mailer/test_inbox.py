@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import include, path
 from pytest_django import Settings
 
-from mailer import inbox
+from mailer.inbox import storage
 from tests.conftest import ChangeConfig
 
 urlpatterns = [path("inbox/", include("mailer.urls"))]
@@ -35,9 +35,9 @@ def keep(
     subject: str = "Hello",
     html: str = "<p>Hi</p>",
     text: str = "Hi",
-) -> inbox.Letter:
-    inbox.keep(channel=channel, to=to, subject=subject, html=html, text=text, message_id="m-1")
-    return inbox.letters()[0]
+) -> storage.Letter:
+    storage.keep(channel=channel, to=to, subject=subject, html=html, text=text, message_id="m-1")
+    return storage.letters()[0]
 
 
 def test_a_letter_comes_back_as_it_was_kept() -> None:
@@ -45,7 +45,7 @@ def test_a_letter_comes_back_as_it_was_kept() -> None:
     assert (letter.channel, letter.to, letter.subject) == ("email", "ada@example.com", "Grüße <1>")
     assert (letter.html, letter.text, letter.message_id) == ("<p>ü</p>", "ü\n", "m-1")
     assert abs(letter.kept_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert inbox.letter(letter.id) == letter
+    assert storage.letter(letter.id) == letter
     assert "Grüße" not in repr(letter)
 
 
@@ -57,10 +57,10 @@ def test_files_are_for_their_owner_alone(folder: Path) -> None:
 
 
 def test_the_newest_letters_are_kept_and_listed_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox, "CAPACITY", 3)
+    monkeypatch.setattr(storage, "CAPACITY", 3)
     for number in range(5):
         keep(subject=str(number))
-    assert [letter.subject for letter in inbox.letters()] == ["4", "3", "2"]
+    assert [letter.subject for letter in storage.letters()] == ["4", "3", "2"]
     assert len(list(folder.iterdir())) == 3
 
 
@@ -68,14 +68,14 @@ def test_half_written_and_foreign_files_are_not_letters(folder: Path) -> None:
     keep()
     (folder / "00000000000000000001-00000000.part").write_text("{")
     (folder / "notes.json").write_text("{}")
-    assert len(inbox.letters()) == 1
+    assert len(storage.letters()) == 1
 
 
 @pytest.mark.parametrize("letter_id", ["../secret", "00000000000000000001-00000000", "", "x"])
 def test_an_id_that_is_not_there_is_no_letter(letter_id: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data" / "secret.json").write_text("{}")
-    assert inbox.letter(letter_id) is None
+    assert storage.letter(letter_id) is None
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_switched_off_inbox_keeps_nothing_and_has_no_pages(
 ) -> None:
     letter = keep()
     auth_config(mailer={"dev_inbox_enabled": False})
-    inbox.keep(channel="email", to="x@example.com", subject="s", html="", text="t", message_id="m-2")
+    storage.keep(channel="email", to="x@example.com", subject="s", html="", text="t", message_id="m-2")
     assert len(list(folder.iterdir())) == 1
     for page in [*PAGES, f"/inbox/{letter.id}", f"/inbox/{letter.id}/body"]:
         assert client.get(page).status_code == 404

@@ -11,13 +11,13 @@ from django.db import connection, transaction
 from django.db.migrations.state import ProjectState
 from django.test.utils import CaptureQueriesContext
 
-from authsvc.core import messaging
-from authsvc.core.config.schema import Secret
-from authsvc.core.db import namespaced
-from authsvc.core.jobs import registry
-from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
-from authsvc.core.personal_data import Person
-from mailer import queries, sealing
+from authsvc import messaging
+from authsvc.conf.schema import Secret
+from authsvc.db.sql import namespaced
+from authsvc.jobs import registry
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.personal_data import Person
+from mailer.delivery import encryption, queries
 from mailer.personal_data import Messages
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
@@ -103,7 +103,7 @@ def test_every_message_of_before_is_looked_into(queue: Queue) -> None:
 
 def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None:
     with CaptureQueriesContext(connection) as statements:
-        list(queries.marked([sealing.mark(ADDRESS)]))
+        list(queries.marked([encryption.mark(ADDRESS)]))
     with connection.cursor() as cursor, transaction.atomic():
         # Enough for an index to be worth its while, and known to the planner as such.
         cursor.execute(
@@ -139,7 +139,7 @@ def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
 
 
 def test_a_mark_tells_nothing_without_the_secret(auth_config: ChangeConfig) -> None:
-    mark = sealing.mark(ADDRESS)
-    assert mark == sealing.mark(ADDRESS) != sealing.mark("bob@example.com")
+    mark = encryption.mark(ADDRESS)
+    assert mark == encryption.mark(ADDRESS) != encryption.mark("bob@example.com")
     auth_config(jwt={"secret": Secret("another secret of enough characters")})
-    assert sealing.mark(ADDRESS) != mark
+    assert encryption.mark(ADDRESS) != mark

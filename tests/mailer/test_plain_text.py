@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailer import plain_text
+from mailer.rendering import plain_text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from django.test import Client
 from django.urls import include, path
 from pytest_django import Settings
 
-from mailer import catalogue, inbox, previews
+from mailer.inbox import previews, storage
+from mailer.rendering import message_types
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
 
@@ -106,7 +107,7 @@ def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
 def test_the_command_puts_a_preview_into_the_inbox(client: Client) -> None:
     out, _ = run("magic_link", "--to-inbox")
     assert out == "http://127.0.0.1:8081/inbox/\n"
-    [letter] = inbox.letters()
+    [letter] = storage.letters()
     preview = previews.of("magic_link")
     assert (letter.subject, letter.html, letter.text) == (preview.subject, preview.html, preview.text)
     assert letter.link.startswith("http://127.0.0.1:8081/verify?token=0000")
@@ -131,7 +132,7 @@ def test_the_inbox_leads_to_the_previews_of_all_kinds(client: Client, peer: Http
         assert f'<iframe src="/inbox/previews/{key}/body"' in page
     assert f"template <strong>{peer.url}/t.html</strong>" in page
     assert page.count("built in") == len(previews.KINDS) - 1
-    switches = [entry.switch for entry in catalogue.EMAILS.values() if entry.switch]
+    switches = [entry.switch for entry in message_types.EMAILS.values() if entry.switch]
     assert page.count("switched off") == len(switches) > 0
     assert peer.received == []
 

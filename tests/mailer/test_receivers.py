@@ -10,9 +10,9 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from authsvc.core import messaging
-from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
-from mailer import sealing
+from authsvc import messaging
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from mailer.delivery import encryption
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
 
@@ -38,10 +38,10 @@ def test_a_commit_leaves_one_job_with_the_sealed_message(queue: Queue, message: 
         "message_id": str(message.id),
         "channel": channel,
         "kind": "confirmation",
-        "to_user": sealing.mark(message.user_id) if message.user_id else None,
-        "to_address": sealing.mark(message.to),
+        "to_user": encryption.mark(message.user_id) if message.user_id else None,
+        "to_address": encryption.mark(message.to),
     }
-    assert sealing.unseal(sealed, message_id=message.id) == message
+    assert encryption.unseal(sealed, message_id=message.id) == message
     assert job["queue_name"] == "default"
 
 

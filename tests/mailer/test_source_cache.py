@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from authsvc.core.messaging import EmailKind
-from mailer import source_cache, templates
-from mailer.source_cache import SourceCache
+from authsvc.messaging import EmailKind
+from mailer.rendering import renderer, template_cache
+from mailer.rendering.template_cache import SourceCache
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.mailer.conftest import wait_until
@@ -55,7 +55,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
 
 def body(cache: SourceCache, kind: EmailKind = KIND) -> str:
     """The HTML that a mail would have; of the built-in one its heading."""
-    html = templates.fill(cache.get(kind), kind, {}).html
+    html = renderer.fill(cache.get(kind), kind, {}).html
     return BUILT_IN if f">{BUILT_IN}<" in html else html
 
 
@@ -116,7 +116,7 @@ def test_without_any_template_the_built_in_body_serves_until_it_is_old(
     auth_config(mailer={"subjects": {"confirmation": "Ours"}})
     peer.answer(answer, page("one"))
     assert body(cache) == BUILT_IN
-    assert templates.fill(cache.get(KIND), KIND, {}).subject == "Ours"
+    assert renderer.fill(cache.get(KIND), KIND, {}).subject == "Ours"
     [record] = caplog.records
     assert (record.levelno, record.__dict__["event"], record.__dict__["mail_type"]) == (
         logging.ERROR,
@@ -137,7 +137,7 @@ def test_changed_settings_take_effect_at_once(cache: SourceCache, peer: HttpPeer
     auth_config(mailer={"templates": {"confirmation": f"{peer.url}/u.html"}})
     assert body(cache) == "two"
     auth_config(mailer={"subjects": {"confirmation": "New"}})
-    assert templates.fill(cache.get(KIND), KIND, {}).subject == "New"
+    assert renderer.fill(cache.get(KIND), KIND, {}).subject == "New"
     auth_config(mailer={"templates": {}})
     assert body(cache) == BUILT_IN
 
@@ -156,7 +156,7 @@ def test_a_wrong_subject_is_reported_once_for_each_load(
 ) -> None:
     auth_config(mailer={"subjects": {"confirmation": "{{ if }"}})
     for _ in range(3):
-        assert templates.fill(cache.get(KIND), KIND, {}).subject == "Confirm Your Signup"
+        assert renderer.fill(cache.get(KIND), KIND, {}).subject == "Confirm Your Signup"
     [record] = caplog.records
     assert record.__dict__["event"] == "templatemailer_template_subject_parse_error"
 
@@ -261,7 +261,7 @@ def test_the_pause_between_rounds_follows_the_retry_interval(
     retry: int, pause: float, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_retry_interval": timedelta(seconds=retry)})
-    assert source_cache.pause() == timedelta(seconds=pause)
+    assert template_cache.pause() == timedelta(seconds=pause)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
@@ -269,14 +269,14 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent(auth_config: Ch
     with HttpPeer() as peer:
         peer.answer(Answer(hang=True))
         auth_config(mailer={"templates": {"confirmation": peer.url}})
-        waiting = threading.Thread(target=source_cache.shared.get, args=(KIND,), daemon=True)
+        waiting = threading.Thread(target=template_cache.shared.get, args=(KIND,), daemon=True)
         waiting.start()
         wait_until(lambda: peer.received)
         auth_config(mailer={"templates": {}})
         child = os.fork()
         if child == 0:
             signal.alarm(10)
-            os._exit(0 if source_cache.shared.get(KIND).text else 1)
+            os._exit(0 if template_cache.shared.get(KIND).text else 1)
         _, status = os.waitpid(child, 0)
         peer.stopping.set()
         waiting.join()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from authsvc.core.messaging import EmailKind
-from mailer import sources, templates
+from authsvc.messaging import EmailKind
+from mailer.rendering import renderer, template_sources
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, redirect
 from tests.live import free_port
@@ -24,13 +24,13 @@ def peer() -> Iterator[HttpPeer]:
         yield running
 
 
-def loaded(kind: EmailKind = KIND) -> templates.Rendered:
-    return templates.fill(sources.load(kind, sources.origin(kind)), kind, VARIABLES)
+def loaded(kind: EmailKind = KIND) -> renderer.Rendered:
+    return renderer.fill(template_sources.load(kind, template_sources.origin(kind)), kind, VARIABLES)
 
 
 def refusal() -> tuple[str, str]:
-    with pytest.raises(sources.TemplateUnusable) as caught:
-        sources.load(KIND, sources.origin(KIND))
+    with pytest.raises(template_sources.TemplateUnusable) as caught:
+        template_sources.load(KIND, template_sources.origin(KIND))
     return caught.value.event, str(caught.value)
 
 
@@ -48,7 +48,7 @@ def test_a_setting_is_an_address_or_a_place_on_the_site(
     site: str, setting: str, url: str, auth_config: ChangeConfig
 ) -> None:
     auth_config(site={"url": site}, mailer={"templates": {"confirmation": setting}})
-    assert sources.origin(KIND).url == url
+    assert template_sources.origin(KIND).url == url
 
 
 def test_the_template_of_a_kind_is_fetched_from_the_site_and_filled(peer: HttpPeer, auth_config: ChangeConfig) -> None:
@@ -72,9 +72,9 @@ def test_values_in_a_fetched_template_are_escaped_and_unknown_names_are_nothing(
 ) -> None:
     peer.answer(Answer(body=b"{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }} {{- .Nope }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    source = sources.load(KIND, sources.origin(KIND))
-    assert templates.fill(source, KIND, {"Data": {"name": "<b>"}}).html == "Hi &lt;b&gt;"
-    assert templates.fill(source, KIND, {"Data": {"name": "<b>"}}).text == "Hi <b>\n"
+    source = template_sources.load(KIND, template_sources.origin(KIND))
+    assert renderer.fill(source, KIND, {"Data": {"name": "<b>"}}).html == "Hi &lt;b&gt;"
+    assert renderer.fill(source, KIND, {"Data": {"name": "<b>"}}).text == "Hi <b>\n"
 
 
 def test_redirects_are_followed(peer: HttpPeer, auth_config: ChangeConfig) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mailer import syntax
+from mailer import gotemplate
 
 DATA: dict[str, Any] = {
     "Name": "Ada",
@@ -32,12 +32,12 @@ ESCAPED = "&lt;b&gt;&#34;x&#34; &amp; &#39;y&#39;&lt;/b&gt;"
 ESCAPED_URL = "https://h/verify?token=T&amp;type=signup&amp;redirect_to=https://example.com"
 
 
-def rendered(source: str, mode: syntax.Mode = syntax.Mode.TEXT, **variables: Any) -> str:
-    return syntax.compile(source).render(DATA | variables, mode=mode)
+def rendered(source: str, mode: gotemplate.Mode = gotemplate.Mode.TEXT, **variables: Any) -> str:
+    return gotemplate.compile(source).render(DATA | variables, mode=mode)
 
 
 def as_html(source: str, **variables: Any) -> str:
-    return rendered(source, syntax.Mode.HTML, **variables)
+    return rendered(source, gotemplate.Mode.HTML, **variables)
 
 
 @pytest.mark.parametrize(
@@ -173,13 +173,13 @@ def test_a_template_prints(source: str, expected: str) -> None:
     ],
 )
 def test_what_the_language_does_not_have_is_a_syntax_error(source: str) -> None:
-    with pytest.raises(syntax.TemplateSyntaxError, match=r"^line 1: "):
-        syntax.compile(source)
+    with pytest.raises(gotemplate.TemplateSyntaxError, match=r"^line 1: "):
+        gotemplate.compile(source)
 
 
 def test_a_syntax_error_names_its_line() -> None:
-    with pytest.raises(syntax.TemplateSyntaxError, match=r"^line 3: ") as caught:
-        syntax.compile("a\n{{/* \n */}}{{ nope }}")
+    with pytest.raises(gotemplate.TemplateSyntaxError, match=r"^line 3: ") as caught:
+        gotemplate.compile("a\n{{/* \n */}}{{ nope }}")
     assert caught.value.line == 3
 
 
@@ -322,14 +322,14 @@ def test_deeply_nested_data_prints_without_its_depths() -> None:
     ],
 )
 def test_work_without_end_is_stopped_soon(source: str) -> None:
-    template = syntax.compile(source)
+    template = gotemplate.compile(source)
     began = time.monotonic()
-    with pytest.raises(syntax.TemplateRenderError):
-        template.render({"Many": list(range(10_000)), "Long": "x" * 100_000}, mode=syntax.Mode.HTML)
+    with pytest.raises(gotemplate.TemplateRenderError):
+        template.render({"Many": list(range(10_000)), "Long": "x" * 100_000}, mode=gotemplate.Mode.HTML)
     assert time.monotonic() - began < 5
 
 
 def test_a_template_renders_again_from_the_start() -> None:
-    template = syntax.compile('<a href="{{ .X }}">{{ $y := .X }}{{ $y }}')
-    first = template.render({"X": "1"}, mode=syntax.Mode.HTML)
-    assert first == template.render({"X": "1"}, mode=syntax.Mode.HTML) == '<a href="1">1'
+    template = gotemplate.compile('<a href="{{ .X }}">{{ $y := .X }}{{ $y }}')
+    first = template.render({"X": "1"}, mode=gotemplate.Mode.HTML)
+    assert first == template.render({"X": "1"}, mode=gotemplate.Mode.HTML) == '<a href="1">1'

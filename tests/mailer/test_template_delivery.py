@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from authsvc.core import clock, jobs, messaging
-from authsvc.core.jobs import registry
-from authsvc.core.messaging import Email, EmailKind
-from mailer import delivery, sealing
+from authsvc import clock, jobs, messaging
+from authsvc.jobs import registry
+from authsvc.messaging import Email, EmailKind
+from mailer.delivery import attempt, encryption
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
@@ -134,11 +134,11 @@ def test_two_pieces_of_work_do_not_share_a_name() -> None:
 
 
 def deliver(message: Email) -> None:
-    delivery.deliver(
+    attempt.deliver(
         message_id=message.id,
         channel="email",
         kind=str(message.kind),
-        sealed=sealing.seal(message),
+        sealed=encryption.seal(message),
         attempt=1,
         pause=timedelta(seconds=5),
         at=clock.now(),

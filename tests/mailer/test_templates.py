@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from authsvc.core.messaging import EmailKind, SmsKind
-from mailer import catalogue, templates
+from authsvc.messaging import EmailKind, SmsKind
+from mailer.rendering import message_types, renderer
 from tests.conftest import ChangeConfig
 
 LINK = "https://auth.example.com/verify?token=0a1b&type=signup&redirect_to=https://example.com"
@@ -50,7 +50,7 @@ REQUIRED = {
     EmailKind.FACTOR_UNENROLLED: ["totp", SUPPORT],
     EmailKind.RECOVERY_CODE_USED: ["ada@example.com", "Codes left: 9", SUPPORT],
 }
-WITH_LINK = [kind for kind, entry in catalogue.EMAILS.items() if "ConfirmationURL" in entry.variables]
+WITH_LINK = [kind for kind, entry in message_types.EMAILS.items() if "ConfirmationURL" in entry.variables]
 
 
 def visible(html: str) -> str:
@@ -59,7 +59,7 @@ def visible(html: str) -> str:
 
 @pytest.mark.parametrize("kind", EmailKind)
 def test_every_kind_says_what_it_must_in_both_forms(kind: EmailKind) -> None:
-    rendered = templates.render(kind, VARIABLES)
+    rendered = renderer.render(kind, VARIABLES)
     for required in REQUIRED[kind]:
         assert required in visible(rendered.html)
         assert required in rendered.text
@@ -71,13 +71,13 @@ def test_every_kind_says_what_it_must_in_both_forms(kind: EmailKind) -> None:
 
 @pytest.mark.parametrize("kind", EmailKind)
 def test_a_body_loads_nothing_from_elsewhere(kind: EmailKind) -> None:
-    html = templates.render(kind, VARIABLES).html
+    html = renderer.render(kind, VARIABLES).html
     assert not re.search(r"<(?:img|link|script|iframe|style)\b|url\(|\bsrc=", html)
 
 
 @pytest.mark.parametrize("kind", WITH_LINK)
 def test_a_link_mail_carries_the_link_and_not_the_code(kind: EmailKind) -> None:
-    rendered = templates.render(kind, VARIABLES)
+    rendered = renderer.render(kind, VARIABLES)
     assert re.findall(r'href="([^"]*)"', rendered.html) == [LINK.replace("&", "&amp;")]
     assert LINK in visible(rendered.html)
     assert f"{LINK}\n" in rendered.text
@@ -86,25 +86,25 @@ def test_a_link_mail_carries_the_link_and_not_the_code(kind: EmailKind) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in WITH_LINK])
 def test_other_mails_have_no_link(kind: EmailKind) -> None:
-    rendered = templates.render(kind, VARIABLES)
+    rendered = renderer.render(kind, VARIABLES)
     assert "href" not in rendered.html
     assert LINK not in rendered.text
 
 
 def test_the_code_is_the_only_such_number_to_be_seen_in_a_reauthentication_mail() -> None:
-    rendered = templates.render(EmailKind.REAUTHENTICATION, VARIABLES)
+    rendered = renderer.render(EmailKind.REAUTHENTICATION, VARIABLES)
     assert rendered.subject == "123456 is your verification code"
     assert re.findall(r"\d{6,10}", visible(rendered.html)) == ["123456"]
 
 
 def test_an_address_change_without_an_old_address_reads_well() -> None:
-    rendered = templates.render(EmailKind.EMAIL_CHANGE, {**VARIABLES, "Email": ""})
+    rendered = renderer.render(EmailKind.EMAIL_CHANGE, {**VARIABLES, "Email": ""})
     assert "is to change to new@example.com." in rendered.text
 
 
 def test_hostile_values_stay_text() -> None:
     hostile = "\"><script>alert(1)</script><a href='javascript:x'>{{ .Token }}"
-    rendered = templates.render(EmailKind.IDENTITY_LINKED, {**VARIABLES, "Provider": hostile})
+    rendered = renderer.render(EmailKind.IDENTITY_LINKED, {**VARIABLES, "Provider": hostile})
     assert "<script" not in rendered.html
     assert "<a " not in rendered.html
     assert hostile in visible(rendered.html)
@@ -114,20 +114,20 @@ def test_only_the_variables_of_a_kind_are_seen(auth_config: ChangeConfig) -> Non
     auth_config(
         mailer={"subjects": {"password_changed_notification": "[{{ .Token }}{{ .ConfirmationURL }}{{ .Email }}]"}}
     )
-    assert templates.render(EmailKind.PASSWORD_CHANGED, VARIABLES).subject == "[ada@example.com]"
+    assert renderer.render(EmailKind.PASSWORD_CHANGED, VARIABLES).subject == "[ada@example.com]"
 
 
 def test_a_configured_subject_is_a_template_in_plain_text(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"subjects": {"magic_link": "{{ .Data.name }} & co: {{ .Token }}"}})
-    assert templates.render(EmailKind.MAGIC_LINK, VARIABLES).subject == "Ada & co: 123456"
-    assert templates.render(EmailKind.RECOVERY, VARIABLES).subject == "Reset Your Password"
+    assert renderer.render(EmailKind.MAGIC_LINK, VARIABLES).subject == "Ada & co: 123456"
+    assert renderer.render(EmailKind.RECOVERY, VARIABLES).subject == "Reset Your Password"
 
 
 @pytest.mark.parametrize("line_break", ["\r\n", "\n", "\r", "\u2028", "\x85"])
 def test_a_subject_is_one_line(line_break: str, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"subjects": {"magic_link": f"Hi{line_break} {{{{ .Data.name }}}}"}})
     name = f"Ada{line_break}Bcc: eve@example.com"
-    rendered = templates.render(EmailKind.MAGIC_LINK, {**VARIABLES, "Data": {"name": name}})
+    rendered = renderer.render(EmailKind.MAGIC_LINK, {**VARIABLES, "Data": {"name": name}})
     assert rendered.subject == "Hi AdaBcc: eve@example.com"
 
 
@@ -135,27 +135,27 @@ def test_a_subject_that_does_not_parse_gives_way_to_the_default(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     auth_config(mailer={"subjects": {"invite": "{{ if }"}})
-    with caplog.at_level(logging.ERROR, logger="mailer.sources"):
-        assert templates.render(EmailKind.INVITE, VARIABLES).subject == "You have been invited"
+    with caplog.at_level(logging.ERROR, logger="mailer.rendering.template_sources"):
+        assert renderer.render(EmailKind.INVITE, VARIABLES).subject == "You have been invited"
     [record] = caplog.records
     assert record.__dict__["event"] == "templatemailer_template_subject_parse_error"
     assert record.__dict__["mail_type"] == "invite"
 
 
 def test_a_rendered_mail_shows_nothing_in_its_repr() -> None:
-    assert "123456" not in repr(templates.render(EmailKind.REAUTHENTICATION, VARIABLES))
+    assert "123456" not in repr(renderer.render(EmailKind.REAUTHENTICATION, VARIABLES))
 
 
 def test_an_sms_carries_the_code() -> None:
-    assert templates.render_sms(SmsKind.CONFIRMATION, {"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
+    assert renderer.render_sms(SmsKind.CONFIRMATION, {"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
 
 
 def test_the_text_of_an_sms_is_configured_and_no_html(auth_config: ChangeConfig) -> None:
     auth_config(sms={"template": "<{{ .Code }}> & {{ .Data.x }}{{ if .SiteURL }}!{{ end }}"})
     given = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
-    assert templates.render_sms(SmsKind.PHONE_CHANGE, given) == "<1'2> & "
+    assert renderer.render_sms(SmsKind.PHONE_CHANGE, given) == "<1'2> & "
 
 
 def test_the_text_of_a_factors_code_is_a_setting_of_its_own(auth_config: ChangeConfig) -> None:
     auth_config(mfa={"phone_template": "second: {{ .Code }}"})
-    assert templates.render_sms(SmsKind.FACTOR, {"Code": "123456"}) == "second: 123456"
+    assert renderer.render_sms(SmsKind.FACTOR, {"Code": "123456"}) == "second: 123456"

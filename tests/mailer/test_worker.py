@@ -18,10 +18,10 @@ import pytest
 from django.db import connection, transaction
 from psycopg import sql
 
-from authsvc.core import clock, jobs, messaging
-from authsvc.core.jobs import registry
-from authsvc.core.jobs import worker as worker_module
-from authsvc.core.messaging import Email, EmailKind
+from authsvc import clock, jobs, messaging
+from authsvc.jobs import registry
+from authsvc.jobs import worker as worker_module
+from authsvc.messaging import Email, EmailKind
 from mailer import tasks
 from tests import live
 from tests.conftest import ChangeConfig
@@ -336,7 +336,7 @@ def test_an_outage_during_a_delivery_does_not_send_it_twice(
 SERVING = """
 import django; django.setup()
 import os, threading
-from authsvc.core import jobs
+from authsvc import jobs
 jobs.start_in_process()
 jobs.start_in_process()
 print([thread.name for thread in threading.enumerate() if thread.name == "jobs"], flush=True)

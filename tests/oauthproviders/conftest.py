@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oauthproviders import backends
+from oauthproviders.base import backends
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import SITE, Browser, GitHub, configured

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from accounts.models import Factor, Identity, User
-from authsvc.core import clock
-from authsvc.core.messaging import EmailKind
+from authsvc import clock
+from authsvc.messaging import EmailKind
 from tests import factories
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user

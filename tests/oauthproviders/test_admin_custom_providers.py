@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from authsvc.core import envelope
-from authsvc.core.config.schema import Secret
-from oauthproviders import oidc
+from authsvc.conf.schema import Secret
+from authsvc.security import encryption
 from oauthproviders.models import CustomProvider
+from oauthproviders.oidc import openid_connect
 from tests.accounts import admins
 from tests.accounts.admins import NOT_ADMIN, ask
 from tests.conftest import Answer, Api, ChangeConfig
@@ -65,9 +65,9 @@ ANSWERED = {
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    oidc.forget()
+    openid_connect.forget()
     yield
-    oidc.forget()
+    openid_connect.forget()
 
 
 @pytest.fixture
@@ -187,11 +187,11 @@ def test_the_secret_is_kept_sealed(api: Api, auth_config: ChangeConfig) -> None:
     created(api, OAUTH2)
     row = CustomProvider.objects.get()
     assert row.client_secret.startswith("{")
-    assert envelope.open(row.client_secret, bound_to=row.id) == "s"
+    assert encryption.open(row.client_secret, bound_to=row.id) == "s"
     ask(api, "PUT", f"{PATH}/custom:acme", {"client_secret": "other"})
     row.refresh_from_db()
     assert row.client_secret.startswith("{")
-    assert envelope.open(row.client_secret, bound_to=row.id) == "other"
+    assert encryption.open(row.client_secret, bound_to=row.id) == "other"
 
 
 def without(name: str, **changes: Any) -> dict[str, Any]:

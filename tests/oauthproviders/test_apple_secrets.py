@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from django.core.management import CommandError, call_command
 
-from authsvc.core.config.schema import Provider, Secret
-from oauthproviders import apple_secrets, tasks
+from authsvc.conf.schema import Provider, Secret
+from oauthproviders import tasks
+from oauthproviders.providers import apple_client_secret
 from tests.conftest import ChangeConfig
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -38,7 +39,7 @@ def key_file(tmp_path: Path) -> str:
 
 def secret(*, ends: timedelta, at: datetime | None = None) -> str:
     now = at or datetime.now(UTC)
-    return apple_secrets.make(
+    return apple_client_secret.make(
         team_id="TEAM123456", key_id="KEY1234567", client_id="com.example.web", private_key=pem(KEY), life=ends, at=now
     )
 
@@ -55,7 +56,7 @@ def test_the_secret_says_who_asks_whom_and_for_how_long() -> None:
         "aud": "https://appleid.apple.com",
         "sub": "com.example.web",
     }
-    assert apple_secrets.expires_at(made) == AT + timedelta(days=180)
+    assert apple_client_secret.expires_at(made) == AT + timedelta(days=180)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +66,14 @@ def test_the_secret_says_who_asks_whom_and_for_how_long() -> None:
 )
 def test_another_key_makes_no_secret(private_key: str) -> None:
     with pytest.raises(ValueError, match="not the private key of an elliptic curve"):
-        apple_secrets.make(
+        apple_client_secret.make(
             team_id="t", key_id="k", client_id="c", private_key=private_key, life=timedelta(days=1), at=AT
         )
 
 
 @pytest.mark.parametrize("text", ["", "secret", "a.b.c", jwt.encode({}, "k" * 32), jwt.encode({"sub": "x"}, "k" * 32)])
 def test_what_is_no_such_secret_has_no_end(text: str) -> None:
-    assert apple_secrets.expires_at(text) is None
+    assert apple_client_secret.expires_at(text) is None
 
 
 # The command

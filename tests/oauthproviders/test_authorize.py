@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.core import crypto
+from authsvc.security import crypto
 from oauthproviders import registry
 from oauthproviders.models import ClientState
 from tests import factories

@@ -12,8 +12,8 @@ import pytest
 from django.test import Client
 
 from accounts.models import Identity, User
-from authsvc.core import clock
-from oauthproviders import backends
+from authsvc import clock
+from oauthproviders.base import backends
 from oauthproviders.models import ClientState
 from tests import factories
 from tests.conftest import Api, ChangeConfig

@@ -12,8 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from accounts.models import User
-from oauthproviders import backends, oidc
+from oauthproviders.base import backends
 from oauthproviders.models import ClientState, CustomProvider
+from oauthproviders.oidc import openid_connect
 from tests.accounts.admins import ask
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
@@ -32,10 +33,10 @@ UNSUPPORTED = "Unsupported provider: "
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    oidc.forget()
+    openid_connect.forget()
     backends._in_body.clear()
     yield
-    oidc.forget()
+    openid_connect.forget()
 
 
 @pytest.fixture
@@ -337,7 +338,7 @@ def test_all_that_is_asked_on_the_way_back_has_one_measure_of_time(
     browser = define(api, issuer)
     state = browser.depart()
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
-    oidc.forget()
+    openid_connect.forget()
     issuer.delay = 0.6
     issuer.describes_itself()
     token = in_json({"access_token": "t", "token_type": "Bearer", "id_token": issuer.token()})
@@ -348,7 +349,7 @@ def test_all_that_is_asked_on_the_way_back_has_one_measure_of_time(
 
 def test_an_issuer_that_hangs_lets_nobody_set_out(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     browser = define(api, issuer)
-    oidc.forget()
+    openid_connect.forget()
     auth_config(api={"max_request_duration": timedelta(seconds=1)})
     issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: timed out'

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.core import clock
-from authsvc.core.audit import Administrator
-from authsvc.core.caller import Caller
-from authsvc.core.messaging import EmailKind
+from authsvc import clock
+from authsvc.audit import Administrator
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind
 from tests import factories
 from tests.accounts import admins
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -31,7 +31,7 @@ from tests.oauthproviders.browser import (
 )
 from tests.observations import audit_trail, fragment_of, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
-from tokens.services import evictions
+from tokens.sessions import revocation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -180,8 +180,10 @@ def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
 ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
     "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
     "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
-    "eviction": lambda _api, owner: evictions.end(owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()),
-    "eviction of all": lambda _api, owner: evictions.end_all(owner.user.id, actor=ADMIN, caller=CALLER, at=clock.now()),
+    "eviction": lambda _api, owner: revocation.end(owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()),
+    "eviction of all": lambda _api, owner: revocation.end_all(
+        owner.user.id, actor=ADMIN, caller=CALLER, at=clock.now()
+    ),
     "reuse": reuse_refresh_token,
     "password": lambda api, owner: api.put("/user", {"password": "another horse"}, bearer=owner.access_token),
 }

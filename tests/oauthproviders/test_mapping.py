@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from oauthproviders import mapping
+from oauthproviders.custom import claim_mapping
 
 SAID = {"iss": "https://id.example.com", "sub": "7", "name": "Ada L", "email": "ada@example.com"}
 RAW = {**SAID, "groups": ["staff"], "tenant": None, "role": "admin"}
 
 
 def applied(given: dict[str, Any], *, allowlist: tuple[str, ...] = (), said: dict[str, Any] = SAID) -> dict[str, Any]:
-    return mapping.apply(said, RAW, allowlist=allowlist, mapping=given)
+    return claim_mapping.apply(said, RAW, allowlist=allowlist, mapping=given)
 
 
 def test_without_a_wish_claims_are_as_they_were() -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from oauthproviders import documents, oidc, patience
+from oauthproviders.base import deadline
 from oauthproviders.errors import Unsupported, Unusable
+from oauthproviders.oidc import openid_connect, remote_documents
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
 from tests.fakes.issuer import Issuer, SigningKey, at_hash, unpadded
@@ -27,9 +28,9 @@ RSA = SigningKey()
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    oidc.forget()
+    openid_connect.forget()
     yield
-    oidc.forget()
+    openid_connect.forget()
 
 
 @pytest.fixture
@@ -37,12 +38,12 @@ def issuer(peer: HttpPeer) -> Issuer:
     return Issuer(peer, key=RSA)
 
 
-def verified(token: str, issuer: Issuer | oidc.Issuer, **given: Any) -> dict[str, Any]:
+def verified(token: str, issuer: Issuer | openid_connect.Issuer, **given: Any) -> dict[str, Any]:
     known = issuer.name if isinstance(issuer, Issuer) else issuer
-    return oidc.verify(token, issuer=known, **{"audiences": ["cid"], **given})
+    return openid_connect.verify(token, issuer=known, **{"audiences": ["cid"], **given})
 
 
-def refusal(token: str, issuer: Issuer | oidc.Issuer, **given: Any) -> str:
+def refusal(token: str, issuer: Issuer | openid_connect.Issuer, **given: Any) -> str:
     with pytest.raises(Unusable) as caught:
         verified(token, issuer, **given)
     return str(caught.value)
@@ -52,7 +53,7 @@ def refusal(token: str, issuer: Issuer | oidc.Issuer, **given: Any) -> str:
 
 
 def test_an_issuer_says_where_its_endpoints_are(issuer: Issuer) -> None:
-    said = oidc.discover(issuer.name)
+    said = openid_connect.discover(issuer.name)
     endpoints = (said.authorization_endpoint, said.token_endpoint, said.userinfo_endpoint, said.jwks_uri)
     assert endpoints == tuple(f"{issuer.name}/{path}" for path in ("authorize", "token", "userinfo", "keys"))
     assert (said.response_types_supported, said.scopes_supported) == (("code",), None)
@@ -62,13 +63,13 @@ def test_an_issuer_says_where_its_endpoints_are(issuer: Issuer) -> None:
 def test_the_document_stands_below_the_issuers_path(path: str, peer: HttpPeer) -> None:
     name = f"{peer.url}{path}"
     peer.answer(in_json({"issuer": name}), path=f"{path.rstrip('/')}/.well-known/openid-configuration")
-    assert oidc.discover(name).issuer == name
+    assert openid_connect.discover(name).issuer == name
 
 
 def test_the_document_may_stand_elsewhere(peer: HttpPeer) -> None:
     peer.answer(in_json({"issuer": "https://id.example.com"}), path="/metadata")
-    at = oidc.Issuer(name="https://id.example.com", url=f"{peer.url}/metadata")
-    assert oidc.discover(at).issuer == "https://id.example.com"
+    at = openid_connect.Issuer(name="https://id.example.com", url=f"{peer.url}/metadata")
+    assert openid_connect.discover(at).issuer == "https://id.example.com"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_the_document_may_stand_elsewhere(peer: HttpPeer) -> None:
 def test_a_document_that_is_none_is_refused(answer: Answer, reason: str, peer: HttpPeer) -> None:
     peer.answer(answer)
     with pytest.raises(Unsupported) as caught:
-        oidc.discover(peer.url)
+        openid_connect.discover(peer.url)
     assert str(caught.value).startswith(
         f'OIDC discovery from "{peer.url}/.well-known/openid-configuration" failed: {reason}'
     )
@@ -105,7 +106,7 @@ def test_a_document_that_is_none_is_refused(answer: Answer, reason: str, peer: H
 def test_an_address_that_leads_nowhere_is_refused(address: str, member: str, issuer: Issuer) -> None:
     issuer.describes_itself(**{member: address})
     with pytest.raises(Unsupported, match="an address in the document is not an https one"):
-        oidc.discover(issuer.name)
+        openid_connect.discover(issuer.name)
 
 
 @pytest.mark.parametrize(
@@ -117,19 +118,19 @@ def test_an_address_that_leads_nowhere_is_refused(address: str, member: str, iss
 )
 def test_apples_two_names_stand_for_one_another(said: str, asked: str, peer: HttpPeer) -> None:
     peer.answer(in_json({"issuer": said}), path="/metadata")
-    assert oidc.discover(oidc.Issuer(name=asked, url=f"{peer.url}/metadata")).issuer == said
+    assert openid_connect.discover(openid_connect.Issuer(name=asked, url=f"{peer.url}/metadata")).issuer == said
 
 
 def test_an_issuer_that_hangs_is_given_up(issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.2)})
     issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
     with pytest.raises(Unsupported, match="timed out"):
-        oidc.discover(issuer.name)
+        openid_connect.discover(issuer.name)
 
 
 def test_an_issuer_from_data_is_not_reached_inside_the_network(issuer: Issuer) -> None:
     with pytest.raises(Unsupported, match="the host has no public address"):
-        oidc.discover(oidc.Issuer(name=issuer.name, public_only=True))
+        openid_connect.discover(openid_connect.Issuer(name=issuer.name, public_only=True))
     assert issuer.peer.received == []
 
 
@@ -144,7 +145,7 @@ def test_an_issuer_is_asked_once(issuer: Issuer) -> None:
 
 def test_settings_of_another_version_do_not_use_what_is_kept(issuer: Issuer) -> None:
     for version in ("1", "1", "2"):
-        verified(issuer.token(), oidc.Issuer(name=issuer.name, version=version))
+        verified(issuer.token(), openid_connect.Issuer(name=issuer.name, version=version))
     assert (issuer.asked(issuer.discovery_path), issuer.asked(issuer.keys_path)) == (2, 2)
 
 
@@ -154,7 +155,9 @@ def test_those_who_ask_at_once_share_an_answer(issuer: Issuer) -> None:
         Answer(headers=document.headers, body=document.body, delay=0.3), Answer(status=500), path=issuer.discovery_path
     )
     found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(oidc.discover(issuer.name).issuer)) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(openid_connect.discover(issuer.name).issuer)) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -169,7 +172,7 @@ def test_those_who_ask_at_once_share_a_failure(issuer: Issuer) -> None:
 
     def ask() -> None:
         with pytest.raises(Unsupported) as caught:
-            oidc.discover(issuer.name)
+            openid_connect.discover(issuer.name)
         refused.append(str(caught.value))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -213,7 +216,7 @@ def clock(auth_config: ChangeConfig) -> Clock:
 
 def test_a_document_is_fetched_again_when_it_is_old(clock: Clock) -> None:
     source = Source()
-    kept = documents.Documents(source, clock=clock)
+    kept = remote_documents.Documents(source, clock=clock)
     assert kept.get("a") == "a1"
     clock.now += 3599
     assert kept.get("a") == "a1"
@@ -223,15 +226,15 @@ def test_a_document_is_fetched_again_when_it_is_old(clock: Clock) -> None:
 
 def test_a_stale_document_is_used_on_while_there_is_no_other(clock: Clock) -> None:
     source = Source()
-    kept = documents.Documents(source, clock=clock)
+    kept = remote_documents.Documents(source, clock=clock)
     kept.get("a")
     source.fails = True
     clock.now += 3600
     assert [kept.get("a"), kept.get("a"), source.loads] == ["a1", "a1", 2]
-    clock.now += documents.PAUSE
+    clock.now += remote_documents.PAUSE
     assert [kept.get("a"), source.loads] == ["a1", 3]
     source.fails = False
-    clock.now += documents.PAUSE
+    clock.now += remote_documents.PAUSE
     assert kept.get("a") == "a4"
 
 
@@ -249,7 +252,7 @@ def test_nobody_waits_for_a_new_document_while_there_is_a_stale_one(clock: Clock
         return "old"
 
     kept_once: list[str] = []
-    kept = documents.Documents(load, clock=clock)
+    kept = remote_documents.Documents(load, clock=clock)
     kept.get("a")
     clock.now += 3600
     thread = threading.Thread(target=kept.get, args=("a",))
@@ -264,31 +267,31 @@ def test_nobody_waits_for_a_new_document_while_there_is_a_stale_one(clock: Clock
 def test_what_could_not_be_had_is_not_asked_for_at_once_again(clock: Clock) -> None:
     source = Source()
     source.fails = True
-    kept = documents.Documents(source, clock=clock)
+    kept = remote_documents.Documents(source, clock=clock)
     for _ in range(3):
         with pytest.raises(Unusable, match="no"):
             kept.get("a")
     assert source.loads == 1
     source.fails = False
-    clock.now += documents.PAUSE
+    clock.now += remote_documents.PAUSE
     assert kept.get("a") == "a2"
 
 
 def test_a_document_is_renewed_out_of_turn_now_and_then(clock: Clock) -> None:
     source = Source()
-    kept = documents.Documents(source, clock=clock)
+    kept = remote_documents.Documents(source, clock=clock)
     first = kept.get("a")
     second = kept.renew("a", than=first)
     assert second == "a2"
     assert kept.renew("a", than=first) is second  # somebody else was here meanwhile
     assert kept.renew("a", than=second) is second  # just renewed
-    clock.now += documents.PAUSE
+    clock.now += remote_documents.PAUSE
     assert kept.renew("a", than=second) == "a3"
 
 
 def test_a_renewal_that_fails_leaves_what_there_is(clock: Clock) -> None:
     source = Source()
-    kept = documents.Documents(source, clock=clock)
+    kept = remote_documents.Documents(source, clock=clock)
     first = kept.get("a")
     source.fails = True
     assert kept.renew("a", than=first) is first
@@ -297,15 +300,15 @@ def test_a_renewal_that_fails_leaves_what_there_is(clock: Clock) -> None:
 
 def test_places_are_bounded_and_the_useless_go_first(clock: Clock) -> None:
     source = Source()
-    kept = documents.Documents(source, clock=clock)
-    places = [str(number) for number in range(documents._MOST)]
+    kept = remote_documents.Documents(source, clock=clock)
+    places = [str(number) for number in range(remote_documents._MOST)]
     for place in places:
         kept.get(place)
     source.fails = True
     for number in range(1000):
         with pytest.raises(Unusable):
             kept.get(f"junk {number}")
-    assert len(kept._entries) == documents._MOST
+    assert len(kept._entries) == remote_documents._MOST
     before = source.loads
     for place in places[1:]:
         kept.get(place)
@@ -452,7 +455,7 @@ def test_a_hash_of_an_access_token_counts_where_both_are_there(issuer: Issuer) -
 def test_googles_second_spelling_is_its_own(peer: HttpPeer) -> None:
     issuer = Issuer(peer, key=RSA)
     issuer.describes_itself(issuer="https://accounts.google.com")
-    google = oidc.Issuer(name="https://accounts.google.com", url=f"{peer.url}{issuer.discovery_path}")
+    google = openid_connect.Issuer(name="https://accounts.google.com", url=f"{peer.url}{issuer.discovery_path}")
     for spelling in ("https://accounts.google.com", "accounts.google.com"):
         assert verified(issuer.token(iss=spelling), google)["iss"] == spelling
     assert "another issuer" in refusal(issuer.token(iss="http://accounts.google.com"), google)
@@ -539,20 +542,20 @@ def test_an_issuer_without_keys_is_not_believed(issuer: Issuer) -> None:
 
 
 def test_the_claimed_issuer_is_read_from_a_token(issuer: Issuer) -> None:
-    assert oidc.claimed_issuer(issuer.token()) == issuer.name
+    assert openid_connect.claimed_issuer(issuer.token()) == issuer.name
 
 
 @pytest.mark.parametrize("token", ["", "a", "a.b.c", "a.e30.c", "a.W10.c", "a.bnVsbA.c", "a.eyJpc3MiOjd9.c", "é.é.é"])
 def test_a_token_that_names_no_issuer_is_refused(token: str) -> None:
     with pytest.raises(Unusable):
-        oidc.claimed_issuer(token)
+        openid_connect.claimed_issuer(token)
 
 
 # --- how long it may take ---------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def somebody_fetching(kept: documents.Documents[str, str], place: str, go_on: threading.Event) -> Iterator[None]:
+def somebody_fetching(kept: remote_documents.Documents[str, str], place: str, go_on: threading.Event) -> Iterator[None]:
     """While another thread waits for the document, until `go_on`."""
     thread = threading.Thread(target=kept.get, args=(place,))
     thread.start()
@@ -571,11 +574,11 @@ def test_nobody_waits_longer_for_what_another_fetches_than_they_would_for_their_
         assert go_on.wait(10)
         return place
 
-    kept = documents.Documents(load)
+    kept = remote_documents.Documents(load)
     with somebody_fetching(kept, "a", go_on):
         assert fetching.wait(10)
         auth_config(api={"max_request_duration": timedelta(seconds=0.3)})
-        with patience.shared(), pytest.raises(Unusable, match="timed out"):
+        with deadline.shared(), pytest.raises(Unusable, match="timed out"):
             kept.get("a")
     assert kept.get("a") == "a"
 
@@ -584,13 +587,13 @@ class PatientSource(Source):
     """Asks for the time that is left, as every call to others does."""
 
     def __call__(self, place: str) -> str:
-        patience.left()
+        deadline.left()
         return super().__call__(place)
 
 
 def spend_patience() -> None:
     with contextlib.suppress(Unusable):
-        while patience.left():
+        while deadline.left():
             time.sleep(0.01)
 
 
@@ -598,10 +601,10 @@ def test_who_has_no_time_left_to_fetch_a_newer_document_leaves_that_to_others(
     clock: Clock, auth_config: ChangeConfig
 ) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.05)})
-    kept = documents.Documents(PatientSource(), clock=clock)
+    kept = remote_documents.Documents(PatientSource(), clock=clock)
     kept.get("a")
     clock.now += 3600
-    with patience.shared():
+    with deadline.shared():
         spend_patience()
         assert kept.get("a") == "a1"
     assert kept.get("a") == "a2"
@@ -619,14 +622,14 @@ def test_who_runs_out_of_time_before_fetching_spoils_no_place_for_others(
             spend_patience()
         return 1000.0
 
-    kept = documents.Documents(PatientSource(), clock=slow_clock)
+    kept = remote_documents.Documents(PatientSource(), clock=slow_clock)
     known = kept.get("a") if is_renewed else ""
 
     def ask() -> str:
         return kept.renew("a", than=known) if is_renewed else kept.get("a")
 
     is_slow = True
-    with patience.shared(), pytest.raises(Unusable, match="timed out"):
+    with deadline.shared(), pytest.raises(Unusable, match="timed out"):
         ask()
     is_slow = False
     assert ask() == ("a2" if is_renewed else "a1")
@@ -645,15 +648,15 @@ def test_calls_that_belong_together_share_what_one_alone_would_have(
     auth_config: ChangeConfig, api: dict[str, timedelta], whole: int
 ) -> None:
     auth_config(api=api)
-    assert patience.left() == timedelta(seconds=whole)
-    with patience.shared():
-        first = patience.left()
-        assert patience.left() < first < timedelta(seconds=whole)
-    assert patience.left() == timedelta(seconds=whole)
+    assert deadline.left() == timedelta(seconds=whole)
+    with deadline.shared():
+        first = deadline.left()
+        assert deadline.left() < first < timedelta(seconds=whole)
+    assert deadline.left() == timedelta(seconds=whole)
 
 
 def test_when_all_the_time_is_used_up_nothing_is_asked(issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"max_request_duration": timedelta(microseconds=1)})
-    with patience.shared(), pytest.raises(Unsupported, match="failed: timed out"):
-        oidc.discover(issuer.name)
+    with deadline.shared(), pytest.raises(Unsupported, match="failed: timed out"):
+        openid_connect.discover(issuer.name)
     assert issuer.peer.received == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oauthproviders import safe_urls
+from oauthproviders.custom import safe_urls
 
 LOOPBACK = "URL cannot point to localhost or loopback addresses"
 RESOLVES_TO = "URL cannot resolve to "

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import requests
 
-from authsvc.core import embedded
+from authsvc.db import embedded
 from tests.live import LiveServer
 
 PASSWORD = "correct horse 1"

@@ -26,7 +26,7 @@ from typing import Any
 import psycopg
 import requests
 
-from authsvc.core import embedded
+from authsvc.db import embedded
 from tests.live import LiveServer
 
 PASSWORD = "correct horse 1"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 
-from authsvc.core import embedded
+from authsvc.db import embedded
 from tests.authsvc.importing.reference import CURRENT
 from tests.live import PROJECT
 from tests.settings import ENVIRONMENT

@@ -28,7 +28,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import psycopg
 import requests
 
-from authsvc.core import embedded
+from authsvc.db import embedded
 from tests.live import PROJECT, LiveServer
 from tests.performance import crowd
 from tests.performance.bench import cpu_seconds

@@ -11,10 +11,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts import matching
 from accounts.models import FactorChallenge
-from authsvc.core import clock
-from authsvc.core.db import namespaced
+from accounts.users.search import conditions
+from authsvc import clock
+from authsvc.db.sql import namespaced
 from tests import factories
 from tests.accounts import admins
 from tests.accounts.factors import wire as factors
@@ -273,7 +273,7 @@ def administer_as_operator() -> Call:
 
 def list_many(number: int, query: str = "", *, again: bool = False) -> Callable[[], Call]:
     def prepare() -> Call:
-        matching.expected_in_all.cache_clear()
+        conditions.expected_in_all.cache_clear()
         with connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {namespaced('users')} (id, aud, email, created_at, updated_at)"

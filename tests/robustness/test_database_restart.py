@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import requests
 
-from authsvc.core import embedded
+from authsvc.db import embedded
 from tests import live
 from tests.clients.postbox import Postbox
 from tests.robustness import conftest as robust

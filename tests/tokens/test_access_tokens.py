@@ -16,12 +16,12 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from authsvc.core.config.schema import Secret
+from authsvc.conf.schema import Secret
 from tests.conftest import ChangeConfig
-from tokens import access_tokens, keys
-from tokens.assurance import AmrEntry
 from tokens.errors import BadJwt
-from tokens.subjects import SessionFacts
+from tokens.jwt import access_tokens, signing_keys
+from tokens.sessions.aal import AmrEntry
+from tokens.sessions.subjects import SessionFacts
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = 1767225600
@@ -51,7 +51,7 @@ class Person:
 
 @functools.cache
 def generated(algorithm: str, kid: str) -> dict[str, Any]:
-    return keys.generate(algorithm=algorithm) | {"kid": kid}
+    return signing_keys.generate(algorithm=algorithm) | {"kid": kid}
 
 
 def session(*, created_at: datetime = AT, **fields: Any) -> SessionFacts:
@@ -139,7 +139,7 @@ def test_a_token_is_signed_with_the_configured_key(auth_config: ChangeConfig, al
     auth_config(jwt={"keys": (generated(algorithm, "k1"),)})
     issued = access_tokens.issue(subject=Person(), session=session(), amr=[], at=AT)
     assert jwt.get_unverified_header(issued.token) == {"alg": algorithm, "kid": "k1", "typ": "JWT"}
-    public = jwt.PyJWK(keys.current().jwks()["keys"][0])
+    public = jwt.PyJWK(signing_keys.current().jwks()["keys"][0])
     assert jwt.decode(issued.token, public, algorithms=[algorithm], options=UNCHECKED)["sub"] == str(USER_ID)
     assert access_tokens.read(issued.token, at=AT).sub == str(USER_ID)
 
@@ -358,7 +358,7 @@ def test_a_key_nobody_knows_is_refused(rsa_key: dict[str, Any], kid: object, nam
 )
 def test_a_bad_signature_is_named_by_its_kind(auth_config: ChangeConfig, algorithm: str, reason: str) -> None:
     auth_config(jwt={"keys": (generated(algorithm, "k"),)})
-    header, _, signature = keys.current().signing.sign(b'{"sub":"x"}').split(".")
+    header, _, signature = signing_keys.current().signing.sign(b'{"sub":"x"}').split(".")
     assert refusal(f"{header}.{segment({'sub': 'y'})}.{signature}") == f"token signature is invalid: {reason}"
 
 

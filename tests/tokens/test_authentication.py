@@ -17,12 +17,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 
 from accounts.models import User
-from authsvc.core import clock, crypto
+from authsvc import clock
+from authsvc.security import crypto
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import SignIn
 from tests.tokens import wire
-from tokens import keys
+from tokens.jwt import signing_keys
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -115,7 +116,7 @@ def test_a_key_nobody_configured_is_refused(signed_in: SignIn, api: Api) -> None
 
 def test_a_published_key_is_no_shared_secret(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(
-        jwt={"keys": (keys.generate(algorithm="RS256") | {"kid": "here"},), "valid_methods": ("RS256", "HS256")}
+        jwt={"keys": (signing_keys.generate(algorithm="RS256") | {"kid": "here"},), "valid_methods": ("RS256", "HS256")}
     )
     signed_in = factories.make_session()
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200

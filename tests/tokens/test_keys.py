@@ -12,14 +12,14 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
-from authsvc.core.config.schema import Secret
+from authsvc.conf.schema import Secret
 from authsvc.management.commands import generate_keys
 from tests.conftest import ChangeConfig
-from tokens import keys
+from tokens.jwt import signing_keys
 
 
 class Configure(Protocol):
-    def __call__(self, *jwks: dict[str, Any], **fields: Any) -> keys.KeySet: ...
+    def __call__(self, *jwks: dict[str, Any], **fields: Any) -> signing_keys.KeySet: ...
 
 
 CLAIMS = (
@@ -31,7 +31,7 @@ SECRET = "a secret of at least thirty-two characters"
 
 @functools.cache
 def generated(algorithm: str, kid: str) -> dict[str, Any]:
-    return keys.generate(algorithm=algorithm) | {"kid": kid}
+    return signing_keys.generate(algorithm=algorithm) | {"kid": kid}
 
 
 def signing(algorithm: str, kid: str = "", **members: Any) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def without(jwk: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in jwk.items() if name not in names}
 
 
-def kid_of(key: keys.Key | None) -> str | None:
+def kid_of(key: signing_keys.Key | None) -> str | None:
     return None if key is None else key.kid
 
 
 @pytest.fixture
 def configured(auth_config: ChangeConfig) -> Configure:
-    def configure(*jwks: dict[str, Any], **fields: Any) -> keys.KeySet:
+    def configure(*jwks: dict[str, Any], **fields: Any) -> signing_keys.KeySet:
         auth_config(jwt={"secret": Secret(SECRET), "keys": jwks, **fields})
-        return keys.current()
+        return signing_keys.current()
 
     return configure
 
@@ -92,7 +92,7 @@ def test_a_mixed_set_signs_with_its_signing_key_and_checks_with_all(configured: 
     assert published["ec"]["alg"] == "ES256"
 
 
-@pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
+@pytest.mark.parametrize("algorithm", signing_keys.ALGORITHMS)
 def test_every_algorithm_signs_what_an_independent_library_verifies(configured: Configure, algorithm: str) -> None:
     keyset = configured(signing(algorithm, "k"))
     token = keyset.signing.sign(b'{"sub":"x"}')
@@ -101,7 +101,7 @@ def test_every_algorithm_signs_what_an_independent_library_verifies(configured: 
     assert jwt.decode(token, jwt.PyJWK(public), algorithms=[algorithm]) == {"sub": "x"}
 
 
-@pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
+@pytest.mark.parametrize("algorithm", signing_keys.ALGORITHMS)
 def test_a_key_accepts_its_own_signature_and_no_other(configured: Configure, algorithm: str) -> None:
     key = configured(signing(algorithm, "k")).signing
     signed, _, signature = key.sign(b"{}").rpartition(".")
@@ -214,10 +214,10 @@ def test_a_key_set_that_cannot_work_is_refused_without_showing_it(
 
 def test_keys_are_parsed_once_per_configuration(configured: Configure) -> None:
     first = configured(signing("ES256", "k"))
-    assert keys.current() is first
+    assert signing_keys.current() is first
     second = configured(signing("ES256", "k"))
     assert second is not first
-    assert keys.current() is second
+    assert signing_keys.current() is second
 
 
 def test_a_key_does_not_show_its_secret(configured: Configure) -> None:
@@ -229,7 +229,7 @@ def test_a_key_does_not_show_its_secret(configured: Configure) -> None:
 @pytest.mark.parametrize("issuer", ["https://auth.example.com", "https://auth.example.com//"])
 def test_the_discovery_document_is_built_on_the_issuer(configured: Configure, issuer: str) -> None:
     configured(signing("ES256", "k"), issuer=issuer)
-    document = keys.discovery()
+    document = signing_keys.discovery()
     assert document["issuer"] == issuer
     assert document["authorization_endpoint"] == "https://auth.example.com/oauth/authorize"
     assert document["token_endpoint"] == "https://auth.example.com/oauth/token"
@@ -243,13 +243,13 @@ def test_the_discovery_document_is_built_on_the_issuer(configured: Configure, is
 
 def test_no_id_token_is_promised_when_nobody_could_check_it(configured: Configure) -> None:
     configured(issuer="https://auth.example.com")
-    document = keys.discovery()
+    document = signing_keys.discovery()
     assert document["scopes_supported"] == ["profile", "email", "phone", "offline_access"]
     assert document["id_token_signing_alg_values_supported"] == ["HS256"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"), [([], "RS256"), *((["--algorithm", a], a) for a in keys.ALGORITHMS)]
+    ("arguments", "expected"), [([], "RS256"), *((["--algorithm", a], a) for a in signing_keys.ALGORITHMS)]
 )
 def test_the_command_prints_a_key_set_that_can_be_used(
     configured: Configure, arguments: list[str], expected: str | None
@@ -263,7 +263,7 @@ def test_the_command_prints_a_key_set_that_can_be_used(
 
 
 def test_the_command_makes_another_key_each_time() -> None:
-    assert keys.generate(algorithm="ES256")["kid"] != keys.generate(algorithm="ES256")["kid"]
+    assert signing_keys.generate(algorithm="ES256")["kid"] != signing_keys.generate(algorithm="ES256")["kid"]
 
 
 def test_the_command_knows_no_other_algorithm() -> None:

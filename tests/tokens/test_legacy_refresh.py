@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import User
-from authsvc.core import clock
+from authsvc import clock
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire

@@ -5,12 +5,12 @@ from __future__ import annotations
 import jwt
 import pytest
 
-from authsvc.core.models import AuditLogEntry
+from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import SignIn
 from tests.tokens import wire
-from tokens import keys
+from tokens.jwt import signing_keys
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,7 +105,7 @@ def test_a_mail_on_its_way_outlives_a_logout(three: list[SignIn], api: Api) -> N
 
 
 def test_elsewhere_an_access_token_holds_until_it_expires(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(jwt={"keys": (keys.generate(algorithm="ES256") | {"kid": "here"},)})
+    auth_config(jwt={"keys": (signing_keys.generate(algorithm="ES256") | {"kid": "here"},)})
     signed_in = factories.make_session()
     assert api.post("/logout", bearer=signed_in.access_token).status_code == 204
     (published,) = jwt.PyJWKSet.from_dict(api.get("/.well-known/jwks.json").json()).keys

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import User
-from authsvc.core import clock
+from authsvc import clock
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.tokens import wire
 from tokens.models import OneTimeToken, Session, TokenType
-from tokens.services.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import Secret
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

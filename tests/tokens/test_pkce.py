@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.core.errors import ApiError
-from tokens import errors, pkce
+from authsvc.errors import ApiError
+from tokens import errors
+from tokens.flows import pkce
 
 VERIFIER = "4a9505b9-0857-42bb-ab3c-098b4d28ddc2"
 S256 = "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM"

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from accounts.models import User
-from authsvc.core import clock
+from authsvc import clock
 from tests import factories, observations
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER

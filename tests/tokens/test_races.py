@@ -17,9 +17,9 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import User
-from authsvc.core import clock
-from authsvc.core.config.schema import Rate
-from authsvc.core.db import rows
+from authsvc import clock
+from authsvc.conf.schema import Rate
+from authsvc.db.sql import rows
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.observations import let_limits_pass

@@ -10,14 +10,16 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.models import User
-from authsvc.core import clock, crypto, envelope
-from authsvc.core.config.schema import Secret
-from authsvc.core.models import AuditLogEntry
+from authsvc import clock
+from authsvc.conf.schema import Secret
+from authsvc.models import AuditLogEntry
+from authsvc.security import crypto
+from authsvc.security import encryption as envelope
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire
-from tokens import refresh_tokens
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
+from tokens.sessions import refresh_tokens
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.core import crypto
-from tokens import errors, refresh_tokens
+from authsvc.security import crypto
+from tokens import errors
+from tokens.sessions import refresh_tokens
 
 KEY = bytes(range(32))
 SESSION = UUID("a7e4ad19-bd3d-48a1-8c0e-0a3f4c1b2d5e")

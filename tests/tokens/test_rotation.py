@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from authsvc.core.config.schema import Refresh
-from tokens import rotation
-from tokens.rotation import Verdict
+from authsvc.conf.schema import Refresh
+from tokens.sessions import rotation
+from tokens.sessions.rotation import Verdict
 
 SECOND = timedelta(seconds=1)
 INTERVAL = 10 * SECOND

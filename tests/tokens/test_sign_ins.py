@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connection
 
-from authsvc.core import metering
+from authsvc.observability import metrics
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import HttpPeer
@@ -22,16 +22,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class SignIns(list[tuple[str, ...]]):
     """A store that remembers method and outcome of every attempt to sign in."""
 
-    def record(self, *events: metering.Event) -> None:
-        self.extend(labels for instrument, labels, _ in events if instrument is metering.SIGN_INS)
+    def record(self, *events: metrics.Event) -> None:
+        self.extend(labels for instrument, labels, _ in events if instrument is metrics.SIGN_INS)
 
 
 @pytest.fixture
 def told() -> Iterator[SignIns]:
     store = SignIns()
-    metering.keep_in(store)
+    metrics.keep_in(store)
     yield store
-    metering.keep_in(None)
+    metrics.keep_in(None)
 
 
 @contextlib.contextmanager
@@ -76,10 +76,10 @@ def test_a_sign_in_is_told_of_once_it_is_kept(
     caplog: pytest.LogCaptureFixture,
     told: SignIns,
 ) -> None:
-    caplog.set_level(logging.INFO, "tokens.sign_ins")
+    caplog.set_level(logging.INFO, "tokens.sessions.sign_in_metrics")
 
     def lines() -> list[str]:
-        return [each.getMessage() for each in caplog.records if each.name == "tokens.sign_ins"]
+        return [each.getMessage() for each in caplog.records if each.name == "tokens.sessions.sign_in_metrics"]
 
     with HttpPeer() as peer:
         GitHub(peer)

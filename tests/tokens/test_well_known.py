@@ -8,11 +8,11 @@ from typing import Any
 import jwt
 import pytest
 
-from authsvc.core import crypto
+from authsvc.security import crypto
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
-from tokens import keys
+from tokens.jwt import signing_keys
 
 PUBLISHED = "public, max-age=600"
 SECRET = "test-secret-of-at-least-32-characters"
@@ -20,7 +20,7 @@ SECRET = "test-secret-of-at-least-32-characters"
 
 @functools.cache
 def generated(algorithm: str) -> dict[str, Any]:
-    return {**keys.generate(algorithm=algorithm), "kid": algorithm.lower()}
+    return {**signing_keys.generate(algorithm=algorithm), "kid": algorithm.lower()}
 
 
 def verifying(algorithm: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import jwt
 
 from accounts.models import User
-from authsvc.core.models import AuditLogEntry
+from authsvc.models import AuditLogEntry
 from tests.conftest import Answer, Api
 from tests.factories import VERIFIER
 from tokens.models import Session

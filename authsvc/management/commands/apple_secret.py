@@ -8,9 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from authsvc.core import clock, durations
+from authsvc import clock
+from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
-from oauthproviders import apple_secrets
+from oauthproviders.providers import apple_client_secret
 
 _LONGEST_FILE = 65_536
 
@@ -36,11 +37,11 @@ class Command(ServiceCommand):
             life = durations.parse(expires)
         except ValueError as error:
             raise CommandError(f"--expires: {error}") from None
-        if not 0 < life.total_seconds() <= apple_secrets.LONGEST_LIFE.total_seconds():
+        if not 0 < life.total_seconds() <= apple_client_secret.LONGEST_LIFE.total_seconds():
             raise CommandError("--expires: Apple takes no secret that holds for more than six months")
         at = clock.now()
         try:
-            secret = apple_secrets.make(
+            secret = apple_client_secret.make(
                 team_id=team_id,
                 key_id=key_id,
                 client_id=client_id,

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from accounts.services import administration
-from accounts.services.administration import Changes
-from authsvc.core import clock
-from authsvc.management import people
+from accounts.administration import user_administration
+from accounts.administration.user_administration import Changes
+from authsvc import clock
+from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
@@ -21,7 +21,7 @@ class Command(ServiceCommand):
         parser.add_argument("--password-file", default="", help="its first line is the password; - is standard input")
 
     def handle(self, *_: Any, user: str, password_file: str, **__: Any) -> None:
-        found = people.get(user)
+        found = user_lookup.get(user)
         wish = Changes(password=self.new_password(file=password_file))
-        administration.update(found.id, wish, actor=ACTOR, caller=self.caller(), at=clock.now())
+        user_administration.update(found.id, wish, actor=ACTOR, caller=self.caller(), at=clock.now())
         self.stdout.write(f"{found.id} has a new password")

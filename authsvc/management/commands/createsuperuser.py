@@ -7,11 +7,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from accounts import identifiers, passwords
-from accounts.services import administration
-from accounts.services.administration import Changes, NewUser
-from authsvc.core import clock
-from authsvc.management import people
+from accounts.administration import user_administration
+from accounts.administration.user_administration import Changes, NewUser
+from accounts.passwords import policy
+from accounts.users import identifiers
+from authsvc import clock
+from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
 _ROLE = "svc_admin"
@@ -39,15 +40,15 @@ class Command(ServiceCommand):
             raise CommandError(f"{role} is no role of an operator: choose one of {', '.join(roles)} with --role")
         address = identifiers.email(email or self.ask("E-mail address: "))
         caller = self.caller()
-        existing = people.find(address, audience=caller.audience)
+        existing = user_lookup.find(address, audience=caller.audience)
         if existing is not None and not promote:
             raise CommandError("there is a user with this address: --promote makes them an operator")
         password = self.new_password(file=password_file)
         if existing is not None:
             changes = Changes(role=role, password=password, email_confirm=True)
-            administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
+            user_administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
         else:
-            passwords.check_policy(password)
+            policy.check_policy(password)
             wish = NewUser(email=address, password=password, role=role, email_confirm=True)
-            administration.create(wish, actor=ACTOR, caller=caller, at=clock.now())
+            user_administration.create(wish, actor=ACTOR, caller=caller, at=clock.now())
         self.stdout.write(f"{address} is an operator now ({role})")

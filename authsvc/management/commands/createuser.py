@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from accounts.services import administration
-from accounts.services.administration import NewUser
-from authsvc.core import clock
+from accounts.administration import user_administration
+from accounts.administration.user_administration import NewUser
+from authsvc import clock
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
@@ -34,5 +34,5 @@ class Command(ServiceCommand):
             role=role or (config.jwt.admin_group_name if admin else None),
             email_confirm=confirm or config.mailer.autoconfirm,
         )
-        made = administration.create(wish, actor=ACTOR, caller=self.caller(audience=aud), at=clock.now())
+        made = user_administration.create(wish, actor=ACTOR, caller=self.caller(audience=aud), at=clock.now())
         self.stdout.write(str(made.id))

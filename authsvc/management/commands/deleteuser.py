@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from accounts.services import deletion
-from authsvc.core import clock
-from authsvc.management import people
+from accounts.users import deletion
+from authsvc import clock
+from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
@@ -21,6 +21,6 @@ class Command(ServiceCommand):
 
     def handle(self, *_: Any, user: str, aud: str, **__: Any) -> None:
         caller = self.caller(audience=aud)
-        found = people.get(user, audience=caller.audience)
+        found = user_lookup.get(user, audience=caller.audience)
         deletion.delete(found.id, soft=False, actor=ACTOR, caller=caller, at=clock.now())
         self.stdout.write(f"{found.id} is deleted")

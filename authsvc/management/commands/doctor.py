@@ -10,8 +10,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from authsvc.core import plugins
-from authsvc.core.examinations import Circumstances, Examination, Finding, Outcome
+from authsvc import plugins
+from authsvc.diagnostics.checks import Circumstances, Examination, Finding, Outcome
 from authsvc.management.service_command import ServiceCommand
 
 _SIGNS = {Outcome.OK: "ok     ", Outcome.UNUSED: "unused ", Outcome.WARNING: "WARNING", Outcome.FAILURE: "FAILURE"}

@@ -10,14 +10,13 @@ from typing import Any
 import orjson
 from django.core.management.base import CommandError, CommandParser
 
-from accounts import identifiers
-from accounts.services import erasure
-from accounts.services.erasure import Erased
-from authsvc.core import clock
-from authsvc.core.personal_data import Person
-from authsvc.management import people
+from accounts.users import erasure, identifiers
+from accounts.users.erasure import Erased
+from authsvc import clock
+from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ACTOR, ServiceCommand
+from authsvc.personal_data import Person
 
 
 class Command(ServiceCommand):
@@ -47,9 +46,9 @@ class Command(ServiceCommand):
 
 
 def _meant(text: str) -> Person:
-    found = people.find(text)
+    found = user_lookup.find(text)
     if found is not None:
-        return people.person(found)
+        return user_lookup.person(found)
     user_id = identifiers.uuid(text)
     if user_id is None:
         raise CommandError("there is no such user; if an erasure was interrupted, name the id that it told")

@@ -13,11 +13,11 @@ import orjson
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 
-from authsvc.core import clock, personal_data
-from authsvc.core.personal_data import Person
-from authsvc.management import people
+from authsvc import clock, personal_data
+from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
+from authsvc.personal_data import Person
 
 
 class Command(ServiceCommand):
@@ -36,7 +36,7 @@ class Command(ServiceCommand):
         with transaction.atomic(durable=True):
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            person = people.person(people.get(user))
+            person = user_lookup.person(user_lookup.get(user))
             progress = Progress(sys.stderr, what="rows")
             with self._opened(output) as write:
                 for piece in _document(person, progress=progress):

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from django.core.management.base import BaseCommand, CommandParser
 
-from tokens import keys
+from tokens.jwt import signing_keys
 
 
 class Command(BaseCommand):
@@ -15,7 +15,9 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--algorithm", choices=keys.ALGORITHMS, default="RS256", help="default: %(default)s")
+        parser.add_argument(
+            "--algorithm", choices=signing_keys.ALGORITHMS, default="RS256", help="default: %(default)s"
+        )
 
     def handle(self, *, algorithm: str, **_: Any) -> None:
-        self.stdout.write(orjson.dumps([keys.generate(algorithm=algorithm)]).decode())
+        self.stdout.write(orjson.dumps([signing_keys.generate(algorithm=algorithm)]).decode())

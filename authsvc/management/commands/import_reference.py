@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from authsvc.management.importing import passes
-from authsvc.management.importing.errors import ImportRefused
+from authsvc.importer import passes
+from authsvc.importer.errors import ImportRefused
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
 

@@ -15,8 +15,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import errors as postgresql
 
-from authsvc.core.jobs import shared_tables
-from authsvc.core.postgresql import locks
+from authsvc.db import advisory_locks
+from authsvc.jobs import shared_tables
 
 PAUSE_SECONDS = 3.0
 """Between two attempts, in which those go on who have waited."""
@@ -29,7 +29,7 @@ class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         alias = options["database"]
         # Installations with different namespaces wait for each other as well: they share the queue's tables.
-        with locks.exclusive("migrations", using=alias):
+        with advisory_locks.exclusive("migrations", using=alias):
             connection = connections[alias]
             shared_tables.take_over_migrations(connection)
             before = len(MigrationRecorder(connection).applied_migrations())

@@ -8,9 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from authsvc.core import clock, durations
+from authsvc import clock
+from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
-from tokens import service_tokens
+from tokens.jwt import service_tokens
 
 
 class Command(ServiceCommand):

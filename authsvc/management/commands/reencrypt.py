@@ -8,9 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from authsvc.core import sealed_columns
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
+from authsvc.security import encrypted_columns
 
 
 class Command(ServiceCommand):
@@ -23,9 +23,9 @@ class Command(ServiceCommand):
         if not settings.AUTH.database.encrypt:
             raise CommandError("encryption is off: set AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT")
         left = 0
-        for column in sealed_columns.columns():
+        for column in encrypted_columns.columns():
             progress = Progress(sys.stderr, what=f"rows of {column.table}")
-            outcome = sealed_columns.reseal(column, note=progress.advance)
+            outcome = encrypted_columns.reseal(column, note=progress.advance)
             progress.finish()
             self.stdout.write(f"{column}: {outcome.done} encrypted, {outcome.unreadable} unreadable")
             left += outcome.unreadable

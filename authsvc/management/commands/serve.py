@@ -15,9 +15,11 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
 import authsvc
-from authsvc.core import deprecations, embedded, granian_server, gunicorn_server, processes, sealed_columns, serving
-from authsvc.core.config import schema
-from authsvc.core.telemetry import folder
+from authsvc.conf import deprecations, schema
+from authsvc.db import embedded
+from authsvc.observability.telemetry import folder
+from authsvc.security import encrypted_columns
+from authsvc.server import granian_server, gunicorn_server, processes, serving
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
         except (DatabaseError, embedded.EmbeddedDatabaseFailed) as error:
             _fail(f"error opening database: {error}")
-        sealed_columns.warn_of_unknown_keys()
+        encrypted_columns.warn_of_unknown_keys()
         # Serving processes open their own.
         connections.close_all()
         announce(config)

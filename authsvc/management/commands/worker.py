@@ -9,8 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from authsvc.core import jobs, reloading, structs
-from authsvc.core.telemetry import in_process as telemetry
+from authsvc import jobs, reloading
+from authsvc.observability.telemetry import in_process as telemetry
+from authsvc.server import structs
 
 DRAIN_SECONDS = 60.0
 

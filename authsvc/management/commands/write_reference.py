@@ -10,13 +10,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from authsvc.api.openapi import generator, views
 from authsvc.management.reference import endpoints, errors
 from authsvc.management.reference import settings as reference_of_settings
 from authsvc.management.service_command import ServiceCommand
-from authsvc.openapi import document, views
 
 DOCUMENTS: dict[str, tuple[Path, Callable[[], bytes]]] = {
-    "openapi": (views.FILE, lambda: document.dump(document.build())),
+    "openapi": (views.FILE, lambda: generator.dump(generator.build())),
     "endpoints": (Path("docs/reference/endpoints.md"), lambda: endpoints.page().encode()),
     "errors": (Path("docs/reference/errors.md"), lambda: errors.page().encode()),
     "settings": (Path("docs/reference/settings.md"), lambda: reference_of_settings.page().encode()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from authsvc.openapi import document
+from authsvc.api.openapi import generator
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _HEAD = """# Endpoints
@@ -23,7 +23,7 @@ What stands between the lines: [HTTP API](api.md). What the errors mean: [Errors
 
 def page() -> str:
     """The list as Markdown."""
-    described = document.build()
+    described = generator.build()
     parts = [_HEAD]
     for tag in described["tags"]:
         parts.append(f"## {tag['name']}\n\n{tag['description']}\n")

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from django.apps import apps
 
-from authsvc.core.errors import ApiError, BadJson, OAuthError
-from authsvc.management.reference.advice import ADVICE
-from authsvc.openapi import responses, routes, texts
-from authsvc.openapi.routes import Operation
+from authsvc.api.openapi import descriptions, responses
+from authsvc.api.openapi import operations as routes
+from authsvc.api.openapi.operations import Operation
+from authsvc.errors import ApiError, BadJson, OAuthError
+from authsvc.management.reference.error_help import ADVICE
 
 Kind = type[ApiError] | type[OAuthError]
 
@@ -99,7 +100,9 @@ def page() -> str:
     parts = [_HEAD]
     for code in sorted(by_code):
         parts.append(f"## {code}\n\n{ADVICE[code]}\n\n| Status | Text | When | Answered by |\n|---|---|---|---|")
-        errors = sorted(by_code[code], key=lambda error: (error.status, str(texts.specimen(error)), error.__name__))
+        errors = sorted(
+            by_code[code], key=lambda error: (error.status, str(descriptions.specimen(error)), error.__name__)
+        )
         parts += [_line(error, answered_by(error)) for error in errors]
         parts.append("")
     parts.append(_OAUTH.rstrip("\n"))
@@ -115,13 +118,14 @@ def _below(parent: type[ApiError]) -> Iterator[type[ApiError]]:
 
 
 def _line(error: type[ApiError], places: str) -> str:
-    return f"| {error.status} | {_escaped(texts.specimen(error).message)} | {_escaped(texts.when(error))} | {places} |"
+    cells = (error.status, _escaped(descriptions.specimen(error).message), _escaped(descriptions.when(error)), places)
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _told(error: Kind) -> str:
     if error is OAuthError:
         return "what is wrong with an ID token"
-    made = texts.specimen(error)
+    made = descriptions.specimen(error)
     assert isinstance(made, OAuthError)  # noqa: S101  (only these are listed there)
     return f"`{made.error}`: {_escaped(made.description)}"
 

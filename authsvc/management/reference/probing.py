@@ -10,7 +10,7 @@ from functools import cache
 from ipaddress import ip_network
 from typing import Any, TypeVar
 
-from authsvc.core.config import env, schema, sections
+from authsvc.conf import env, schema, sections
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from authsvc.core import durations
-from authsvc.core.config import env, rules, schema, sections
-from authsvc.core.deprecations import DEPRECATED
+from authsvc.api.openapi import descriptions
+from authsvc.conf import durations, env, rules, schema, sections
+from authsvc.conf.deprecations import DEPRECATED
 from authsvc.management.reference import probing
-from authsvc.openapi import texts
 
 FIRST_VERSION = "0.1.0"
 _TWO = 2
@@ -139,7 +138,7 @@ def _row(
     path: tuple[str, ...], names: list[str], reads: Mapping[str, probing.Read], default: schema.AuthConfig
 ) -> Setting:
     section, (owner, name) = path[0], _owner(default, path)
-    text = texts.of_fields(owner).get(name, "")
+    text = descriptions.of_fields(owner).get(name, "")
     if not text:
         raise LookupError(f"{owner.__name__}.{name} has no docstring")
     first = reads[names[0]]

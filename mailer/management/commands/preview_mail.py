@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from mailer import inbox, previews
+from mailer.inbox import previews, storage
 
 RECIPIENT = "preview@example.com"
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         if preview.problem:
             self.stderr.write(preview.problem)
         if to_inbox:
-            inbox.keep(
+            storage.keep(
                 channel="email",
                 to=RECIPIENT,
                 subject=preview.subject,

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from accounts.models import Factor, FactorChallenge
-from authsvc.core import clock, envelope
-from authsvc.core.config.schema import Secret, Twilio
-from authsvc.core.messaging import SmsKind
+from authsvc import clock
+from authsvc.conf.schema import Secret, Twilio
+from authsvc.messaging import SmsKind
+from authsvc.security import encryption
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -138,7 +139,7 @@ def test_the_code_is_sealed_where_columns_are_encrypted(
     challenge = FactorChallenge.objects.get()
     code = mailbox.texts[0].variables["Code"]
     assert code not in (challenge.otp_code or "")
-    assert envelope.open(challenge.otp_code or "", bound_to=challenge.id) == code
+    assert encryption.open(challenge.otp_code or "", bound_to=challenge.id) == code
     done(wire.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
 
 

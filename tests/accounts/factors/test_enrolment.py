@@ -10,8 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from accounts.models import Factor, FactorChallenge
-from authsvc.core import clock, envelope
-from authsvc.core.config.schema import Secret
+from authsvc import clock
+from authsvc.conf.schema import Secret
+from authsvc.security import encryption
 from tests.accounts.factors import wire
 from tests.accounts.factors.test_totp import decoded
 from tests.accounts.factors.wire import PHONE, done
@@ -96,7 +97,7 @@ def test_the_secret_is_sealed_where_columns_are_encrypted(api: Api, auth_config:
     secret = done(wire.enroll(api, make_session().access_token))["totp"]["secret"]
     factor = Factor.objects.get()
     assert secret not in (factor.secret or "")
-    assert envelope.open(factor.secret or "", bound_to=factor.id) == secret
+    assert encryption.open(factor.secret or "", bound_to=factor.id) == secret
 
 
 # What is refused

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from accounts.administration import admin_factors
 from accounts.models import Factor, RecoveryCode, User
-from accounts.services import lost_factors
-from authsvc.core import audit, clock
-from authsvc.core.caller import Caller
-from authsvc.core.config.schema import Secret, Twilio
+from authsvc import audit, clock
+from authsvc.caller import Caller
+from authsvc.conf.schema import Secret, Twilio
 from tests.accounts import passkeys
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import Owner, done, make_owner
@@ -24,7 +24,7 @@ from tests.factories import make_factor, make_session
 from tests.fakes.authenticator import Authenticator
 from tests.observations import contents, refused
 from tokens.models import Session
-from tokens.services import evictions
+from tokens.sessions import revocation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -95,15 +95,15 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
 def remove(owner: Owner) -> Callable[[], object]:
     """An administrator takes away the factor that has raised the session; another is left."""
     given = {"caller": OPERATOR["caller"], "at": clock.now()}
-    return lambda: lost_factors.remove(owner.user.id, owner.factor.id, **given)  # type: ignore[arg-type]
+    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **given)  # type: ignore[arg-type]
 
 
 def reset(owner: Owner) -> Callable[[], object]:
-    return lambda: lost_factors.reset(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
 
 
 def evict(owner: Owner) -> Callable[[], object]:
-    return lambda: evictions.end_all(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+    return lambda: revocation.end_all(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
 
 
 # What a request has to be ready with before it is overtaken, and then the request itself.
@@ -207,7 +207,7 @@ def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothi
     answer = overtaken(
         owner.user,
         lambda: wire.verify(api, owner.token, owner.factor.id, challenge_id, code),
-        lambda: lost_factors.change(
+        lambda: admin_factors.change(
             owner.user.id,
             owner.factor.id,
             friendly_name="",

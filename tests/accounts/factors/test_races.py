@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
-from authsvc.core.config.schema import Secret, Twilio
+from authsvc.conf.schema import Secret, Twilio
 from tests import live
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, done, make_owner
@@ -84,7 +84,7 @@ def test_a_refresh_at_the_same_moment_is_waited_for(api: Api) -> None:
 
 
 def test_a_session_that_stays_busy_keeps_code_and_challenge(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accounts.services.factors.stepping._PATIENCE", 0.2)
+    monkeypatch.setattr("accounts.mfa.step_up._PATIENCE", 0.2)
     owner = make_owner()
     challenge_id = wire.challenged(api, owner.token, owner.factor.id)
     code = wire.code()

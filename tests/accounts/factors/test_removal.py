@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import pytest
 
+from accounts.administration import admin_factors
 from accounts.models import Factor, FactorChallenge, RecoveryCode
-from accounts.services import lost_factors
-from authsvc.core import audit, clock
-from authsvc.core.caller import Caller
-from authsvc.core.errors import ApiError
-from authsvc.core.messaging import EmailKind
+from authsvc import audit, clock
+from authsvc.caller import Caller
+from authsvc.errors import ApiError
+from authsvc.messaging import EmailKind
 from tests.accounts import admins
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import done, make_owner
@@ -133,7 +133,7 @@ def test_without_the_factor_a_raised_session_can_no_longer_what_it_could(
 
 
 def reset(user: Any) -> int:
-    return lost_factors.reset(
+    return admin_factors.reset(
         user.id, actor=audit.Administrator(role="svc_admin"), caller=Caller(address="203.0.113.7"), at=clock.now()
     )
 
@@ -168,7 +168,7 @@ def test_there_must_be_somebody_with_factors() -> None:
     with pytest.raises(ApiError, match="This user has no second factor"):
         reset(make_user())
     with pytest.raises(ApiError, match="User not found"):
-        lost_factors.reset(uuid4(), actor=audit.Administrator(role="x"), caller=Caller(address=""), at=clock.now())
+        admin_factors.reset(uuid4(), actor=audit.Administrator(role="x"), caller=Caller(address=""), at=clock.now())
 
 
 # The console

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import zxingcpp
 
-from accounts.factors import totp
+from accounts.mfa import totp_algorithm
 from tests.accounts.factors.wire import SECRET
 
 AT = datetime(2024, 5, 1, 10, 0, 10, tzinfo=UTC)
@@ -30,46 +30,48 @@ STEP = int(AT.timestamp()) // 30
     ],
 )
 def test_codes_are_those_of_the_standard(unix: int, code: str) -> None:
-    assert totp.code_at(unix // 30, secret=SECRET) == code
-    assert totp.matching_step(code, secret=SECRET, at=datetime.fromtimestamp(unix, UTC)) == unix // 30
+    assert totp_algorithm.code_at(unix // 30, secret=SECRET) == code
+    assert totp_algorithm.matching_step(code, secret=SECRET, at=datetime.fromtimestamp(unix, UTC)) == unix // 30
 
 
 @pytest.mark.parametrize(("offset", "is_good"), [(-2, False), (-1, True), (0, True), (1, True), (2, False)])
 def test_a_code_is_good_one_step_before_and_after_its_own(offset: int, is_good: bool) -> None:
-    code = totp.code_at(STEP + offset, secret=SECRET)
-    assert totp.matching_step(code, secret=SECRET, at=AT) == (STEP + offset if is_good else None)
+    code = totp_algorithm.code_at(STEP + offset, secret=SECRET)
+    assert totp_algorithm.matching_step(code, secret=SECRET, at=AT) == (STEP + offset if is_good else None)
 
 
 @pytest.mark.parametrize("pattern", [" {} ", "\t{}\n"])
 def test_white_space_around_a_code_is_nothing(pattern: str) -> None:
-    code = totp.code_at(STEP, secret=SECRET)
-    assert totp.matching_step(pattern.format(code), secret=SECRET, at=AT) == STEP
+    code = totp_algorithm.code_at(STEP, secret=SECRET)
+    assert totp_algorithm.matching_step(pattern.format(code), secret=SECRET, at=AT) == STEP
 
 
 @pytest.mark.parametrize("change", [lambda code: code[:5], lambda code: code + "0", lambda code: "", lambda code: "é"])
 def test_anything_else_is_no_code(change) -> None:  # type: ignore[no-untyped-def]
-    assert totp.matching_step(change(totp.code_at(STEP, secret=SECRET)), secret=SECRET, at=AT) is None
+    assert (
+        totp_algorithm.matching_step(change(totp_algorithm.code_at(STEP, secret=SECRET)), secret=SECRET, at=AT) is None
+    )
 
 
 @pytest.mark.parametrize("written", [SECRET.lower(), f" {SECRET} ", "JBSWY3DPEHPK3PXP", "JBSWY3DP", "JBSWY3A="])
 def test_a_secret_may_be_written_in_the_usual_ways(written: str) -> None:
     bare = written.strip().rstrip("=").upper()
-    assert totp.code_at(STEP, secret=written) == totp.code_at(STEP, secret=bare)
+    assert totp_algorithm.code_at(STEP, secret=written) == totp_algorithm.code_at(STEP, secret=bare)
 
 
 def test_a_secret_that_is_none_is_told() -> None:
     with pytest.raises(ValueError, match=r"base32|padding|digit"):
-        totp.code_at(STEP, secret="not base32!")
+        totp_algorithm.code_at(STEP, secret="not base32!")
 
 
 def test_a_new_secret_is_160_bits_that_nobody_has_seen() -> None:
-    made = {totp.new_secret() for _ in range(50)}
+    made = {totp_algorithm.new_secret() for _ in range(50)}
     assert len(made) == 50
     assert all(re.fullmatch("[A-Z2-7]{32}", secret) for secret in made)
 
 
 def test_the_address_has_its_parts_in_the_customary_order() -> None:
-    assert totp.uri(issuer="app.example.com", account="user@example.com", secret=SECRET) == (
+    assert totp_algorithm.uri(issuer="app.example.com", account="user@example.com", secret=SECRET) == (
         "otpauth://totp/app.example.com:user@example.com?algorithm=SHA1&digits=6&issuer=app.example.com&period=30"
         f"&secret={SECRET}"
     )
@@ -77,7 +79,7 @@ def test_the_address_has_its_parts_in_the_customary_order() -> None:
 
 @pytest.mark.parametrize("name", ["A & B", "a=b", "a+b", "a#b", "a/b", "a?b", "a:b", "50 %", "Zoë", '"<&>'])
 def test_no_name_breaks_the_address(name: str) -> None:
-    uri = totp.uri(issuer=name, account=f"{name}@example.com", secret=SECRET)
+    uri = totp_algorithm.uri(issuer=name, account=f"{name}@example.com", secret=SECRET)
     parts = urlsplit(uri)
     issuer, _, account = parts.path.removeprefix("/").partition(":")
     assert (unquote(issuer), unquote(account)) == (name, f"{name}@example.com")
@@ -91,15 +93,15 @@ def test_no_name_breaks_the_address(name: str) -> None:
 
 def test_a_name_that_no_qr_code_holds_is_refused() -> None:
     longest = "x" * 550
-    totp.qr_code(totp.uri(issuer=longest, account="a", secret=SECRET))
-    with pytest.raises(totp.TooLong):
-        totp.uri(issuer=longest + "x" * 50, account="a", secret=SECRET)
+    totp_algorithm.qr_code(totp_algorithm.uri(issuer=longest, account="a", secret=SECRET))
+    with pytest.raises(totp_algorithm.TooLong):
+        totp_algorithm.uri(issuer=longest + "x" * 50, account="a", secret=SECRET)
 
 
 @pytest.mark.parametrize("account", ["user@example.com", "zoë & co+1@example.com", "x" * 200])
 def test_the_qr_code_is_read_by_a_real_decoder(account: str) -> None:
-    uri = totp.uri(issuer="app.example.com", account=account, secret=SECRET)
-    svg = totp.qr_code(uri)
+    uri = totp_algorithm.uri(issuer="app.example.com", account=account, secret=SECRET)
+    svg = totp_algorithm.qr_code(uri)
     assert "#" not in svg
     assert "%" not in svg
     assert svg.startswith("<svg ")

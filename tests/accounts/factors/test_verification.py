@@ -10,9 +10,10 @@ import pytest
 from django.conf import settings
 
 from accounts.models import Factor, FactorChallenge
-from authsvc.core import clock, envelope
-from authsvc.core.config.schema import Secret, Twilio
-from authsvc.core.messaging import EmailKind
+from authsvc import clock
+from authsvc.conf.schema import Secret, Twilio
+from authsvc.messaging import EmailKind
+from authsvc.security import encryption
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, SECRET, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -457,7 +458,7 @@ def test_a_plain_secret_is_sealed_at_the_next_attempt(api: Api, auth_config: Cha
     assert answer.status_code == (200 if is_right else 422)
     stored = Factor.objects.get().secret or ""
     assert SECRET not in stored
-    assert envelope.open(stored, bound_to=owner.factor.id) == SECRET
+    assert encryption.open(stored, bound_to=owner.factor.id) == SECRET
 
 
 def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
@@ -468,7 +469,7 @@ def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: Chang
     stored = FactorChallenge.objects.get().otp_code or ""
     code = mailbox.texts[0].variables["Code"]
     assert code not in stored
-    assert envelope.open(stored, bound_to=FactorChallenge.objects.get().id) == code
+    assert encryption.open(stored, bound_to=FactorChallenge.objects.get().id) == code
     done(wire.verify(api, owner.token, owner.factor.id, challenge_id, code))
 
 
@@ -476,7 +477,7 @@ def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: Chang
 def test_a_secret_that_cannot_be_read_is_our_failure(api: Api, auth_config: ChangeConfig, broken: str) -> None:
     auth_config(database=ENCRYPTED)
     owner = make_owner()
-    secret = envelope.seal(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
+    secret = encryption.seal(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
     Factor.objects.update(secret=secret)
     answer = try_code(api, owner, wire.code())
     assert (answer.status_code, answer.json()["msg"]) == (500, "Database error verifying MFA TOTP secret")

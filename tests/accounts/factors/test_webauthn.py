@@ -10,9 +10,9 @@ from uuid import UUID
 import cbor2
 import pytest
 
-from accounts.factors import answers, authenticators, ceremonies, webauthn
-from accounts.factors.ceremonies import Ceremony, Descriptor
-from accounts.factors.webauthn import NewCredential, Refused
+from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses
+from accounts.webauthn.ceremonies import Ceremony, Descriptor
+from accounts.webauthn.verification import NewCredential, Refused
 from tests.conftest import ChangeConfig
 from tests.fakes.authenticator import BE, BS, UP, UV, Authenticator, decode, encode
 
@@ -72,12 +72,12 @@ def creation(*, discoverable: bool = True, exclude: tuple[Descriptor, ...] = ())
 
 
 def created(answer: object, ceremony: Ceremony) -> NewCredential:
-    return webauthn.verify_creation(answers.parse_creation(answer), state=ceremony.state, user_id=USER)
+    return verification.verify_creation(webauthn_responses.parse_creation(answer), state=ceremony.state, user_id=USER)
 
 
 def used(answer: object, ceremony: Ceremony, made: NewCredential) -> int:
-    return webauthn.verify_assertion(
-        answers.parse_assertion(answer),
+    return verification.verify_assertion(
+        webauthn_responses.parse_assertion(answer),
         state=ceremony.state,
         user_id=USER,
         public_key=made.public_key,
@@ -110,8 +110,8 @@ def test_the_fixed_assertion_is_believed_with_or_without_padding(padding: str) -
     ceremony = ceremonies.request()
     ceremony.state["challenge"] = CHALLENGE
     answer = {**USED, "id": CREDENTIAL + padding, "rawId": CREDENTIAL + padding}
-    count = webauthn.verify_assertion(
-        answers.parse_assertion(answer),
+    count = verification.verify_assertion(
+        webauthn_responses.parse_assertion(answer),
         state=ceremony.state,
         user_id=USER,
         public_key=bytes.fromhex(COSE_KEY),
@@ -225,7 +225,7 @@ def test_an_attestation_is_kept_by_the_name_of_its_form(fmt: str) -> None:
 def test_a_statement_that_is_not_right_is_refused(fmt: str, statement: Any) -> None:
     ceremony = creation()
     answer = Authenticator().create(ceremony.options, fmt=fmt, statement=statement)
-    with pytest.raises((Refused, answers.Malformed)):
+    with pytest.raises((Refused, webauthn_responses.Malformed)):
         created(answer, ceremony)
 
 
@@ -296,9 +296,9 @@ def test_the_known_states_of_token_binding_are_taken(status: str) -> None:
 
 def test_a_challenge_of_another_user_is_refused() -> None:
     ceremony = creation()
-    answer = answers.parse_creation(Authenticator().create(ceremony.options))
+    answer = webauthn_responses.parse_creation(Authenticator().create(ceremony.options))
     with pytest.raises(Refused):
-        webauthn.verify_creation(answer, state=ceremony.state, user_id=OTHER)
+        verification.verify_creation(answer, state=ceremony.state, user_id=OTHER)
 
 
 def test_a_credential_named_otherwise_than_the_one_made_is_refused() -> None:
@@ -335,7 +335,7 @@ def test_a_key_that_could_never_sign_in_is_refused(key: dict[int, Any]) -> None:
     before, _, _ = attestation["authData"].partition(device.newest.id)
     attestation["authData"] = before + device.newest.id + cbor2.dumps(key)
     answer["response"]["attestationObject"] = encode(cbor2.dumps(attestation))
-    with pytest.raises((Refused, answers.Malformed)):
+    with pytest.raises((Refused, webauthn_responses.Malformed)):
         created(answer, ceremony)
 
 
@@ -400,20 +400,20 @@ AUTH_DATA: bytes = cbor2.loads(decode(CREATED["response"]["attestationObject"]))
     ],
 )
 def test_what_no_browser_sends_of_a_creation_is_not_read(path: str, value: Any) -> None:
-    with pytest.raises(answers.Malformed):
-        answers.parse_creation(bent_creation(path, value))
+    with pytest.raises(webauthn_responses.Malformed):
+        webauthn_responses.parse_creation(bent_creation(path, value))
 
 
 def test_the_longest_permitted_id_is_read() -> None:
     data = AUTH_DATA[:53] + b"\x03\xff" + bytes(1023) + AUTH_DATA[87:]
-    answer = answers.parse_creation(bent_creation("response.attestationObject", attestation(authData=data)))
+    answer = webauthn_responses.parse_creation(bent_creation("response.attestationObject", attestation(authData=data)))
     assert answer.authenticator_data.attested_credential_data is not None
 
 
 @pytest.mark.parametrize("content", [None, 5, "x", [], {}, {"garbage": True}, {"id": "YQ", "type": "public-key"}])
 def test_what_is_no_credential_is_not_read(content: object) -> None:
-    for parse in (answers.parse_creation, answers.parse_assertion):
-        with pytest.raises(answers.Malformed):
+    for parse in (webauthn_responses.parse_creation, webauthn_responses.parse_assertion):
+        with pytest.raises(webauthn_responses.Malformed):
             parse(content)
 
 
@@ -432,16 +432,16 @@ def test_what_is_no_credential_is_not_read(content: object) -> None:
 def test_what_no_browser_sends_of_an_assertion_is_not_read(name: str, value: Any) -> None:
     answer = {**USED, "response": {**USED["response"], name: value}}
     if name == "clientDataJSON":
-        assert answers.parse_assertion(answer).client_data.challenge == ""
+        assert webauthn_responses.parse_assertion(answer).client_data.challenge == ""
         return
-    with pytest.raises(answers.Malformed):
-        answers.parse_assertion(answer)
+    with pytest.raises(webauthn_responses.Malformed):
+        webauthn_responses.parse_assertion(answer)
 
 
 @pytest.mark.parametrize("handle", [None, ""])
 def test_an_authenticator_may_not_say_whose_credential_it_used(handle: str | None) -> None:
     answer = {**USED, "response": {**USED["response"], "userHandle": handle}}
-    assert answers.parse_assertion(answer).user_handle is None
+    assert webauthn_responses.parse_assertion(answer).user_handle is None
 
 
 # Origins
@@ -468,7 +468,7 @@ def test_an_origin_is_compared_as_what_it_is(
     auth_config: ChangeConfig, permitted: str, origin: str, is_permitted: bool
 ) -> None:
     auth_config(webauthn={"rp_origins": ("https://elsewhere.example", permitted)})
-    assert webauthn.is_permitted(origin) is is_permitted
+    assert verification.is_permitted(origin) is is_permitted
 
 
 # Names

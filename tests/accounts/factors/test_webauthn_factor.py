@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from accounts.models import Factor, FactorChallenge, Passkey
-from authsvc.core import clock
-from authsvc.core.messaging import EmailKind
+from authsvc import clock
+from authsvc.messaging import EmailKind
 from tests.accounts import admins, passkeys
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import NIL, Owner, done, make_owner

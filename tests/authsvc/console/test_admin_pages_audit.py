@@ -11,10 +11,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
-from authsvc.core import admin, audit, clock, list_filters
-from authsvc.core.audit import Action
-from authsvc.core.caller import Caller
-from authsvc.core.models import AuditLogEntry
+from authsvc import audit, clock
+from authsvc.audit import Action, admin
+from authsvc.caller import Caller
+from authsvc.console import filters
+from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console
 
@@ -86,7 +87,7 @@ def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
 
 
 def test_without_a_day_only_the_latest_are_looked_at(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_filters, "LATEST", 2)
+    monkeypatch.setattr(filters, "LATEST", 2)
     before = clock.now() - timedelta(days=2)
     user_id = note("ada", at=before)
     for hours in range(3):

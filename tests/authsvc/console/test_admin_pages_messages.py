@@ -10,10 +10,11 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
-from authsvc.core import audit, clock, messaging
-from authsvc.core.config.schema import Secret
-from authsvc.core.messaging import Email, EmailKind, Sms, SmsKind
-from mailer import errors, undelivered
+from authsvc import audit, clock, messaging
+from authsvc.conf.schema import Secret
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from mailer import errors
+from mailer.delivery import undelivered
 from mailer.models import Attempt, Message
 from tests import factories
 from tests.authsvc.console.conftest import Console

@@ -8,13 +8,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from accounts.models import User
-from authsvc.core.models import AuditLogEntry
+from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api
 from tests.factories import SignIn
-from tokens import devices
 from tokens.models import Session
+from tokens.sessions import devices
 
 pytestmark = pytest.mark.django_db
 

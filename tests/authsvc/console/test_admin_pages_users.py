@@ -12,9 +12,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Identity, User
-from accounts.services import lookup
-from authsvc.core import audit, clock
-from authsvc.core.models import AuditLogEntry
+from accounts.users.search import lookup
+from authsvc import audit, clock
+from authsvc.models import AuditLogEntry
 from mailer.models import Attempt
 from tests import factories
 from tests.authsvc.console.conftest import Console
@@ -183,7 +183,7 @@ def test_who_searches_many_users_for_two_letters_is_told_what_that_finds(
 ) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE users")
-    monkeypatch.setattr("accounts.matching.LARGE", 0)
+    monkeypatch.setattr("accounts.users.search.conditions.LARGE", 0)
     answered: Any = inside.client.get(LIST, {"q": typed})
     assert (b"type three letters in a row" in answered.content) == is_told
 

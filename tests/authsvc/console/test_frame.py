@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import NoReverseMatch, reverse
 
 from accounts.models import User
+from authsvc.conf import schema, values
 from authsvc.console import static
-from authsvc.core.config import schema, values
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
 from tests.conftest import Api, ChangeConfig

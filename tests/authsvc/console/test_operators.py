@@ -14,11 +14,11 @@ from django.urls import NoReverseMatch, path, reverse
 from pytest_django import Settings
 
 from accounts.models import Factor, User
+from authsvc.console import model_admin, read_only_admin
+from authsvc.console.model_admin import Figure, Operator, OperatorAdmin, Order
+from authsvc.console.read_only_admin import OperatorInline
 from authsvc.console.site import OperatorSite
-from authsvc.core import operators, read_only
-from authsvc.core.errors import ValidationFailed
-from authsvc.core.operators import Figure, Operator, OperatorAdmin, Order
-from authsvc.core.read_only import OperatorInline
+from authsvc.errors import ValidationFailed
 from tests import factories
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Answer
@@ -52,19 +52,19 @@ class UserPage(OperatorAdmin):
     actions = ("mark", "judge", "wipe")
     row_actions = ("mark", "wipe")
 
-    @operators.action(label="Mark", done="Marked")
+    @model_admin.action(label="Mark", done="Marked")
     def mark(self, row: User, order: Order) -> str | None:
         if row.email == "immune@example.com":
             raise ValidationFailed("cannot be marked")
         DONE.append((row.email, order))
         return None
 
-    @operators.action(label="Judge", done="Judged", form=ReasonForm)
+    @model_admin.action(label="Judge", done="Judged", form=ReasonForm)
     def judge(self, row: User, order: Order) -> str | None:
         DONE.append((row.email, order))
         return f"Judged for {order.values['reason']}"
 
-    @operators.action(label="Wipe", done="Wiped", question="Wipe it?", is_dangerous=True)
+    @model_admin.action(label="Wipe", done="Wiped", question="Wipe it?", is_dangerous=True)
     def wipe(self, row: User, order: Order) -> str | None:
         row.delete()
         return None
@@ -147,7 +147,7 @@ def test_a_filter_that_matches_nothing_shows_nothing(inside: Console, query: str
 
 
 def test_the_list_costs_little_however_long_it_is(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_only, "MOST_COUNTED", 3)
+    monkeypatch.setattr(read_only_admin, "MOST_COUNTED", 3)
     for _ in range(4):
         factories.make_user()
     with CaptureQueriesContext(connection) as statements:

@@ -11,11 +11,12 @@ from django.test.utils import CaptureQueriesContext
 
 import authsvc
 from accounts.models import User
-from authsvc.console import overview
-from authsvc.core import clock, limits
-from authsvc.core.models import AuditLogEntry
-from authsvc.core.web import throttling
-from authsvc.core.web.throttling import Bucket
+from authsvc import clock
+from authsvc.api import throttling
+from authsvc.api.throttling import Bucket
+from authsvc.console import dashboard
+from authsvc.models import AuditLogEntry
+from authsvc.security import rate_limits
 from tests import factories
 from tests.authsvc.console.conftest import Console
 from tests.conftest import ChangeConfig
@@ -47,7 +48,7 @@ def test_on_a_busy_day_only_the_latest_entries_are_looked_at(
     console: Console, operator: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console.sign_in("op@example.com")
-    monkeypatch.setattr(overview, "_MOST_ENTRIES", 2)
+    monkeypatch.setattr(dashboard, "_MOST_ENTRIES", 2)
     AuditLogEntry.objects.create(payload={"action": "logout"}, created_at=clock.now())
     assert shown(console)["Sign-ins today"] == "1+"
 
@@ -58,23 +59,23 @@ def test_who_is_turned_away_is_named_with_the_time_of_return(console: Console, o
     for _ in range(30):
         throttling.check(Bucket.VERIFY, key="192.0.2.77")
     throttling.check(Bucket.VERIFY, key="192.0.2.78")
-    limits.admit_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
+    rate_limits.admit_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
     at = clock.now()
-    [found] = overview.refused(at)
+    [found] = dashboard.refused(at)
     assert (found.bucket, found.client) == ("Verify", "192.0.2.77")
     assert at < found.until < at + timedelta(seconds=11)
     text = console.get().content.decode()
     assert "192.0.2.77" in text
     assert "192.0.2.78" not in text
     assert "ada@example.com" not in text
-    assert overview.refused(found.until) == []
+    assert dashboard.refused(found.until) == []
 
 
 def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeConfig) -> None:
     auth_config(limits={"anonymous_users": 1.5})
     throttling.check(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
     at = clock.now()
-    [found] = overview.refused(at)
+    [found] = dashboard.refused(at)
     assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)
 
 
@@ -103,5 +104,5 @@ def test_a_figure_that_takes_too_long_is_left_out() -> None:
             cursor.execute("SELECT pg_sleep(3)")
         return 1
 
-    assert overview.within_patience(slow) is None
-    assert overview.within_patience(lambda: 2) == 2
+    assert dashboard.within_patience(slow) is None
+    assert dashboard.within_patience(lambda: 2) == 2

@@ -14,9 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from accounts.models import User
-from authsvc.console import backend
-from authsvc.core import clock
-from authsvc.core.models import AuditLogEntry
+from authsvc import clock
+from authsvc.console import authentication
+from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
 from tests.conftest import Answer, Api, ChangeConfig
@@ -253,7 +253,7 @@ def delete(user: User) -> None:
 
 
 def leave_open_too_long(user: User) -> None:
-    factories.make_older(*Session.objects.filter(user=user), by=backend.LONGEST + timedelta(minutes=1))
+    factories.make_older(*Session.objects.filter(user=user), by=authentication.LONGEST + timedelta(minutes=1))
 
 
 def enrol_second_factor(user: User) -> None:

@@ -12,10 +12,10 @@ import pytest
 from django.db import connection
 from psycopg.types.json import Jsonb
 
-from accounts import passwords
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, User
-from authsvc.core import crypto
-from authsvc.core.models import AuditLogEntry
+from accounts.passwords import policy
+from authsvc.models import AuditLogEntry
+from authsvc.security import crypto
 from oauthproviders.models import ClientState, CustomProvider
 from tests import factories
 from tests.accounts.factors import wire as factors
@@ -418,7 +418,7 @@ def test_the_digest_in_place_of_a_deleted_users_address_stays_as_it_is(reference
 
 
 def test_more_rows_than_one_batch_all_arrive(reference: Reference, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("authsvc.management.importing.queries.PAGES_PER_BATCH", 2)
+    monkeypatch.setattr("authsvc.importer.queries.PAGES_PER_BATCH", 2)
     reference.execute("""
         INSERT INTO auth.users (id, email, aud, created_at)
         SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now() FROM generate_series(1, 1000) n
@@ -431,7 +431,7 @@ def test_more_rows_than_one_batch_all_arrive(reference: Reference, monkeypatch: 
 
 
 def test_an_imported_authenticator_app_is_asked_for_and_answers(reference: Reference, api: Api) -> None:
-    user_id = reference.user("ada@example.com", encrypted_password=passwords.hash(PASSWORD))
+    user_id = reference.user("ada@example.com", encrypted_password=policy.hash(PASSWORD))
     reference.insert(
         "mfa_factors",
         id=uuid4(),

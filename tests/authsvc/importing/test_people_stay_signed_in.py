@@ -12,13 +12,13 @@ import pytest
 from django.conf import settings
 
 from accounts.models import User
-from authsvc.core import crypto
+from authsvc.security import crypto
 from tests.authsvc.importing.conftest import run
 from tests.authsvc.importing.reference import Reference
 from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire
-from tokens import refresh_tokens
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
+from tokens.sessions import refresh_tokens
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,11 +16,11 @@ import requests
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 import authsvc
-from authsvc.core import clock
+from authsvc import clock
 from tests import live
 from tests.fakes.collector import Collector, Span
 from tests.fakes.http_peer import Answer, HttpPeer
-from tokens import service_tokens
+from tokens.jwt import service_tokens
 
 Serve = Callable[..., live.LiveServer]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from authsvc.core.config.schema import Secret
-from authsvc.core.examinations import Circumstances, Finding, Outcome
-from authsvc.core.telemetry.examination import Telemetry
+from authsvc.conf.schema import Secret
+from authsvc.diagnostics.checks import Circumstances, Finding, Outcome
+from authsvc.diagnostics.telemetry import Telemetry
 from tests import live
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
@@ -32,8 +32,8 @@ import sys
 sys.modules.update({name: None for name in BLOCKED})
 import json, django
 django.setup()
-from authsvc.core.examinations import Circumstances
-from authsvc.core.telemetry.examination import Telemetry
+from authsvc.diagnostics.checks import Circumstances
+from authsvc.diagnostics.telemetry import Telemetry
 found = [[each.subject, each.outcome, each.remedy] for each in Telemetry().examine(Circumstances(public_url=""))]
 loaded = sorted(name for name in ("opentelemetry", "prometheus_client", "grpc") if sys.modules.get(name) is not None)
 print(json.dumps({"found": found, "loaded": loaded}))

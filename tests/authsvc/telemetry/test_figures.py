@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import prometheus_client
 
-from authsvc.core import metering
-from authsvc.core.telemetry import figures
+from authsvc.observability import metrics
+from authsvc.observability.telemetry import figures
 
-HISTOGRAM = metering.REQUEST_SECONDS
+HISTOGRAM = metrics.REQUEST_SECONDS
 LABELS = ("GET", "200", "/user")
 
 
@@ -45,17 +45,15 @@ def test_nothing_noted_is_lost_or_written_twice_when_many_threads_note_and_write
 
     def note(number: int) -> None:
         for _ in range(2000):
-            kept.record((metering.REFRESHES, ("succeeded",), 1))
-            kept.record((metering.HASH_WAIT_SECONDS, (), number))
+            kept.record((metrics.REFRESHES, ("succeeded",), 1))
+            kept.record((metrics.HASH_WAIT_SECONDS, (), number))
         kept.write()
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(note, range(8)))
     families = dict(kept.families())
-    assert ("auth_token_refreshes_total", (("outcome", "succeeded"),), 16_000.0) in samples(
-        families[metering.REFRESHES]
-    )
-    waits = {(name, labels): value for name, labels, value in samples(families[metering.HASH_WAIT_SECONDS])}
+    assert ("auth_token_refreshes_total", (("outcome", "succeeded"),), 16_000.0) in samples(families[metrics.REFRESHES])
+    waits = {(name, labels): value for name, labels, value in samples(families[metrics.HASH_WAIT_SECONDS])}
     assert waits["auth_hash_pool_wait_seconds_count", ()] == 16_000
     assert waits["auth_hash_pool_wait_seconds_sum", ()] == sum(2000 * number for number in range(8))
 
@@ -63,8 +61,8 @@ def test_nothing_noted_is_lost_or_written_twice_when_many_threads_note_and_write
 def test_what_is_noted_is_written_by_itself_before_it_is_much() -> None:
     kept = figures.Figures()
     for _ in range(5000):
-        kept.record((metering.REFRESHES, ("succeeded",), 1))
+        kept.record((metrics.REFRESHES, ("succeeded",), 1))
     (written,) = (
-        value for name, _, value in samples(dict(kept.families())[metering.REFRESHES]) if name.endswith("_total")
+        value for name, _, value in samples(dict(kept.families())[metrics.REFRESHES]) if name.endswith("_total")
     )
     assert 0 < 5000 - written < 2000

@@ -15,8 +15,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio, Sampler
 from psycopg import sql
 
-from authsvc.core import http, spans
-from authsvc.core.telemetry import request_spans, tracing
+from authsvc.observability import spans
+from authsvc.observability.telemetry import request_spans, tracing
+from authsvc.outgoing import http
 from tests.fakes.http_peer import HttpPeer
 
 Requested = Callable[[Sampler, int, dict[str, str]], list[ReadableSpan]]

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from authsvc.core.config import schema
-from authsvc.core.config.schema import Secret
+from authsvc.conf import schema
+from authsvc.conf.schema import Secret
 from mailer import sms
 from mailer.sms import messagebird, textlocal, twilio, twilio_verify, vonage
 from tests.conftest import ChangeConfig

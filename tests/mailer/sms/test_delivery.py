@@ -11,10 +11,11 @@ import pytest
 from django.core import checks
 from django.db import transaction
 
-from authsvc.core import clock, jobs, messaging
-from authsvc.core.messaging import Sms, SmsKind
-from mailer import delivery, inbox, sealing
+from authsvc import clock, jobs, messaging
+from authsvc.messaging import Sms, SmsKind
 from mailer.checks import sms_template_can_be_read
+from mailer.delivery import attempt, encryption
+from mailer.inbox import storage
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -32,11 +33,11 @@ def a_text(**given: Any) -> Sms:
 
 
 def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> None:
-    delivery.deliver(
+    attempt.deliver(
         message_id=message.id,
         channel=message.channel,
         kind=str(message.kind),
-        sealed=sealing.seal(message),
+        sealed=encryption.seal(message),
         attempt=1,
         pause=pause,
         at=NOW,
@@ -81,7 +82,7 @@ def test_the_development_inbox_gets_a_copy(
     auth_config(mailer={"dev_inbox_enabled": True})
     peer.answer(TAKEN)
     deliver(a_text())
-    (copy,) = inbox.letters()
+    (copy,) = storage.letters()
     assert (copy.channel, copy.to, copy.text) == ("sms", "15551234567", "Your code is 987654")
     assert len(peer.received) == 1
 

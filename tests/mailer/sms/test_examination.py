@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.core.examinations import Circumstances, Finding, Outcome
-from mailer import examinations
+from authsvc.diagnostics.checks import Circumstances, Finding, Outcome
+from mailer import diagnostics
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.mailer.sms.conftest import UseGateway
 
 
 def look() -> Finding:
-    [finding] = examinations.TextMessages().examine(Circumstances(public_url=""))
+    [finding] = diagnostics.TextMessages().examine(Circumstances(public_url=""))
     return finding
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.core.config import schema
+from authsvc.conf import schema
 from mailer import sms
 from mailer.errors import NotDelivered
 from mailer.sms import twilio

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from authsvc.core import crypto, jobs
+from authsvc import jobs
+from authsvc.security import crypto
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.mailer.conftest import Queue, wait_until

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from authsvc.core import plugins
-from authsvc.core.messaging import PhoneVerifier
+from authsvc import plugins
+from authsvc.messaging import PhoneVerifier
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.mailer.sms.conftest import UseGateway
 

@@ -12,9 +12,10 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
-from accounts.external import ProviderProfile
-from oauthproviders import oidc, registry
-from oauthproviders.contract import Outset, Provider
+from accounts.identities.external_identity import ProviderProfile
+from oauthproviders import registry
+from oauthproviders.base.contract import Outset, Provider
+from oauthproviders.oidc import openid_connect
 from tests.fakes.http_peer import Answer
 from tests.oauthproviders.providers.recordings import Recording
 
@@ -46,7 +47,7 @@ class Internet:
 
 @pytest.fixture
 def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
-    oidc.forget()
+    openid_connect.forget()
     made = Internet()
     monkeypatch.setattr(HTTPAdapter, "send", made.send)
     return made

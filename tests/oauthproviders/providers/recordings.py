@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from authsvc.core.config import schema
+from authsvc.conf import schema
 from tests.fakes.http_peer import Answer, in_json
 from tests.fakes.issuer import SigningKey
 

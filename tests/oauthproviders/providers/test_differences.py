@@ -13,10 +13,11 @@ import pytest
 import requests
 from oauthlib.oauth1.rfc5849 import signature  # type: ignore[import-untyped]
 
-from authsvc.core.config import schema
-from oauthproviders import issuers, registry
-from oauthproviders.contract import Token
+from authsvc.conf import schema
+from oauthproviders import registry
+from oauthproviders.base.contract import Token
 from oauthproviders.errors import Unsupported, Unusable
+from oauthproviders.oidc import issuers
 from oauthproviders.providers import azure, linkedin_oidc, vercel_marketplace
 from tests.fakes.http_peer import Answer, in_json
 from tests.oauthproviders.providers import recordings

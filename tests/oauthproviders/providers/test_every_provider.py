@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from authsvc.core.config import sections
+from authsvc.conf import sections
 from oauthproviders import registry
 from oauthproviders.errors import Unusable
 from tests.fakes.http_peer import Answer, in_json

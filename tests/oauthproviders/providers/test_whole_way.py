@@ -12,7 +12,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from oauthproviders import oidc, registry
+from oauthproviders import registry
+from oauthproviders.oidc import openid_connect
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.providers import recordings
@@ -29,7 +30,7 @@ EVERY = pytest.mark.parametrize("recording", recordings.ALL.values(), ids=record
 def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    oidc.forget()
+    openid_connect.forget()
     with HttpPeer() as running:
         yield running
 

@@ -11,17 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection, transaction
 
-from accounts import arrivals
-from accounts.external import Address, ProviderProfile
+from accounts.identities import arrivals, external_sign_in
+from accounts.identities.external_identity import Address, ProviderProfile
 from accounts.models import Identity, User
-from accounts.services import identities
-from authsvc.core import clock
-from authsvc.core.audit import Administrator
-from authsvc.core.caller import Caller
-from authsvc.core.config.schema import Provider
-from authsvc.core.db import rows
-from oauthproviders import oidc
+from authsvc import clock
+from authsvc.audit import Administrator
+from authsvc.caller import Caller
+from authsvc.conf.schema import Provider
+from authsvc.db.sql import rows
 from oauthproviders.models import ClientState
+from oauthproviders.oidc import openid_connect
 from tests import factories
 from tests.accounts import admins
 from tests.conftest import Answer, Api, ChangeConfig
@@ -42,7 +41,7 @@ from tests.oauthproviders.browser import (
 )
 from tests.observations import refused
 from tokens.models import FlowState, Session
-from tokens.services import evictions
+from tokens.sessions import revocation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -153,7 +152,7 @@ def ban(signed_in: SignIn) -> None:
 
 def evict(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    evictions.end(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+    revocation.end(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}
@@ -223,7 +222,7 @@ def test_what_ends_while_an_issuer_is_asked_links_nothing(
 ) -> None:
     issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
-    oidc.forget()
+    openid_connect.forget()
     published = in_json({"keys": [issuer.key.jwk]})
     peer.answer(dataclasses.replace(published, delay=0.5), path=issuer.keys_path)
     signed_in = factories.make_session()
@@ -275,7 +274,7 @@ def test_subjects_that_differ_in_case_are_different_people() -> None:
 def _come(subject: str) -> User:
     email = "lower@example.com" if subject.islower() else "upper@example.com"
     profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
-    return identities.enter(
+    return external_sign_in.enter(
         arrivals.read(provider="custom:any", profile=profile, email_optional=False),
         then=lambda user: User.objects.get(id=user.id),
         starts_session=False,

@@ -1,0 +1,1 @@
+"""Administration API: users, factors, passkeys, invitations, action links and the audit log."""

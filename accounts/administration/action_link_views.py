@@ -1,0 +1,69 @@
+"""POST /admin/generate_link."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+
+from accounts import error_sets, errors, schemas
+from accounts.administration import action_links
+from accounts.administration.action_links import Wish
+from accounts.inputs import GenerateLinkInput
+from accounts.users import payloads
+from authsvc import clock
+from authsvc.api import parsing
+from authsvc.api.openapi.document import REDIRECT_TO, declares
+from authsvc.api.renderers import Answer
+from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.security import redirects
+from tokens.api import admin_auth
+from tokens.api.authentication import AdminAuthentication
+from tokens.api.permissions import IsAdmin
+
+
+class GenerateLinkView(Endpoint):
+    authentication_classes = (AdminAuthentication,)
+    permission_classes = (IsAdmin,)
+
+    @declares(
+        body=GenerateLinkInput,
+        query=(REDIRECT_TO,),
+        answers={200: schemas.ActionLink},
+        refusals=(
+            *error_sets.ADDRESS,
+            *error_sets.MAIL,
+            *error_sets.NEW_PASSWORD,
+            errors.LinkTypeUnknown,
+            errors.PasswordRequired,
+            errors.UserWithEmailNotFound,
+            errors.EmailExists,
+            errors.SecureEmailChangeOff,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Make the link and the code of a mail, for the caller to deliver.
+
+        Whoever has them is the user. An invitation is mailed too, unless
+        `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
+        """
+        body = parsing.parse(request.http, GenerateLinkInput)
+        wish = Wish(
+            type=body.type or "",
+            email=body.email or "",
+            new_email=body.new_email or "",
+            password=body.password or "",
+            data=body.data or {},
+            redirect_to=self._target(request, asked=body.redirect_to or ""),
+        )
+        made = action_links.generate(
+            wish,
+            actor=admin_auth.admin_of(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer(payloads.action_link(made))
+
+    def _target(self, request: ServiceRequest, *, asked: str) -> str:
+        """The one in the body where it is permitted, which only here is a candidate at all."""
+        if redirects.is_permitted(asked):
+            return redirects.resolve(header=asked, query=None, referer=None)
+        return self.redirect_target(request)

@@ -1,0 +1,113 @@
+"""What administrators do to the second factors of others, who have lost a device or a number."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from accounts import errors
+from accounts.mfa import enrolment, removal
+from accounts.models import Factor, FactorChallenge, FactorType, User
+from accounts.users import identifiers
+from accounts.users.records import FactorRecord, UserRecord
+from accounts.users.search import pages
+from authsvc import audit
+from authsvc.audit import Administrator
+from authsvc.caller import Caller
+
+
+def change(
+    user_id: UUID,
+    factor_id: UUID,
+    *,
+    friendly_name: str,
+    phone: str,
+    actor: Administrator,
+    caller: Caller,
+    at: datetime,
+) -> FactorRecord:
+    """Give a factor another name, a phone another number; what is empty stays, and so does what was proved.
+
+    Codes on their way to the number of before are good for nothing.
+
+    Raises UserNotFound, FactorNotFound, FactorNameTooLong, PhoneInvalid, FactorNameTaken or FactorPhoneTaken.
+    """
+    try:
+        with transaction.atomic(durable=True):
+            if phone:
+                _hold(user_id)
+            factor = _find(pages.find(user_id), factor_id)
+            columns = _columns(factor, friendly_name=friendly_name, phone=phone)
+            if not Factor.objects.filter(id=factor_id, user_id=user_id).update(**columns, updated_at=at):
+                raise errors.FactorNotFound
+            if columns.get("phone", factor.phone) != factor.phone:
+                # After the update, for which a challenge that is just being made has been waited for.
+                FactorChallenge.objects.filter(factor_id=factor_id, verified_at=None)._raw_delete("default")
+            traits = {"user_id": str(user_id), "factor_id": factor.id, "factor_type": factor.factor_type}
+            audit.record(audit.Action.FACTOR_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
+            return _find(pages.find(user_id), factor_id)
+    except IntegrityError as error:
+        said: Any = getattr(error.__cause__, "diag", None)
+        if said and (said.constraint_name or "").endswith("unique_phone_factor_per_user"):
+            raise errors.FactorPhoneTaken from None
+        raise errors.FactorNameTaken(friendly_name) from None
+
+
+def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> FactorRecord:
+    """Take a factor away and what it has proved: its sessions go back to one factor. The factor as it was.
+
+    Raises UserNotFound or FactorNotFound.
+    """
+    user = pages.find(user_id)
+    factor = _find(user, factor_id)
+    traits = {"user_id": str(user_id), "factor_id": factor.id}
+    with transaction.atomic(durable=True):
+        _hold(user_id)
+        if not removal.take_away(user_id, factor_id):
+            raise errors.FactorNotFound
+        audit.record(audit.Action.FACTOR_DELETED, actor=user, caller=caller, at=at, traits=traits)
+    return factor
+
+
+def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
+    """Take all factors away, recovery codes among them, and lower every session; how many factors there were.
+
+    Raises UserNotFound or NoFactors.
+    """
+    with transaction.atomic(durable=True):
+        _hold(user_id)
+        user = pages.find(user_id)
+        if not user.factors:
+            raise errors.NoFactors
+        for factor in user.factors:
+            removal.take_away(user_id, UUID(factor.id))
+            traits = {"user_id": str(user_id), "factor_id": factor.id}
+            audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+    return len(user.factors)
+
+
+def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[str, str]:
+    columns = {}
+    if len(friendly_name) > enrolment.LONGEST_NAME:
+        raise errors.FactorNameTooLong
+    if friendly_name:
+        columns["friendly_name"] = friendly_name
+    if phone and factor.factor_type == FactorType.PHONE:
+        columns["phone"] = identifiers.phone(phone)
+    return columns
+
+
+def _hold(user_id: UUID) -> None:
+    """Let nobody verify, enrol or give back a factor of this user until the transaction is over."""
+    if not User.objects.select_for_update().filter(id=user_id).values_list("pk").first():
+        raise errors.UserNotFound
+
+
+def _find(user: UserRecord, factor_id: UUID) -> FactorRecord:
+    for factor in user.factors:
+        if factor.id == str(factor_id):
+            return factor
+    raise errors.FactorNotFound

@@ -1,0 +1,41 @@
+"""For how long a user is banned, as administrators write it."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta
+
+from accounts import errors
+from authsvc.conf import durations
+
+_LIFTED = "none"
+_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)", re.ASCII)
+_UNITS = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
+
+
+def until(text: str, *, at: datetime) -> datetime | None:
+    """When a ban that begins `at` ends; None for `none` and for no time at all. Raises BanDurationInvalid."""
+    if text == _LIFTED:
+        return None
+    try:
+        length = durations.parse(text)
+    except ValueError:
+        raise errors.BanDurationInvalid(_fault(text)) from None
+    return at + length if length != timedelta() else None
+
+
+def _fault(text: str) -> str:
+    """What is wrong with a length of time, in the words that clients know."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    while rest:
+        part = _PART.match(rest)
+        if part is None or not (part[1] or part[2]):
+            break
+        if not part[3]:
+            return f"time: missing unit in duration {quoted}"
+        if part[3] not in _UNITS:
+            return f"time: unknown unit {json.dumps(part[3], ensure_ascii=False)} in duration {quoted}"
+        rest = rest[part.end() :]
+    return f"time: invalid duration {quoted}"

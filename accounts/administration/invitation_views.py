@@ -1,0 +1,45 @@
+"""POST /invite."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+
+from accounts import error_sets, errors, schemas
+from accounts.administration import invitations
+from accounts.inputs import InviteInput
+from accounts.users import payloads
+from authsvc import clock
+from authsvc.api import parsing
+from authsvc.api.openapi.document import REDIRECT_TO, declares
+from authsvc.api.renderers import Answer
+from authsvc.api.views import Endpoint, ServiceRequest
+from tokens.api import admin_auth
+from tokens.api.authentication import AdminAuthentication
+from tokens.api.permissions import IsAdmin
+
+
+class InviteView(Endpoint):
+    authentication_classes = (AdminAuthentication,)
+    permission_classes = (IsAdmin,)
+
+    @declares(
+        body=InviteInput,
+        query=(REDIRECT_TO,),
+        answers={200: schemas.User},
+        refusals=(*error_sets.ADDRESS, *error_sets.MAIL, errors.EmailExists),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Make an account for an address and mail an invitation.
+
+        Whoever is invited again gets a new link, and the former one is dead.
+        """
+        body = parsing.parse(request.http, InviteInput)
+        user = invitations.invite(
+            email=body.email or "",
+            data=body.data or {},
+            redirect_to=self.redirect_target(request),
+            actor=admin_auth.admin_of(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer(payloads.user(user))

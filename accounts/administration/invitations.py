@@ -1,0 +1,131 @@
+"""Inviting somebody: an account for an address, and the mail whose link makes it theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from accounts import errors
+from accounts.identities import account_claiming
+from accounts.messages import notification_emails, recipients
+from accounts.models import User
+from accounts.sign_up import account_creation
+from accounts.users import identifiers, queries, records
+from accounts.users.records import UserRecord
+from authsvc import audit, messaging
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind
+from tokens.models import TokenType
+from tokens.one_time import one_time_tokens
+from tokens.one_time.one_time_tokens import Secret
+from tokens.sessions import lifecycle
+
+
+def invite(
+    *,
+    email: str,
+    data: Mapping[str, Any],
+    redirect_to: str,
+    actor: audit.Administrator,
+    caller: Caller,
+    at: datetime,
+) -> UserRecord:
+    """Mail an invitation; whoever is invited again gets a new link, and the former one is dead.
+
+    Possible while sign-ups are closed. `data` is the metadata of a new account and does not touch one that exists.
+    Raises the errors of an address, EmailExists for somebody whose address is confirmed, and what refuses a mail.
+    """
+    address = identifiers.email(email)
+    found = candidate(address, audience=caller.audience)
+    recipients.admit(address, kind=EmailKind.INVITE)
+    try:
+        return _invite(address, found, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
+    except IntegrityError:
+        found = candidate(address, audience=caller.audience)  # somebody else was first
+        if found is None:
+            raise
+    return _invite(address, found, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
+
+
+def _invite(
+    address: str,
+    found: UserRecord | None,
+    *,
+    data: Mapping[str, Any],
+    redirect_to: str,
+    actor: audit.Administrator,
+    caller: Caller,
+    at: datetime,
+) -> UserRecord:
+    with transaction.atomic(durable=True):
+        user, secret = prepare(address, found, data=data, actor=actor, caller=caller, at=at)
+        messaging.post(
+            notification_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
+        )
+        return user
+
+
+def candidate(address: str, *, audience: str) -> UserRecord | None:
+    """The unconfirmed account that an address would be given a confirmation of, None when there is no account.
+
+    Raises EmailExists for a confirmed one, and for one of another audience, which an address is unique over as well.
+    """
+    row = queries.by_email(address, aud=None)
+    user = records.read(row) if row else None
+    if user is not None and (user.email_confirmed_at is not None or user.aud != audience):
+        raise errors.EmailExists
+    return user
+
+
+def prepare(
+    address: str,
+    found: UserRecord | None,
+    *,
+    data: Mapping[str, Any],
+    actor: audit.Administrator,
+    caller: Caller,
+    at: datetime,
+) -> tuple[UserRecord, Secret]:
+    """The invited account as it stands then, new unless `found`, and the secret that confirms it.
+
+    Joins the caller's transaction. Raises EmailExists when the account found has been confirmed meanwhile, and
+    IntegrityError when somebody has taken the address.
+    """
+    invited: dict[str, Any] = {"invited_at": at, "confirmation_sent_at": at}
+    with transaction.atomic(savepoint=False):
+        if found is None:
+            user = account_creation.insert_as_given(
+                email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **invited
+            )
+        else:
+            user = reopen(found, at=at, password="", **invited)
+        traits = {"user_id": str(user.id), "user_email": user.email}
+        audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)
+        secret = one_time_tokens.issue(
+            user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=address, pkce=False, at=at
+        )
+    return user, secret
+
+
+def reopen(found: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
+    """Write `columns` to an account whose address nobody has confirmed, and make `password` (as stored) its own.
+
+    Whoever signed up with the address may be a stranger to it: neither the password they chose nor a session they
+    have been let into may outlast the owner's confirmation. An account confirmed by its number has an owner, whose
+    password stays. Joins the caller's transaction. Raises EmailExists when the address has been confirmed meanwhile.
+    """
+    unconfirmed = User.objects.filter(id=found.id, email=found.email, email_confirmed_at=None)
+    if found.confirmed_at is None:
+        unconfirmed = unconfirmed.filter(phone_confirmed_at=None)
+        columns["password"] = password
+    with transaction.atomic(savepoint=False):
+        if not unconfirmed.update(updated_at=at, **columns):
+            raise errors.EmailExists
+        if found.confirmed_at is None:
+            lifecycle.revoke_all(found.id)
+            account_claiming.turn_out(found, at=at)
+        row = queries.by_id(found.id)
+    return records.read(row) if row else found

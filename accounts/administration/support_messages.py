@@ -1,0 +1,97 @@
+"""What operators send to somebody who cannot get in: a way back, or the confirmation that did not arrive."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from accounts import errors
+from accounts.messages import notification_emails, recipients, sms_codes
+from accounts.models import User
+from accounts.users.records import UserRecord
+from accounts.users.search import pages
+from authsvc import audit, messaging
+from authsvc.audit import Administrator
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind, SmsKind
+from tokens.models import TokenType
+from tokens.one_time import one_time_tokens
+
+
+def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+    """Mail a user a recovery link and code, whatever time has passed since the last; the address it goes to.
+
+    Raises UserNotFound, NothingToSendTo and what refuses a mail.
+    """
+    user = pages.find(user_id)
+    if not user.email or user.deleted_at is not None or user.is_sso_user:
+        raise errors.NothingToSendTo
+    recipients.admit(user.email, kind=EmailKind.RECOVERY)
+    with transaction.atomic(durable=True):
+        if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
+            raise errors.UserNotFound
+        audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=_names(user))
+        secret = one_time_tokens.issue(
+            user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
+        )
+        messaging.post(notification_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
+    return user.email
+
+
+def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+    """Send a user the confirmation of a sign-up again, by mail or else by text message; where it goes.
+
+    Raises UserNotFound, NothingToConfirm and what refuses a mail or a text message.
+    """
+    user = pages.find(user_id)
+    if user.deleted_at is not None or user.is_sso_user:
+        raise errors.NothingToConfirm
+    if user.email and user.email_confirmed_at is None:
+        return _mail_confirmation(user, actor=actor, caller=caller, at=at)
+    if user.phone and user.phone_confirmed_at is None:
+        return _text_confirmation(user, actor=actor, caller=caller, at=at)
+    raise errors.NothingToConfirm
+
+
+def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+    recipients.admit(user.email, kind=EmailKind.CONFIRMATION)
+    with transaction.atomic(durable=True):
+        waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
+        if not waiting.update(confirmation_sent_at=at, updated_at=at):
+            raise errors.NothingToConfirm
+        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_names(user))
+        secret = one_time_tokens.issue(
+            user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
+        )
+        messaging.post(notification_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
+    return user.email
+
+
+def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+    sms_codes.admit(user.phone, at=at)
+    with transaction.atomic(durable=True):
+        waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
+        if not waiting.update(confirmation_sent_at=at, updated_at=at):
+            raise errors.NothingToConfirm
+        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_names(user))
+        sms_codes.send_code(
+            user_id=user.id,
+            phone=user.phone,
+            kind=SmsKind.CONFIRMATION,
+            token_type=TokenType.CONFIRMATION,
+            channel="sms",
+            at=at,
+        )
+    return f"+{user.phone}"
+
+
+def _of(user: UserRecord) -> QuerySet[User]:
+    """The user's row, unless the account has gone meanwhile."""
+    return User.objects.filter(id=user.id, deleted_at=None)
+
+
+def _names(user: UserRecord) -> dict[str, str]:
+    return {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}

@@ -1,0 +1,58 @@
+"""Errors that come together, for the declarations of endpoints."""
+
+from __future__ import annotations
+
+from accounts import errors
+from authsvc.errors import (
+    EmailRateExceeded,
+    EmailSentTooRecently,
+    SmsGatewayMissing,
+    SmsRateExceeded,
+    SmsSentTooRecently,
+)
+from authsvc.messaging import MessageNotAccepted
+
+ADDRESS = (errors.EmailRequired, errors.EmailTooLong, errors.EmailInvalid)
+"""Of an address as it is written."""
+RECIPIENT = (errors.EmailAddressInvalid, errors.EmailAddressNotAuthorized)
+"""Of an address that something is to be sent to."""
+MAIL = (*RECIPIENT, EmailRateExceeded, MessageNotAccepted)
+MAIL_REQUEST = (*MAIL, EmailSentTooRecently)
+"""Of a mail that somebody asks for; there is one in each interval."""
+TEXT = (errors.ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSentTooRecently, MessageNotAccepted)
+NEW_PASSWORD = (errors.PasswordTooLong, errors.WeakPassword, errors.BreachLookupFailed)
+REDEEMED_CHANGE = (errors.EmailExists, errors.PhoneExists)
+"""Of a confirmed address or number that has become somebody else's meanwhile."""
+PATH_OF_USER = (errors.UserIdNotAUuid, errors.UserNotFound)
+PATH_OF_FACTOR = (errors.FactorIdNotAUuid, errors.FactorNotFound)
+FACTOR_SWITCHES_AT_VERIFICATION = (
+    errors.TotpVerificationDisabled,
+    errors.PhoneVerificationDisabled,
+    errors.WebAuthnVerificationDisabled,
+    errors.FactorTypeUnknown,
+    errors.NoGatewayForFactor,
+)
+PASSKEY_CHALLENGE = (
+    errors.RelyingPartyUnknown,
+    errors.ChallengeIdMissing,
+    errors.ChallengeIdMalformed,
+    errors.CredentialMissing,
+    errors.PasskeyChallengeNotFound,
+    errors.PasskeyChallengeExpired,
+    errors.CredentialMalformed,
+    errors.CredentialRefused,
+)
+ARRIVAL = (
+    *MAIL_REQUEST,
+    errors.SignupDisabled,
+    errors.UserBanned,
+    errors.ProviderEmailNotVerified,
+    errors.SeveralAccounts,
+    errors.IdentityNotCreated,
+    errors.UserNotFound,
+    errors.IdentityAlreadyLinked,
+    errors.IdentityOfAnotherUser,
+    errors.LinkedEmailExists,
+    errors.LinkedEmailNotVerified,
+)
+"""Of somebody who comes with an identity from elsewhere."""

@@ -1,1 +1,0 @@
-"""What second factors consist of, without a database: codes, addresses for apps, ceremonies."""

@@ -1,0 +1,1 @@
+"""Identities at external providers: sign-in, account matching, linking and unlinking."""

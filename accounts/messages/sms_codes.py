@@ -1,0 +1,124 @@
+"""Codes by text message: what must be so before one is sent, and sending it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts.users import queries
+from accounts.users.records import UserRecord
+from authsvc import audit, messaging
+from authsvc.audit import Action, NewEntry
+from authsvc.caller import Caller
+from authsvc.messaging import Sms, SmsKind
+from authsvc.security import crypto
+from tokens.models import TokenType
+from tokens.one_time import one_time_tokens
+from tokens.one_time.one_time_tokens import Secret
+from tokens.queries import NewToken
+
+TEST_MESSAGE = "test-otp"
+"""Stands for the message id where a number has a fixed code and nothing leaves."""
+
+
+def admit(phone: str, *, at: datetime) -> None:
+    """Take a text message from the quota, before the transaction. Raises SmsRateExceeded, SmsGatewayMissing."""
+    if settings.AUTH.sms.test_code(phone, at=at) is None:
+        messaging.take_sms_quota()
+        messaging.require_sms_gateway()
+
+
+def feign(phone: str, *, at: datetime) -> None:
+    """The refusals of `admit` for a request that turns out to send nothing; takes nothing."""
+    if settings.AUTH.sms.test_code(phone, at=at) is None:
+        messaging.require_sms_quota()
+        messaging.require_sms_gateway()
+
+
+def send_code(
+    *,
+    user_id: UUID,
+    phone: str,
+    kind: SmsKind,
+    token_type: TokenType,
+    channel: str,
+    at: datetime,
+    withheld: bool = False,
+) -> str:
+    """Store a code for `phone` and announce the message that carries it; returns the message's id.
+
+    Joins the caller's transaction. A number with a fixed code gets that one, and no message. A code that is `withheld`
+    is told to nobody; the id is of no message then.
+    """
+    code = _code(phone, at=at)
+    with transaction.atomic(savepoint=False):
+        one_time_tokens.store_code(user_id=user_id, token_type=token_type, identifier=phone, code=code, at=at)
+        return _announce(code, kind=kind, phone=phone, channel=channel, user_id=user_id, at=at, withheld=withheld)
+
+
+def send_sign_up_code(
+    user: UserRecord, *, channel: str, traits: Mapping[str, str], caller: Caller, at: datetime
+) -> str:
+    """Send a code that confirms the user's number, and note that it was asked for; as `send_code`."""
+    entry = audit.entry(Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
+    return _send_noted(user, entry, sent_at="", channel=channel, at=at)
+
+
+def send_sign_in_code(
+    user: UserRecord, *, channel: str, traits: Mapping[str, str] | None = None, caller: Caller, at: datetime
+) -> str:
+    """Send a code that signs in, or confirms the number once more; as `send_sign_up_code`."""
+    entry = audit.entry(Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
+    return _send_noted(user, entry, sent_at="confirmation_sent_at", channel=channel, at=at)
+
+
+def pretend(phone: str, *, at: datetime) -> str:
+    """Take the time of `send_sign_in_code` where there is nobody to send anything to; an id of no message."""
+    token = _token(_code(phone, at=at), phone=phone, at=at)
+    with transaction.atomic(savepoint=False):
+        entry = NewEntry(id=uuid4(), payload="{}")
+        queries.note_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
+        messaging.post_decoy()
+    return str(uuid4())
+
+
+def _send_noted(user: UserRecord, entry: NewEntry, *, sent_at: str, channel: str, at: datetime) -> str:
+    code = _code(user.phone, at=at)
+    token = _token(code, phone=user.phone, at=at)
+    with transaction.atomic(savepoint=False):
+        queries.note_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
+        return _announce(code, kind=SmsKind.CONFIRMATION, phone=user.phone, channel=channel, user_id=user.id, at=at)
+
+
+def _code(phone: str, *, at: datetime) -> str:
+    sms = settings.AUTH.sms
+    return sms.test_code(phone, at=at) or crypto.random_code(digits=sms.otp_length)
+
+
+def _token(code: str, *, phone: str, at: datetime) -> NewToken:
+    secret = Secret(code=code, link_token="")
+    return one_time_tokens.digests(secret, token_type=TokenType.CONFIRMATION, identifier=phone, at=at)
+
+
+def _announce(
+    code: str, *, kind: SmsKind, phone: str, channel: str, user_id: UUID, at: datetime, withheld: bool = False
+) -> str:
+    if settings.AUTH.sms.test_code(phone, at=at):
+        return TEST_MESSAGE
+    message = Sms(
+        kind=kind,
+        to=phone,
+        channel=channel,
+        variables={"Code": code},
+        user_id=user_id,
+        expires_at=at + settings.AUTH.sms.otp_exp,
+    )
+    if withheld:
+        messaging.post_decoy()
+    else:
+        messaging.post(message)
+    return str(message.id)

@@ -1,0 +1,1 @@
+"""Multi-factor authentication: enrolment, challenges, verification and recovery codes."""

@@ -1,0 +1,150 @@
+"""Enrolling a second factor: the first half, after which it still has to be proved once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import errors
+from accounts.mfa import registry, totp_algorithm
+from accounts.models import Factor, FactorStatus, FactorType
+from accounts.users import identifiers, queries, records
+from accounts.users.records import UserRecord
+from authsvc import audit
+from authsvc.caller import Caller
+from authsvc.errors import UnexpectedFailure
+from authsvc.security import encryption
+from tokens.sessions import lifecycle
+from tokens.sessions.subjects import SignedIn
+
+LONGEST_NAME = 255
+"""Characters of a friendly name, which is part of an index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    factor_type: str
+    friendly_name: str = ""
+    issuer: str = ""
+    phone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """What an authenticator app is given; shown once."""
+
+    secret: str = field(repr=False)
+    uri: str = field(repr=False)
+    qr_code: str = field(repr=False)
+    """SVG of the URI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enrolled:
+    id: UUID
+    factor_type: str
+    friendly_name: str
+    phone: str
+    """As it was given."""
+    seed: Seed | None = None
+
+
+def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller, at: datetime) -> Enrolled:
+    """Begin the enrolment of a factor. Raises the errors of enrolment in their documented order."""
+    kind = registry.of(wish.factor_type)
+    kind.check_enrolment()
+    if signed_in.session is None:
+        raise UnexpectedFailure("A valid session and a registered user are required to enroll a factor")
+    number = _number(wish)
+    if len(wish.friendly_name) > LONGEST_NAME:
+        raise errors.FactorNameTooLong
+    factor_id = uuid4()
+    secret, uri = _seed(user, wish)
+    queries.delete_abandoned_factors(before=at - settings.AUTH.mfa.factor_expiry)
+    with transaction.atomic(durable=True):
+        held = lifecycle.hold(signed_in)
+        if number:
+            _make_room(user.id, number=number)
+        _check(held, _read(user), name=wish.friendly_name)
+        Factor.objects.create(
+            id=factor_id,
+            user_id=user.id,
+            friendly_name=wish.friendly_name,
+            factor_type=wish.factor_type,
+            status=FactorStatus.UNVERIFIED,
+            created_at=at,
+            updated_at=at,
+            secret=encryption.seal(secret, bound_to=factor_id) if secret else "",
+            phone=number,
+        )
+        traits = {"factor_id": str(factor_id)}
+        if wish.factor_type != FactorType.TOTP:
+            traits["factor_type"] = wish.factor_type
+        audit.record(audit.Action.FACTOR_ENROLLED, actor=user, caller=caller, at=at, traits=traits)
+    return Enrolled(
+        id=factor_id,
+        factor_type=wish.factor_type,
+        friendly_name=wish.friendly_name,
+        phone=wish.phone,
+        seed=Seed(secret=secret, uri=uri, qr_code=totp_algorithm.qr_code(uri)) if secret else None,
+    )
+
+
+def _number(wish: Wish) -> str | None:
+    if wish.factor_type != FactorType.PHONE:
+        return None
+    if not wish.phone:
+        raise errors.FactorPhoneMissing
+    return identifiers.phone(wish.phone)
+
+
+def _seed(user: UserRecord, wish: Wish) -> tuple[str, str]:
+    """Secret and URI of an authenticator app; empty for the other types."""
+    if wish.factor_type != FactorType.TOTP:
+        return "", ""
+    secret = totp_algorithm.new_secret()
+    account = user.email or user.phone or str(user.id)
+    try:
+        return secret, totp_algorithm.uri(issuer=wish.issuer or _site(), account=account, secret=secret)
+    except totp_algorithm.TooLong:
+        raise errors.IssuerTooLong from None
+
+
+def _site() -> str:
+    """Host and port of the site, as people know it."""
+    try:
+        host = urlsplit(settings.AUTH.site.url).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    if not host:
+        raise UnexpectedFailure("site url is improperly formatted")
+    return host
+
+
+def _make_room(user_id: UUID, *, number: str) -> None:
+    """A number is enrolled again where the enrolment before came to nothing. Raises FactorPhoneTaken."""
+    same = Factor.objects.filter(user_id=user_id, factor_type=FactorType.PHONE, phone=number)
+    if same.filter(status=FactorStatus.VERIFIED).exists():
+        raise errors.FactorPhoneTaken
+    same._raw_delete("default")
+
+
+def _check(signed_in: SignedIn, user: UserRecord, *, name: str) -> None:
+    config = settings.AUTH.mfa
+    if any((factor.friendly_name or "") == name for factor in user.factors):
+        raise errors.FactorNameTaken(name)
+    verified = sum(factor.status == FactorStatus.VERIFIED for factor in user.factors)
+    if len(user.factors) >= config.max_enrolled or verified >= config.max_verified:
+        raise errors.TooManyFactors
+    if verified and not signed_in.is_aal2:
+        raise errors.FactorNeedsAal2
+
+
+def _read(user: UserRecord) -> UserRecord:
+    row = queries.by_id(user.id)
+    return records.read(row) if row else user

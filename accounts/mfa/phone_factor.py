@@ -1,0 +1,99 @@
+"""Codes by text message as a kind of factor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts import errors
+from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
+from accounts.models import Factor, FactorChallenge
+from accounts.users import identifiers
+from accounts.users.records import UserRecord
+from authsvc import messaging, plugins
+from authsvc.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
+from authsvc.messaging import PhoneVerifier, Sms, SmsKind
+from authsvc.security import crypto, encryption, rate_limits
+
+_TURN = f"turn:{SmsKind.FACTOR}"
+
+
+class Phone:
+    method = "mfa/phone"
+    forgets_challenges = False
+    is_guessable = True
+
+    def check_enrolment(self) -> None:
+        if not settings.AUTH.mfa.phone_enroll_enabled:
+            raise errors.PhoneEnrolmentDisabled
+
+    def check_verification(self) -> None:
+        if not settings.AUTH.mfa.phone_verify_enabled:
+            raise errors.PhoneVerificationDisabled
+
+    def check_answer(self, answer: Answer) -> None:
+        if not answer.code:
+            raise errors.FactorCodeMissing
+        self.check_verification()
+
+    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
+        identifiers.channel(channel)
+        _require_gateway()
+        # By number, so that it makes no difference to enrol it once more; last, as the interval counts from here.
+        interval = settings.AUTH.mfa.phone_max_frequency
+        remaining = rate_limits.admit_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
+        if remaining is not None:
+            raise SmsSentTooRecently(int(remaining))
+
+    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+        config = settings.AUTH.mfa
+        code = crypto.random_code(digits=config.phone_otp_length)
+        message = Sms(
+            kind=SmsKind.FACTOR,
+            to=factor.phone or "",
+            channel=identifiers.channel(channel),
+            variables={"Code": code},
+            user_id=user.id,
+            expires_at=at + config.challenge_expiry,
+        )
+        return Opened(otp_code=encryption.seal(code, bound_to=challenge_id), message=message)
+
+    def prove(self, attempt: Attempt) -> Proof:
+        _require_gateway()
+        if settings.AUTH.sms.provider == "twilio_verify":
+            verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+            if not verifier.approves(phone=attempt.factor.phone or "", code=attempt.answer.code):
+                raise errors.CodeExpired
+        else:
+            _compare(attempt.challenge, attempt.answer.code)
+        return Proof(factor_id=attempt.factor.id, settle=_nothing)
+
+
+def _nothing(_: Factor) -> Mapping[str, Any]:
+    return {}
+
+
+def _compare(challenge: FactorChallenge, code: str) -> None:
+    stored = challenge.otp_code or ""
+    try:
+        expected = encryption.open(stored, bound_to=challenge.id)
+    except encryption.Undecryptable as error:
+        raise UnexpectedFailure("Database error verifying MFA Phone code") from error
+    if expected and crypto.equal(expected, code):
+        return
+    if expected and encryption.outdated(stored):
+        FactorChallenge.objects.filter(id=challenge.id).update(
+            otp_code=encryption.seal(expected, bound_to=challenge.id)
+        )
+    raise errors.PhoneCodeInvalid
+
+
+def _require_gateway() -> None:
+    try:
+        messaging.require_sms_gateway()
+    except SmsGatewayMissing:
+        raise errors.NoGatewayForFactor from None

@@ -1,0 +1,59 @@
+"""Taking a second factor away, and with it what it has proved."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts import errors
+from accounts.messages import notification_emails
+from accounts.models import Factor, FactorStatus, RecoveryCode
+from accounts.users.records import UserRecord
+from authsvc import audit, messaging
+from authsvc.caller import Caller
+from authsvc.errors import UnexpectedFailure
+from tokens.sessions import lifecycle, step_up
+from tokens.sessions.subjects import SignedIn
+
+
+def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: Caller, at: datetime) -> None:
+    """Remove a factor of one's own; a verified one only in a session that has shown a factor.
+
+    Raises FactorNotFound or UnenrolmentNeedsAal2.
+    """
+    if signed_in.session is None:
+        raise UnexpectedFailure("A valid session and factor are required to unenroll a factor")
+    with transaction.atomic(durable=True):
+        held = lifecycle.hold(signed_in)
+        factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
+        if factor is None:
+            raise errors.FactorNotFound
+        if factor.status == FactorStatus.VERIFIED and not held.is_aal2:
+            raise errors.UnenrolmentNeedsAal2
+        traits = {
+            "factor_id": str(factor.id),
+            "factor_status": str(factor.status),
+            "session_id": str(signed_in.session.id),
+        }
+        audit.record(audit.Action.FACTOR_UNENROLLED, actor=user, caller=caller, at=at, traits=traits)
+        take_away(user.id, factor.id)
+        if user.email:
+            messaging.post(notification_emails.factor_unenrolled(user, factor_type=factor.factor_type))
+
+
+def take_away(user_id: UUID, factor_id: UUID) -> bool:
+    """Delete a factor and lower the sessions that it has raised; whether it was there. Joins the transaction.
+
+    With the last verified one go the recovery codes, and every session is at one factor again.
+    """
+    with transaction.atomic(savepoint=False):
+        if not Factor.objects.filter(id=factor_id, user_id=user_id)._raw_delete("default"):
+            return False
+        if Factor.objects.filter(user_id=user_id, status=FactorStatus.VERIFIED).exists():
+            step_up.step_down(user_id, factor_id=factor_id)
+        else:
+            RecoveryCode.objects.filter(user_id=user_id)._raw_delete("default")
+            step_up.step_down(user_id)
+        return True

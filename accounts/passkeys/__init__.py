@@ -1,0 +1,1 @@
+"""Passkeys: registration, authentication and management."""

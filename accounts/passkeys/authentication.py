@@ -1,0 +1,99 @@
+"""Signing in by passkey: nobody is named beforehand, the credential says whose it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from accounts import errors
+from accounts.models import CeremonyType, Passkey, User
+from accounts.passkeys import challenges
+from accounts.passkeys.challenges import Answer, Begun
+from accounts.users import identifiers, queries, records
+from accounts.users.records import UserRecord
+from accounts.webauthn import ceremonies, verification, webauthn_responses
+from accounts.webauthn.webauthn_responses import Assertion
+from authsvc import audit
+from authsvc.caller import Caller
+from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions.lifecycle import TokenPair
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedInByPasskey:
+    user: UserRecord
+    tokens: TokenPair
+
+
+def begin(*, at: datetime) -> Begun:
+    """Raises RelyingPartyUnknown."""
+    challenges.require_relying_party()
+    return challenges.remember(ceremonies.request(), type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
+
+
+@sign_in_metrics.watched("passkey", who=lambda done: done.user.id)
+def complete(answer: Answer, *, caller: Caller, at: datetime) -> SignedInByPasskey:
+    """Sign in whoever's credential was used. Raises, in this order:
+
+    RelyingPartyUnknown, the errors of `challenges.take`, CredentialMalformed, CredentialRefused,
+    EmailNotConfirmedForPasskey, PhoneNotConfirmedForPasskey, UserBanned.
+    """
+    challenges.require_relying_party()
+    state = challenges.take(answer, type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
+    try:
+        assertion = webauthn_responses.parse_assertion(answer.credential)
+    except webauthn_responses.Malformed:
+        raise errors.CredentialMalformed from None
+    user, passkey = _find(assertion)
+    try:
+        sign_count = verification.verify_assertion(
+            assertion,
+            state=state,
+            user_id=user.id,
+            public_key=bytes(passkey.public_key),
+            is_backup_eligible=passkey.backup_eligible,
+        )
+    except verification.Refused:
+        raise errors.CredentialRefused from None
+    _check(user, at=at)
+    if not verification.has_grown(sign_count, since=passkey.sign_count):
+        logger.warning("a passkey may have been cloned: its count did not grow", extra={"passkey_id": str(passkey.id)})
+        raise errors.CredentialRefused
+    with transaction.atomic(durable=True):
+        User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
+        same = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
+        if not same.update(sign_count=sign_count, last_used_at=at, updated_at=at):
+            raise errors.CredentialRefused  # removed or used by somebody else just now
+        traits = {"passkey_id": str(passkey.id)}
+        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
+        user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
+        tokens = lifecycle.start(subject=user, method="passkey", caller=caller, at=at)
+    return SignedInByPasskey(user=user, tokens=tokens)
+
+
+def _find(assertion: Assertion) -> tuple[UserRecord, Passkey]:
+    """Raises CredentialRefused, whatever of it there is not."""
+    try:
+        user_id = identifiers.uuid((assertion.user_handle or b"").decode())
+    except UnicodeDecodeError:
+        user_id = None
+    passkey = Passkey.objects.filter(user_id=user_id, credential_id=assertion.raw_id).first() if user_id else None
+    row = queries.by_id(passkey.user_id) if passkey else None
+    if passkey is None or row is None:
+        raise errors.CredentialRefused
+    return records.read(row), passkey
+
+
+def _check(user: UserRecord, *, at: datetime) -> None:
+    if user.email and user.email_confirmed_at is None:
+        raise errors.EmailNotConfirmedForPasskey
+    if user.phone and user.phone_confirmed_at is None:
+        raise errors.PhoneNotConfirmedForPasskey
+    if user.is_banned(at):
+        raise errors.UserBanned

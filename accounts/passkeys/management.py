@@ -1,0 +1,69 @@
+"""The passkeys that somebody has: listed, renamed, removed, by themselves or by an administrator."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts import errors
+from accounts.models import Passkey
+from accounts.users.records import UserRecord
+from authsvc import audit
+from authsvc.audit import Administrator
+from authsvc.caller import Caller
+from tokens.sessions import lifecycle
+from tokens.sessions.subjects import SignedIn
+
+LONGEST_NAME = 120
+"""Bytes of UTF-8."""
+
+
+def of(user: UserRecord) -> list[Passkey]:
+    """Oldest first."""
+    return list(Passkey.objects.filter(user_id=user.id).order_by("created_at", "id"))
+
+
+def rename(user: UserRecord, passkey_id: UUID, *, friendly_name: str, caller: Caller, at: datetime) -> Passkey:
+    """Raises PasskeyNameMissing, PasskeyNameTooLong or PasskeyNotFound."""
+    if not friendly_name:
+        raise errors.PasskeyNameMissing
+    if len(friendly_name.encode()) > LONGEST_NAME:
+        raise errors.PasskeyNameTooLong
+    with transaction.atomic(durable=True):
+        passkey = Passkey.objects.select_for_update().filter(id=passkey_id, user_id=user.id).first()
+        if passkey is None:
+            raise errors.PasskeyNotFound
+        passkey.friendly_name, passkey.updated_at = friendly_name, at
+        passkey.save(update_fields=["friendly_name", "updated_at"])
+        traits = {"passkey_id": str(passkey_id)}
+        audit.record(audit.Action.PASSKEY_UPDATED, actor=user, caller=caller, at=at, traits=traits)
+    return passkey
+
+
+def remove(signed_in: SignedIn, user: UserRecord, passkey_id: UUID | None, *, caller: Caller, at: datetime) -> None:
+    """Remove a passkey of one's own; sessions that began with it stay. Raises PasskeysNeedAal2 or PasskeyNotFound.
+
+    None stands for a text that is no id.
+    """
+    with transaction.atomic(durable=True):
+        held = lifecycle.hold(signed_in)
+        if held.subject.has_verified_factor and not held.is_aal2:
+            raise errors.PasskeysNeedAal2
+        _delete(user.id, passkey_id)
+        traits = {"passkey_id": str(passkey_id)}
+        audit.record(audit.Action.PASSKEY_DELETED, actor=user, caller=caller, at=at, traits=traits)
+
+
+def take_away(user: UserRecord, passkey_id: UUID | None, *, actor: Administrator, caller: Caller, at: datetime) -> None:
+    """Remove a passkey of somebody else. Raises PasskeyNotFound; None stands for a text that is no id."""
+    with transaction.atomic(durable=True):
+        _delete(user.id, passkey_id)
+        traits = {"user_id": str(user.id), "passkey_id": str(passkey_id)}
+        audit.record(audit.Action.PASSKEY_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+
+
+def _delete(user_id: UUID, passkey_id: UUID | None) -> None:
+    if passkey_id is None or not Passkey.objects.filter(id=passkey_id, user_id=user_id)._raw_delete("default"):
+        raise errors.PasskeyNotFound

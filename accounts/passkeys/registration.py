@@ -1,0 +1,92 @@
+"""Registering a passkey: its options, and the credential that an authenticator makes of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from accounts import errors
+from accounts.models import CeremonyType, Passkey
+from accounts.passkeys import challenges
+from accounts.passkeys.challenges import Answer, Begun
+from accounts.users.records import UserRecord
+from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses
+from accounts.webauthn.ceremonies import Descriptor
+from authsvc import audit
+from authsvc.caller import Caller
+from tokens.sessions import lifecycle
+from tokens.sessions.subjects import SignedIn
+
+
+def check_allowed(signed_in: SignedIn) -> None:
+    """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
+    if signed_in.subject.is_sso_user:
+        raise errors.PasskeysOfSsoUser
+    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+        raise errors.PasskeysNeedAal2
+
+
+def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
+    """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
+    check_allowed(signed_in)
+    known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
+    if len(known) >= settings.AUTH.passkeys.max_per_user:
+        raise errors.TooManyPasskeys
+    challenges.require_relying_party()
+    name = user.email or user.phone
+    ceremony = ceremonies.creation(
+        user_id=user.id,
+        name=name,
+        display_name=user.name or name,
+        exclude=[Descriptor(id=each) for each in known],
+        discoverable=True,
+    )
+    return challenges.remember(ceremony, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
+
+
+def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: Caller, at: datetime) -> Passkey:
+    """Keep the credential that was made. Raises the errors of `check_allowed` and of the answer, in this order:
+
+    RelyingPartyUnknown, those of `challenges.take`, CredentialMalformed, CredentialRefused, TooManyPasskeys,
+    CredentialExists.
+    """
+    check_allowed(signed_in)
+    challenges.require_relying_party()
+    state = challenges.take(answer, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
+    try:
+        creation = webauthn_responses.parse_creation(answer.credential)
+        made = verification.verify_creation(creation, state=state, user_id=user.id)
+    except webauthn_responses.Malformed:
+        raise errors.CredentialMalformed from None
+    except verification.Refused:
+        raise errors.CredentialRefused from None
+    try:
+        with transaction.atomic(durable=True):
+            # One at a time for each user, so that the number holds.
+            held = lifecycle.hold(signed_in)
+            check_allowed(held)
+            if Passkey.objects.filter(user_id=user.id).count() >= settings.AUTH.passkeys.max_per_user:
+                raise errors.TooManyPasskeys
+            passkey = Passkey.objects.create(
+                user_id=user.id,
+                credential_id=made.id,
+                public_key=made.public_key,
+                attestation_type=made.attestation_format,
+                aaguid=made.aaguid,
+                sign_count=made.sign_count,
+                transports=list(made.transports),
+                backup_eligible=made.is_backup_eligible,
+                backed_up=made.is_backed_up,
+                friendly_name=authenticators.name(made.aaguid),
+                created_at=at,
+                updated_at=at,
+            )
+            traits = {"passkey_id": str(passkey.id)}
+            audit.record(audit.Action.PASSKEY_CREATED, actor=user, caller=caller, at=at, traits=traits)
+    except IntegrityError as error:
+        if not Passkey.objects.filter(credential_id=made.id).exists():
+            raise
+        raise errors.CredentialExists from error
+    return passkey

@@ -1,0 +1,157 @@
+"""/passkeys: passkeys of the signed-in user, and signing in by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from accounts import error_sets, errors, schemas
+from accounts.inputs import CredentialInput, PasskeyInput
+from accounts.passkeys import authentication as passkey_authentication
+from accounts.passkeys import management, registration
+from accounts.passkeys.challenges import Answer as CredentialAnswer
+from accounts.users import identifiers, payloads
+from accounts.users.subjects import own
+from authsvc import clock
+from authsvc.api import parsing
+from authsvc.api.openapi.document import declares
+from authsvc.api.renderers import Answer, NoContent
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import Endpoint, ServiceRequest
+from tokens.api import authentication
+from tokens.api.authentication import BearerAuthentication
+from tokens.api.payloads import token_response
+from tokens.api.permissions import IsNoVisitor, IsSignedIn
+from tokens.api.schemas import Session
+
+
+class _Endpoint(Endpoint):
+    """Nothing is looked at while passkeys are off, not even who asks."""
+
+    refusals = (errors.PasskeysDisabled,)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not settings.AUTH.passkeys.enabled:
+            return self.refuse(errors.PasskeysDisabled(), request)
+        return super().dispatch(request, *args, **kwargs)
+
+
+class RegistrationOptionsView(_Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn, IsNoVisitor)
+
+    @declares(
+        answers={200: schemas.PasskeyChallenge},
+        refusals=(
+            errors.RelyingPartyUnknown,
+            errors.TooManyPasskeys,
+            errors.PasskeysNeedAal2,
+            errors.PasskeysOfSsoUser,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Begin to make a passkey for the signed-in user."""
+        signed_in = authentication.user_of(request)
+        return Answer(payloads.begun(registration.begin(signed_in, own(signed_in), at=clock.now())))
+
+
+class RegistrationView(_Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn, IsNoVisitor)
+
+    @declares(
+        body=CredentialInput,
+        answers={200: schemas.Passkey},
+        refusals=(
+            *error_sets.PASSKEY_CHALLENGE,
+            errors.TooManyPasskeys,
+            errors.CredentialExists,
+            errors.PasskeysNeedAal2,
+            errors.PasskeysOfSsoUser,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Keep the passkey that a browser has made."""
+        signed_in = authentication.user_of(request)
+        user = own(signed_in)
+        registration.check_allowed(signed_in)
+        answer = _answer(request)
+        made = registration.complete(signed_in, user, answer, caller=request.caller, at=clock.now())
+        return Answer(payloads.passkey(made))
+
+
+class AuthenticationOptionsView(_Endpoint):
+    bucket = Bucket.PASSKEY_AUTHENTICATION
+    captcha = True
+
+    @declares(answers={200: schemas.PasskeyChallenge}, refusals=(errors.RelyingPartyUnknown,))
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Begin to sign in by passkey."""
+        return Answer(payloads.begun(passkey_authentication.begin(at=clock.now())))
+
+
+class AuthenticationView(_Endpoint):
+    @declares(
+        body=CredentialInput,
+        answers={200: Session},
+        refusals=(
+            *error_sets.PASSKEY_CHALLENGE,
+            errors.UserBanned,
+            errors.EmailNotConfirmedForPasskey,
+            errors.PhoneNotConfirmedForPasskey,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Sign in by passkey."""
+        done = passkey_authentication.complete(_answer(request), caller=request.caller, at=clock.now())
+        return Answer(token_response(done.tokens, subject=done.user))
+
+
+class PasskeysView(_Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+
+    @declares(answers={200: list[schemas.Passkey]})
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """List the signed-in user's passkeys."""
+        user = own(authentication.user_of(request))
+        return Answer([payloads.passkey(passkey) for passkey in management.of(user)])
+
+
+class PasskeyView(_Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+
+    @declares(
+        body=PasskeyInput,
+        answers={200: schemas.Passkey},
+        refusals=(errors.PasskeyNotFound, errors.PasskeyNameMissing, errors.PasskeyNameTooLong),
+    )
+    def patch(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
+        """Rename a passkey."""
+        user = own(authentication.user_of(request))
+        chosen = identifiers.uuid(passkey_id)
+        if chosen is None:
+            raise errors.PasskeyNotFound
+        name = parsing.parse(request.http, PasskeyInput).friendly_name or ""
+        renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=clock.now())
+        return Answer(payloads.passkey(renamed))
+
+    @declares(
+        answers={204: None},
+        refusals=(errors.PasskeyNotFound, errors.PasskeysNeedAal2),
+    )
+    def delete(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
+        """Remove a passkey; sessions that began with it live on."""
+        signed_in = authentication.user_of(request)
+        chosen = identifiers.uuid(passkey_id)
+        management.remove(signed_in, own(signed_in), chosen, caller=request.caller, at=clock.now())
+        return NoContent()
+
+
+def _answer(request: ServiceRequest) -> CredentialAnswer:
+    body = parsing.parse(request.http, CredentialInput)
+    return CredentialAnswer(challenge_id=body.challenge_id or "", credential=body.credential)

@@ -1,0 +1,1 @@
+"""Passwords: policy, hashing and the check against known breaches."""

@@ -1,0 +1,1 @@
+"""The account of the signed-in user: `GET` and `PUT /user`, and reauthentication."""

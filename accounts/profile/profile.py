@@ -1,0 +1,248 @@
+"""Changing one's own account: address, number, password, metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import errors
+from accounts.messages import notification_emails, recipients, sms_codes
+from accounts.models import User
+from accounts.passwords import policy
+from accounts.profile import changes, reauthentication
+from accounts.sign_in.password import stored_hash
+from accounts.users import identifiers, json_columns, queries, records
+from accounts.users.records import UserRecord
+from authsvc import audit, messaging
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind, SmsKind
+from authsvc.security import encryption
+from tokens.flows import flow_states, pkce
+from tokens.flows.pkce import Challenge
+from tokens.one_time import one_time_tokens
+from tokens.sessions import aal, lifecycle
+from tokens.sessions.subjects import SignedIn
+
+_TRUSTED_FOR = timedelta(hours=24)
+"""A session younger than this may change the password without a further proof."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a user asks to change; None leaves a thing as it is."""
+
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = field(default=None, repr=False)
+    current_password: str | None = field(default=None, repr=False)
+    nonce: str | None = field(default=None, repr=False)
+    data: Mapping[str, Any] | None = None
+    app_metadata: Mapping[str, Any] | None = None
+    channel: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """A wish that was checked: what really differs, in normalised form."""
+
+    email: str = ""
+    phone: str = ""
+    channel: str = "sms"
+    challenge: Challenge | None = None
+    password: str | None = field(default=None, repr=False)
+    data: Mapping[str, Any]
+    app_metadata: Mapping[str, Any]
+    owner: UserRecord | None = None
+    """Who has the address, where the user is not to be told that somebody has."""
+    phone_is_taken: bool = False
+    """The same for the number."""
+
+    @property
+    def weakens(self) -> bool:
+        """Whether it changes how somebody gets into the account."""
+        return bool(self.email or self.phone or self.password is not None)
+
+
+def update(
+    signed_in: SignedIn, user: UserRecord, wish: Wish, *, redirect_to: str, caller: Caller, at: datetime
+) -> UserRecord:
+    """Make the changes, or announce those that have to be confirmed first; the user as it stands afterwards.
+
+    Raises the errors of the user endpoint in their documented order; a refusal of a mail or text undoes everything.
+    """
+    change = _unless_taken(_checked(signed_in, user, wish))
+    if change.password is not None:
+        _prove_again(signed_in, user, wish, at=at)
+    password_hash = _new_hash(user, change.password)
+    _admit_messages(user, change, at=at)
+    with transaction.atomic(durable=True):
+        held = lifecycle.hold(signed_in)
+        if change.weakens:
+            _check_level(held)
+        if password_hash is not None:
+            _set_password(signed_in, user, password_hash, caller=caller, at=at)
+        _merge_metadata(user, change, at=at)
+        if change.phone:
+            _change_phone(user, change, at=at)
+        if change.email:
+            _change_email(_read(user), change, redirect_to=redirect_to, caller=caller, at=at)
+        audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at)
+        return _read(user)
+
+
+def _checked(signed_in: SignedIn, user: UserRecord, wish: Wish) -> _Change:
+    email = identifiers.email(wish.email) if wish.email else ""
+    phone = identifiers.phone(wish.phone) if wish.phone else ""
+    channel = identifiers.channel(wish.channel or "") if phone else "sms"
+    if wish.password is not None:
+        policy.check_policy(wish.password)
+    email = email if email != user.email else ""
+    phone = phone if phone != user.phone else ""
+    challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
+    group = settings.AUTH.jwt.admin_group_name
+    if wish.app_metadata is not None and not (group and user.aud == settings.AUTH.jwt.aud and user.role == group):
+        raise errors.AppMetadataNotAllowed
+    weakens = bool(email or phone or wish.password is not None)
+    if weakens:
+        _check_level(signed_in)
+    if user.is_anonymous and wish.password is not None and not email and not phone:
+        raise errors.PasswordOfAnonymousUser
+    if user.is_sso_user and (weakens or wish.nonce):
+        raise errors.UserManagedBySso
+    return _Change(
+        email=email,
+        phone=phone,
+        channel=channel,
+        challenge=challenge,
+        password=wish.password,
+        data=wish.data or {},
+        app_metadata=wish.app_metadata or {},
+    )
+
+
+def _check_level(signed_in: SignedIn) -> None:
+    """Who has a second factor shows it before an address, a number or the password changes."""
+    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+        raise errors.InsufficientAal
+
+
+def _unless_taken(change: _Change) -> _Change:
+    """Refuse what somebody else has; where nothing is to be told of that, note it."""
+    strict = settings.AUTH.signup.strict_privacy_enabled
+    row = queries.by_email(change.email, aud=None) if change.email else None
+    if row and not strict:
+        raise errors.EmailExists
+    phone_is_taken = bool(change.phone and queries.by_phone(change.phone, aud=None))
+    if phone_is_taken and not strict:
+        raise errors.PhoneExists
+    return dataclasses.replace(change, owner=records.read(row) if row else None, phone_is_taken=phone_is_taken)
+
+
+def _prove_again(signed_in: SignedIn, user: UserRecord, wish: Wish, *, at: datetime) -> None:
+    """What the configuration asks for before a password changes: a nonce, the current password."""
+    config, session = settings.AUTH.passwords, signed_in.session
+    if config.update_requires_reauthentication and (session is None or at > session.created_at + _TRUSTED_FOR):
+        if not wish.nonce:
+            raise errors.ReauthenticationNeeded
+        reauthentication.redeem(user, nonce=wish.nonce, at=at)
+    stored = stored_hash(user)
+    recovering = aal.is_recovery(entry.method for entry in signed_in.amr)
+    if config.update_requires_current and stored and not recovering:
+        if not wish.current_password:
+            raise errors.CurrentPasswordRequired
+        if not policy.matches(wish.current_password, stored):
+            raise errors.CurrentPasswordInvalid
+
+
+def _new_hash(user: UserRecord, password: str | None) -> str | None:
+    if password is None:
+        return None
+    stored = stored_hash(user)
+    if stored and policy.matches(password, stored):
+        raise errors.SamePassword
+    return policy.hash(password)
+
+
+def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
+    """Frequency, recipient and quota of what the change will send, before anything is open."""
+    if change.email and not _is_confirmed_at_once(user, change):
+        messaging.refuse_soon(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
+        both = bool(user.email) and settings.AUTH.mailer.secure_email_change_enabled
+        recipients.admit(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
+        messaging.take_turn(EmailKind.EMAIL_CHANGE, user_id=user.id)
+        messaging.note_change(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
+    if change.phone and not _is_number_confirmed_at_once(change):
+        messaging.refuse_soon(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
+        if not change.phone_is_taken:
+            sms_codes.admit(change.phone, at=at)
+        elif not settings.AUTH.sms.autoconfirm:
+            sms_codes.feign(change.phone, at=at)
+        messaging.take_turn(SmsKind.PHONE_CHANGE, user_id=user.id)
+        messaging.note_change(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
+
+
+def _is_confirmed_at_once(user: UserRecord, change: _Change) -> bool:
+    """A visitor's first address under auto-confirm; everybody else's change is confirmed by mail even then."""
+    return user.is_anonymous and settings.AUTH.mailer.autoconfirm and change.owner is None
+
+
+def _is_number_confirmed_at_once(change: _Change) -> bool:
+    return settings.AUTH.sms.autoconfirm and not change.phone_is_taken
+
+
+def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
+    """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
+    sealed = encryption.seal(password_hash, bound_to=user.id)
+    User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **changes.nothing_pending())
+    one_time_tokens.clear(user.id)
+    flow_states.abandon(user.id)
+    lifecycle.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
+    audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
+    if user.email:
+        messaging.post(notification_emails.password_changed(user))
+
+
+def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
+    columns: dict[str, Any] = {}
+    if change.data:
+        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", change.data)
+    if change.app_metadata:
+        columns["raw_app_meta_data"] = json_columns.merged("raw_app_meta_data", change.app_metadata)
+    User.objects.filter(id=user.id).update(**columns, updated_at=at)
+
+
+def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
+    if _is_number_confirmed_at_once(change):
+        changes.complete_phone(user, phone=change.phone, at=at)
+        one_time_tokens.clear(user.id)
+        return
+    changes.announce_phone(user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at)
+
+
+def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller: Caller, at: datetime) -> None:
+    if _is_confirmed_at_once(user, change):
+        changes.complete_email(user, email=change.email, at=at)
+        one_time_tokens.clear(user.id)
+        return
+    changes.announce_email(
+        user,
+        email=change.email,
+        owner=change.owner,
+        challenge=change.challenge,
+        redirect_to=redirect_to,
+        caller=caller,
+        at=at,
+    )
+
+
+def _read(user: UserRecord) -> UserRecord:
+    row = queries.by_id(user.id)
+    return records.read(row) if row else user

@@ -1,0 +1,84 @@
+"""Proving once more who one is: a code to the user's own address or number, asked for before a password changes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import errors
+from accounts.messages import notification_emails, recipients, sms_codes
+from accounts.models import User
+from accounts.users.records import UserRecord
+from authsvc import audit, messaging, plugins
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind, PhoneVerifier, SmsKind
+from authsvc.security import crypto
+from tokens.models import TokenType
+from tokens.one_time import one_time_tokens
+
+
+def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
+    """Send a code to the user's address, or number when there is none; the id of a text message, None for a mail.
+
+    Raises NothingToReauthenticateBy, EmailNotVerified, PhoneNotVerified, and the refusals of sending.
+    """
+    if not user.email and not user.phone:
+        raise errors.NothingToReauthenticateBy
+    if user.email and user.email_confirmed_at is None:
+        raise errors.EmailNotVerified
+    if not user.email and user.phone_confirmed_at is None:
+        raise errors.PhoneNotVerified
+    if user.email:
+        messaging.refuse_soon(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        recipients.admit(user.email, kind=EmailKind.REAUTHENTICATION)
+        messaging.take_turn(EmailKind.REAUTHENTICATION, user_id=user.id)
+    else:
+        messaging.refuse_soon(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        sms_codes.admit(user.phone, at=at)
+        messaging.take_turn(SmsKind.REAUTHENTICATION, user_id=user.id)
+    with transaction.atomic(durable=True):
+        audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
+        User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
+        if user.email:
+            code = crypto.random_code(digits=settings.AUTH.mailer.otp_length)
+            one_time_tokens.store_code(
+                user_id=user.id, token_type=TokenType.REAUTHENTICATION, identifier=user.email, code=code, at=at
+            )
+            messaging.post(notification_emails.reauthentication(user, code=code, at=at))
+            return None
+        return sms_codes.send_code(
+            user_id=user.id,
+            phone=user.phone,
+            kind=SmsKind.REAUTHENTICATION,
+            token_type=TokenType.REAUTHENTICATION,
+            channel="sms",
+            at=at,
+        )
+
+
+def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
+    """Spend the code, and with it every other secret of the user, whatever becomes of the request that brings it.
+
+    Raises NonceInvalid, NonceWithoutAddress; CodeExpired where a gateway of codes refuses.
+    """
+    if not user.email and not user.phone:
+        raise errors.NonceWithoutAddress
+    token = one_time_tokens.find(user_id=user.id, token_type=TokenType.REAUTHENTICATION)
+    if token is None or token.relates_to != (user.email or user.phone):
+        raise errors.NonceInvalid
+    sms = settings.AUTH.sms
+    if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
+        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+        if not verifier.approves(phone=user.phone, code=nonce):
+            raise errors.CodeExpired
+    elif not token.answers(nonce):
+        one_time_tokens.count_wrong_code([token.id])
+        raise errors.NonceInvalid
+    elif not token.is_fresh(at):
+        raise errors.NonceInvalid
+    with transaction.atomic(durable=True):
+        User.objects.filter(id=user.id).update(reauthentication_sent_at=None, updated_at=at)
+        if not one_time_tokens.spend(token, user_id=user.id, by_code=True):
+            raise errors.NonceInvalid

@@ -1,0 +1,1 @@
+"""Password recovery: `POST /recover`."""

@@ -1,0 +1,37 @@
+"""Asking for a way back into an account whose password is lost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import errors
+from accounts.messages import confirmation_emails, recipients
+from accounts.users import identifiers, queries, records
+from authsvc import messaging
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind, Group
+from tokens.flows.pkce import Challenge
+
+
+def send(*, email: str, challenge: Challenge | None, redirect_to: str, caller: Caller, at: datetime) -> None:
+    """Mail a recovery link and code; an address without an account gets the same answer and no mail."""
+    if not settings.AUTH.signup.email_enabled:
+        raise errors.MailRequestsDisabled
+    if not email:
+        raise errors.RecoveryAddressMissing
+    address = identifiers.email(email)
+    messaging.space_out(Group.PASSWORDLESS, address=address)
+    row = queries.by_email(address, aud=caller.audience)
+    if row is None:
+        recipients.feign(address, kind=EmailKind.RECOVERY)
+        confirmation_emails.pretend(confirmation_emails.RECOVERY, address=address, at=at)
+        return
+    recipients.admit(address, kind=EmailKind.RECOVERY)
+    with transaction.atomic(durable=True):
+        user = records.read(row)
+        confirmation_emails.send(
+            confirmation_emails.RECOVERY, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
+        )

@@ -1,0 +1,46 @@
+"""POST /recover."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+
+from accounts import error_sets, errors
+from accounts.inputs import RecoverInput
+from accounts.recovery import recovery
+from authsvc import clock
+from authsvc.api import parsing
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, declares
+from authsvc.api.renderers import Answer
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import Endpoint, ServiceRequest
+from tokens.api import error_sets as token_refusals
+from tokens.flows import pkce
+
+
+class RecoverView(Endpoint):
+    bucket = Bucket.RECOVER
+    captcha = True
+
+    @declares(
+        body=RecoverInput,
+        query=(REDIRECT_TO,),
+        answers={200: Empty},
+        refusals=(
+            *error_sets.ADDRESS,
+            *error_sets.MAIL_REQUEST,
+            *token_refusals.PKCE,
+            errors.RecoveryAddressMissing,
+            errors.MailRequestsDisabled,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Mail a link and a code to somebody who has lost the password."""
+        body = parsing.parse(request.http, RecoverInput)
+        recovery.send(
+            email=body.email or "",
+            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer({})

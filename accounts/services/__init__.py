@@ -1,1 +1,0 @@
-"""The journeys of accounts, one module each."""

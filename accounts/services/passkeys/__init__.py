@@ -1,1 +1,0 @@
-"""Journeys of passkeys: registered, used to sign in, renamed, removed."""

@@ -1,0 +1,1 @@
+"""Sign-in by password, magic link and one-time code."""

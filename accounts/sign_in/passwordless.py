@@ -1,0 +1,107 @@
+"""Signing in without a password: magic links and one-time codes by mail, codes by text message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import errors
+from accounts.messages import confirmation_emails, recipients, sms_codes
+from accounts.sign_up import sign_up
+from accounts.sign_up.sign_up import SignUp
+from accounts.users import identifiers, queries, records
+from authsvc import messaging
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind, Group
+from tokens.flows.pkce import Challenge
+
+
+def send_magic_link(
+    *,
+    email: str,
+    data: Mapping[str, Any],
+    create_user: bool,
+    challenge: Challenge | None,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
+) -> None:
+    """Mail a link and a code that sign in; an address that nobody has confirmed is signed up on the way.
+
+    Raises the errors of the magic-link and sign-up endpoints, OtpDisabled where an account would have to be created
+    and must not be.
+    """
+    config = settings.AUTH
+    row = queries.by_email(identifiers.lower_email(email), aud=caller.audience) if email else None
+    if row is None and not create_user and not config.signup.strict_privacy_enabled:
+        raise errors.OtpDisabled  # also for what is no address at all
+    if not config.signup.email_enabled:
+        raise errors.EmailLoginsDisabled
+    if not config.signup.magic_link_enabled:
+        raise errors.MagicLinkDisabled
+    if not email:
+        raise errors.MagicLinkAddressMissing
+    address = identifiers.email(email)
+    user = records.read(row) if row else None
+    if user is None and not create_user:
+        messaging.space_out(Group.PASSWORDLESS, address=address)
+        recipients.feign(address, kind=EmailKind.MAGIC_LINK)
+        confirmation_emails.pretend(confirmation_emails.MAGIC_LINK, address=address, at=at)
+        return
+    signs_up = user is None or user.email_confirmed_at is None
+    if signs_up and config.signup.disabled:
+        raise errors.SignupDisabled
+    if not signs_up or config.mailer.autoconfirm:
+        # Before anybody is signed up: what refuses the mail must not leave an account behind.
+        messaging.space_out(Group.PASSWORDLESS, address=address)
+        recipients.admit(address, kind=EmailKind.MAGIC_LINK)
+    if user is None or user.email_confirmed_at is None:
+        wanted = SignUp(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
+        user = sign_up.admit(wanted, group=Group.PASSWORDLESS, caller=caller, at=at).user
+        if user.email_confirmed_at is None:
+            return  # the confirmation mail doubles as the magic link
+    with transaction.atomic(durable=True):
+        confirmation_emails.send(
+            confirmation_emails.MAGIC_LINK, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
+        )
+
+
+def send_code_by_phone(
+    *, phone: str, data: Mapping[str, Any], channel: str, create_user: bool, caller: Caller, at: datetime
+) -> str:
+    """Text a code that signs in and return its message id; a number nobody has confirmed is signed up on the way.
+
+    Raises the errors of the passwordless and sign-up endpoints.
+    """
+    config = settings.AUTH
+    row = queries.by_phone(identifiers.bare_phone(phone), aud=caller.audience)
+    if row is None and not create_user and not config.signup.strict_privacy_enabled:
+        raise errors.OtpDisabled
+    if not config.signup.phone_enabled:
+        raise errors.PhoneOtpDisabled
+    number = identifiers.phone(phone)
+    channel = identifiers.channel(channel)
+    user = records.read(row) if row else None
+    if user is None and not create_user:
+        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        sms_codes.feign(number, at=at)
+        return sms_codes.pretend(number, at=at)
+    signs_up = user is None or user.phone_confirmed_at is None
+    if signs_up and config.signup.disabled:
+        raise errors.SignupDisabled
+    if not signs_up or config.sms.autoconfirm:
+        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        sms_codes.admit(number, at=at)
+    if user is None or user.phone_confirmed_at is None:
+        wanted = SignUp(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
+        made = sign_up.admit(wanted, group=Group.PASSWORDLESS, caller=caller, at=at)
+        user = made.user
+        if user.phone_confirmed_at is None:
+            return made.message_id or str(uuid4())
+    with transaction.atomic(durable=True):
+        return sms_codes.send_sign_in_code(user, channel=channel, traits={"channel": channel}, caller=caller, at=at)

@@ -1,0 +1,1 @@
+"""Sign-up by email, phone, or anonymously."""

@@ -1,0 +1,89 @@
+"""POST /signup."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpResponse
+
+from accounts import error_sets, errors, schemas
+from accounts.inputs import SignUpInput
+from accounts.sign_up import sign_up
+from accounts.sign_up.sign_up import Outcome
+from accounts.users import payloads
+from authsvc import clock
+from authsvc.api import parsing
+from authsvc.api.openapi.document import REDIRECT_TO, declares
+from authsvc.api.renderers import Answer
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.errors import RequestRateExceeded
+from tokens.api import error_sets as token_refusals
+from tokens.api.payloads import token_response
+from tokens.api.schemas import Session
+
+
+class SignUpView(Endpoint):
+    captcha = True
+
+    @declares(
+        body=SignUpInput,
+        query=(REDIRECT_TO,),
+        answers={200: (schemas.User, Session)},
+        refusals=(
+            *error_sets.ADDRESS,
+            *error_sets.MAIL_REQUEST,
+            *error_sets.TEXT,
+            *error_sets.NEW_PASSWORD,
+            *token_refusals.PKCE,
+            RequestRateExceeded,
+            errors.PhoneInvalid,
+            errors.OnlyOneIdentifierOnSignup,
+            errors.PasswordRequired,
+            errors.PkceNotForPhone,
+            errors.SignupDisabled,
+            errors.EmailSignupsDisabled,
+            errors.PhoneSignupsDisabled,
+            errors.AnonymousSignInsDisabled,
+            errors.UserAlreadyRegistered,
+            errors.PhoneAlreadyRegistered,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Register somebody by email address or phone number, or let a visitor in anonymously.
+
+        Answers the user, who has yet to confirm the address; a session where addresses are confirmed by themselves,
+        and for visitors. An address that is in use by a confirmed account gets the answer of a new one, and no mail.
+        """
+        body = parsing.parse(request.http, SignUpInput)
+        if not body.email and not body.phone:
+            return self._anonymous(body, request)
+        self.throttle(Bucket.SIGNUPS, request.http)
+        outcome = sign_up.register(
+            email=body.email or "",
+            phone=body.phone or "",
+            password=body.password or "",
+            data=body.data or {},
+            channel=body.channel or "",
+            code_challenge=body.code_challenge,
+            code_challenge_method=body.code_challenge_method,
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer(_told(outcome))
+
+    def _anonymous(self, body: SignUpInput, request: ServiceRequest) -> HttpResponse:
+        if not settings.AUTH.signup.anonymous_enabled:
+            raise errors.AnonymousSignInsDisabled
+        self.throttle(Bucket.ANONYMOUS_SIGN_INS, request.http)
+        outcome = sign_up.anonymous(data=body.data or {}, caller=request.caller, at=clock.now())
+        return Answer(_told(outcome))
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """The user alone, or with tokens where the sign-up has signed them in."""
+    if outcome.tokens is None:
+        return payloads.user(outcome.user)
+    return token_response(outcome.tokens, subject=outcome.user)

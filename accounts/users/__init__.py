@@ -1,0 +1,1 @@
+"""The user row: columns, record, payload, deletion, erasure and search."""

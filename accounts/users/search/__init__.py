@@ -1,0 +1,1 @@
+"""Lists of users: filters, paging, SQL and payload."""

@@ -1,0 +1,78 @@
+"""The SUBJECTS entry: what `tokens` asks about a user, answered from the records of accounts."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from accounts.models import User
+from accounts.users import payloads, queries, records
+from accounts.users.records import UserRecord
+from tokens.sessions.aal import AmrEntry
+from tokens.sessions.subjects import BEGINNING, SessionFacts, SignedIn, Subject
+
+
+def _session(row: queries.Row) -> tuple[SessionFacts | None, tuple[AmrEntry, ...]]:
+    (
+        id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, key, counter, methods,
+    ) = row[queries.USER_WIDTH :]  # fmt: skip
+    if id_ is None:
+        return None, ()
+    facts = SessionFacts(
+        id=id_,
+        user_id=user_id,
+        created_at=created_at or BEGINNING,
+        refreshed_at=refreshed_at,
+        not_after=not_after,
+        aal=aal or "aal1",
+        tag=tag,
+        oauth_client_id=oauth_client_id,
+        scopes=scopes,
+        refresh_token_hmac_key=key,
+        refresh_token_counter=counter,
+    )
+    entries = orjson.loads(methods) if methods else []
+    return facts, tuple(AmrEntry(method=method, at=datetime.fromtimestamp(at, UTC)) for method, at in entries)
+
+
+class AccountSubjects:
+    """The users of this service, as `tokens` sees them."""
+
+    def by_id(self, user_id: UUID) -> UserRecord | None:
+        row = queries.by_id(user_id)
+        return records.read(row) if row else None
+
+    def signed_in(self, *, user_id: UUID, session_id: UUID | None) -> SignedIn | None:
+        row = queries.user_and_session(user_id=user_id, session_id=session_id)
+        return self._signed_in(row) if row else None
+
+    def with_session(self, session_id: UUID) -> SignedIn | None:
+        row = queries.session_and_user(session_id=session_id)
+        return self._signed_in(row) if row else None
+
+    def note_sign_in(self, subject: Subject, *, at: datetime) -> UserRecord:
+        User.objects.filter(id=subject.id).update(last_sign_in_at=at, updated_at=at)
+        return dataclasses.replace(_own(subject), last_sign_in_at=at, updated_at=at)
+
+    def present(self, subject: Subject) -> dict[str, Any]:
+        return payloads.user(_own(subject))
+
+    @staticmethod
+    def _signed_in(row: queries.Row) -> SignedIn:
+        session, amr = _session(row)
+        return SignedIn(subject=records.read(row), session=session, amr=amr)
+
+
+def own(signed_in: SignedIn) -> UserRecord:
+    """The user of a request as this app knows them."""
+    return _own(signed_in.subject)
+
+
+def _own(subject: Subject) -> UserRecord:
+    if not isinstance(subject, UserRecord):
+        raise TypeError("a subject that this app did not read")
+    return subject

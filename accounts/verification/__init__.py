@@ -1,0 +1,1 @@
+"""Verification of one-time codes and links: `/verify` and `/resend`."""

@@ -1,0 +1,127 @@
+"""Sending once more what was sent before: the confirmation of a sign-up or of a change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import errors
+from accounts.messages import confirmation_emails, recipients, sms_codes
+from accounts.profile import changes
+from accounts.users import identifiers, queries, records
+from accounts.users.records import UserRecord
+from authsvc import messaging
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind, Group
+from tokens.flows import pkce
+
+
+def resend(
+    *,
+    type: str,
+    email: str,
+    phone: str,
+    code_challenge: str | None,
+    code_challenge_method: str | None,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
+) -> str:
+    """Send again and return the message's id. Raises the errors of the resend endpoint.
+
+    `email` or `phone` names the account. Where nothing is outstanding, nothing is sent and the id is of no message:
+    nobody is told.
+    """
+    if type not in ("signup", "email_change", "sms", "phone_change"):
+        raise errors.ResendTypeMissing
+    mails = type in ("signup", "email_change")
+    challenge = pkce.parse(challenge=code_challenge, method=code_challenge_method) if mails else None
+    if type == "signup" and not email:
+        raise errors.ResendNeedsEmail
+    if type == "sms" and not phone:
+        raise errors.ResendNeedsPhone
+    if email and phone:
+        raise errors.OnlyOneIdentifierOnResend
+    if not email and not phone:
+        raise errors.IdentifierMissingOnResend
+    if email and not settings.AUTH.signup.email_enabled:
+        raise errors.MailRequestsDisabled
+    if phone and not settings.AUTH.signup.phone_enabled:
+        raise errors.PhoneRequestsDisabled
+    address = identifiers.email(email) if email else identifiers.phone(phone)
+    group = Group.CONFIRMATION if type in ("signup", "sms") else Group.CHANGE
+    (messaging.space_out if mails else messaging.space_out_sms)(group, address=address)
+    row = queries.by_email(address, aud=caller.audience) if email else queries.by_phone(address, aud=caller.audience)
+    user = records.read(row) if row else None
+    to = _outstanding(user, type)
+    kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
+    if user is None or not to:
+        if mails:
+            recipients.feign(*([address] if email else []), kind=kind)
+            confirmation_emails.pretend(confirmation_emails.CONFIRMATION, address=address, at=at)
+            return str(uuid4())
+        sms_codes.feign(address, at=at)
+        return sms_codes.pretend(address, at=at)
+    owner = _other_owner(to, type, than=user)
+    if mails:
+        both = type == "email_change" and user.email and settings.AUTH.mailer.secure_email_change_enabled
+        recipients.admit(*([to, user.email] if both else [to]), kind=kind)
+    else:
+        (sms_codes.feign if owner else sms_codes.admit)(to, at=at)
+    with transaction.atomic(durable=True):
+        match type:
+            case "signup":
+                return confirmation_emails.send(
+                    confirmation_emails.CONFIRMATION,
+                    user,
+                    challenge=challenge,
+                    redirect_to=redirect_to,
+                    caller=caller,
+                    at=at,
+                )
+            case "email_change":
+                message_id = changes.announce_email(
+                    user,
+                    email=to,
+                    owner=owner,
+                    challenge=challenge,
+                    redirect_to=redirect_to,
+                    caller=caller,
+                    at=at,
+                )
+                return str(message_id)
+            case "phone_change":
+                return changes.announce_phone(user, phone=to, channel="sms", is_taken=owner is not None, at=at)
+            case _:
+                return sms_codes.send_sign_in_code(user, channel="sms", caller=caller, at=at)
+
+
+def _outstanding(user: UserRecord | None, type: str) -> str:
+    """The address or number that is still to be confirmed, `""` when there is none."""
+    if user is None:
+        return ""
+    match type:
+        case "signup":
+            return "" if user.email_confirmed_at else user.email
+        case "sms":
+            return "" if user.phone_confirmed_at else user.phone
+        case "email_change":
+            return user.email_change
+        case _:
+            return user.phone_change
+
+
+def _other_owner(to: str, type: str, *, than: UserRecord) -> UserRecord | None:
+    """Who else has by now what a change would bring."""
+    match type:
+        case "email_change":
+            row = queries.by_email(to, aud=None)
+        case "phone_change":
+            row = queries.by_phone(to, aud=None)
+        case _:
+            return None
+    owner = records.read(row) if row else None
+    return owner if owner and owner.id != than.id else None

@@ -1,0 +1,183 @@
+"""GET and POST /verify, and POST /verify/confirm."""
+
+from __future__ import annotations
+
+import re
+
+from django.conf import settings
+from django.http import HttpResponse, QueryDict
+
+from accounts import error_sets, errors, schemas
+from accounts.inputs import ConfirmForm, VerifyInput
+from accounts.verification import confirm_page, verification
+from accounts.verification.redemption import Verified
+from authsvc import clock
+from authsvc.api import parsing
+from authsvc.api.openapi.document import REDIRECT_TO, Parameter, Reply, declares
+from authsvc.api.renderers import Answer, SeeOther
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import RedirectEndpoint, ServiceRequest
+from authsvc.errors import BodyTooLarge
+from authsvc.security import redirects
+from tokens.api.payloads import token_fragment, token_response
+from tokens.errors import NoFlowForLink
+from tokens.one_time.one_time_tokens import PKCE_MARK
+
+LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
+_LINK_TOKEN = re.compile(rf"(?:{PKCE_MARK})?[0-9a-f]{{56}}")
+_TOLD_TYPES = frozenset({"signup", "recovery", "invite"})
+_LED_ON = Reply(
+    "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
+    " `error_code` and `error_description`.",
+    headers=("Location",),
+)
+_UNUSABLE_LINK = (
+    *error_sets.NEW_PASSWORD,
+    *error_sets.REDEEMED_CHANGE,
+    errors.InvalidEmailVerificationType,
+    errors.LinkExpired,
+    errors.UserBanned,
+    NoFlowForLink,
+)
+_OTHER_SIDE = "Confirmation link accepted. Please proceed to confirm link sent to the other email"
+
+
+class LinkEndpoint(RedirectEndpoint):
+    """Redeems the token of a mailed link for a browser."""
+
+    bucket = Bucket.VERIFY
+
+    def open_link(self, asked: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
+        self.begin_redirecting(target, error_in_query=token.startswith(PKCE_MARK))
+        done = verification.open_link(type=asked, token=token, caller=request.caller, at=clock.now())
+        if done.awaits_other_side:
+            return SeeOther(_told_in_redirect(target, in_query=token.startswith(PKCE_MARK)))
+        if done.tokens is None:
+            return SeeOther(redirects.with_query(target, {"code": done.auth_code or ""}))
+        return SeeOther(redirects.with_fragment(target, token_fragment(done.tokens, type=done.type)))
+
+    @staticmethod
+    def check(asked: str, token: str) -> None:
+        if not asked:
+            raise errors.VerificationTypeMissing
+        if not token:
+            raise errors.TokenMissing
+
+
+class VerifyView(LinkEndpoint):
+    @declares(
+        query=(
+            Parameter("type", "What the link is for.", values=LINK_TYPES, required=True),
+            Parameter("token", "The token of the link.", required=True),
+            REDIRECT_TO,
+        ),
+        answers={303: _LED_ON, 200: Reply("A page with a button that redeems the link.", media_type="text/html")},
+        refusals=(errors.VerificationTypeMissing, errors.TokenMissing),
+        redirected=_UNUSABLE_LINK,
+    )
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """Redeem the link of a mail, in a browser.
+
+        Where the operator has links confirmed (`AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED`), it answers a page with a
+        button.
+        """
+        asked, token = parsing.query(request.http, "type"), parsing.query(request.http, "token")
+        self.check(asked, token)
+        target = self.redirect_target(request)
+        if settings.AUTH.mailer.link_confirm_page_enabled:
+            return confirm_page.page(asked=asked, token=token, target=target, path=request.http.path)
+        return self.open_link(asked, token, target=target, request=request)
+
+    @declares(
+        body=VerifyInput,
+        answers={200: (schemas.SessionByCode, schemas.FirstConfirmation)},
+        refusals=(
+            *error_sets.NEW_PASSWORD,
+            *error_sets.REDEEMED_CHANGE,
+            errors.VerificationTypeMissing,
+            errors.TokenOrHashMissing,
+            errors.OnlyTokenHashAllowed,
+            errors.OnlyOneIdentifierOnVerify,
+            errors.InvalidEmailFormat,
+            errors.PhoneInvalid,
+            errors.InvalidEmailVerificationType,
+            errors.LinkExpired,
+            errors.CodeExpired,
+            errors.UserBanned,
+            errors.PasswordRequiredToConfirm,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Redeem a code with its address or number, or the token of a link, for a session.
+
+        Of a change of address that both addresses confirm, the first confirmation answers no session.
+        """
+        done = self._redeem(parsing.parse(request.http, VerifyInput), request)
+        if done.awaits_other_side:
+            return Answer({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
+        told = {"type": done.type} if done.type in _TOLD_TYPES else {}
+        assert done.tokens is not None  # noqa: S101  (only a browser is given a code instead)
+        return Answer(token_response(done.tokens, subject=done.user, **told))
+
+    @staticmethod
+    def _redeem(body: VerifyInput, request: ServiceRequest) -> Verified:
+        """Tell a code with its address from the token of a link, and redeem it."""
+        if not body.type:
+            raise errors.VerificationTypeMissing
+        if bool(body.token) == bool(body.token_hash):
+            raise errors.TokenOrHashMissing
+        link = body.token_hash
+        if body.token and not body.email and not body.phone and _LINK_TOKEN.fullmatch(body.token):
+            link = body.token
+        elif body.token_hash and (body.email or body.phone or body.redirect_to):
+            raise errors.OnlyTokenHashAllowed
+        if link:
+            return verification.redeem_link(
+                type=body.type, token=link, password=body.password, caller=request.caller, at=clock.now()
+            )
+        if bool(body.email) == bool(body.phone):
+            raise errors.OnlyOneIdentifierOnVerify
+        if body.phone:
+            return verification.redeem_texted_code(
+                type=body.type, phone=body.phone, code=body.token or "", caller=request.caller, at=clock.now()
+            )
+        return verification.redeem_mailed_code(
+            type=body.type,
+            email=body.email or "",
+            code=body.token or "",
+            password=body.password,
+            caller=request.caller,
+            at=clock.now(),
+        )
+
+
+class ConfirmView(LinkEndpoint):
+    """What the button of the confirm page posts to.
+
+    There is no CSRF token: nothing here acts for whoever the browser is signed in as, the service sets no cookie, and
+    the token of the link is all the authority there is. A page that has one to send could as well send the link itself.
+    """
+
+    @declares(
+        form=ConfirmForm,
+        answers={303: _LED_ON},
+        refusals=(errors.VerificationTypeMissing, errors.TokenMissing, BodyTooLarge),
+        redirected=_UNUSABLE_LINK,
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Redeem the link that the page of `GET /verify` shows a button for."""
+        form = QueryDict(parsing.body(request.http))
+        asked, token, target = (_first(form, name) for name in ("type", "token", "redirect_to"))
+        self.check(asked, token)
+        target = redirects.resolve(header=None, query=target, referer=None)
+        return self.open_link(asked, token, target=target, request=request)
+
+
+def _first(form: QueryDict, name: str) -> str:
+    return next(iter(form.getlist(name)), "")
+
+
+def _told_in_redirect(target: str, *, in_query: bool) -> str:
+    if in_query:
+        target = redirects.with_query(target, {"message": _OTHER_SIDE})
+    return redirects.with_fragment(target, {"message": _OTHER_SIDE, "sb": ""})

@@ -1,1 +1,0 @@
-"""The endpoints of accounts: parse, one service call, answer."""

@@ -1,1 +1,0 @@
-"""Thin endpoints for administrators."""

@@ -1,0 +1,1 @@
+"""WebAuthn ceremonies shared by passkeys and security-key factors."""

@@ -1,0 +1,212 @@
+"""Answers of authenticators, verified against the ceremony that they belong to.
+
+`webauthn` is an extra: it is imported by the first answer, so that servers that ask for none do without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from django.conf import settings
+
+from accounts.webauthn import ceremonies
+from accounts.webauthn.webauthn_responses import Assertion, ClientData, Creation
+from authsvc.security import crypto
+
+if TYPE_CHECKING:
+    from webauthn.helpers.cose import COSEAlgorithmIdentifier
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_ES384 = -35
+
+
+class Refused(Exception):
+    """Readable, but no answer to this challenge by this user's authenticator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCredential:
+    """What a verified creation has made."""
+
+    id: bytes
+    public_key: bytes = field(repr=False)
+    """A COSE key in CBOR (RFC 9052 §7)."""
+    algorithm: int
+    """Its COSE identifier."""
+    attestation_format: str
+    aaguid: UUID
+    sign_count: int
+    transports: tuple[str, ...]
+    is_user_verified: bool
+    is_backup_eligible: bool
+    is_backed_up: bool
+
+
+def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID) -> NewCredential:
+    """Verify a new credential of the user (WebAuthn Level 3 §7.1). Raises Refused.
+
+    An attestation statement has to be right. Those of Apple and Android have to come from there, others from anywhere.
+    """
+    import webauthn  # noqa: PLC0415
+    from webauthn.helpers import structs  # noqa: PLC0415
+
+    with _verifying():
+        if not crypto.equal(ceremonies.owner(state), ceremonies.user_handle(user_id)):
+            raise Refused("the challenge of another user")
+        _check_client_data(creation.client_data, type="webauthn.create", state=state)
+        offered = [each["alg"] for each in state["credParams"]]
+        for attestation_object in _statements(creation):
+            verified = webauthn.verify_registration_response(
+                credential=structs.RegistrationCredential(
+                    id=creation.id,
+                    raw_id=creation.raw_id,
+                    response=structs.AuthenticatorAttestationResponse(
+                        client_data_json=creation.client_data_json, attestation_object=attestation_object
+                    ),
+                ),
+                expected_challenge=crypto.unpadded_decode(state["challenge"]),
+                expected_rp_id=settings.AUTH.webauthn.rp_id,
+                expected_origin=creation.client_data.origin,
+                supported_pub_key_algs=cast("list[COSEAlgorithmIdentifier]", offered),
+            )
+        if verified.credential_id != creation.raw_id:
+            raise Refused("another credential than the one named")
+        algorithm, _ = _key(verified.credential_public_key)
+    flags = creation.authenticator_data.flags
+    return NewCredential(
+        id=verified.credential_id,
+        public_key=verified.credential_public_key,
+        algorithm=algorithm,
+        attestation_format=str(creation.attestation["fmt"]),
+        aaguid=UUID(verified.aaguid),
+        sign_count=verified.sign_count,
+        transports=creation.transports,
+        is_user_verified=flags.uv,
+        is_backup_eligible=flags.be,
+        is_backed_up=flags.bs,
+    )
+
+
+def verify_assertion(
+    assertion: Assertion, *, state: dict[str, Any], user_id: UUID, public_key: bytes, is_backup_eligible: bool
+) -> int:
+    """The sign count of a verified use of a credential of the user (WebAuthn Level 3 §7.2). Raises Refused.
+
+    The count is to be held against the one known: `has_grown`. `public_key` and `is_backup_eligible` are those of the
+    credential.
+    """
+    import webauthn  # noqa: PLC0415
+    from webauthn.helpers import exceptions, structs  # noqa: PLC0415
+
+    data = assertion.authenticator_data
+    with _verifying():
+        handle = assertion.user_handle
+        if handle is not None and not crypto.equal(handle, ceremonies.user_handle(user_id)):
+            raise Refused("the credential of another user")
+        _check_client_data(assertion.client_data, type="webauthn.get", state=state)
+        if data.flags.be != is_backup_eligible or (data.flags.bs and not data.flags.be):
+            raise Refused("backup flags that cannot be")
+        try:
+            webauthn.verify_authentication_response(
+                credential=structs.AuthenticationCredential(
+                    id=assertion.id,
+                    raw_id=assertion.raw_id,
+                    response=structs.AuthenticatorAssertionResponse(
+                        client_data_json=assertion.client_data_json,
+                        authenticator_data=assertion.authenticator_data_bytes,
+                        signature=assertion.signature,
+                    ),
+                ),
+                expected_challenge=crypto.unpadded_decode(state["challenge"]),
+                expected_rp_id=settings.AUTH.webauthn.rp_id,
+                expected_origin=assertion.client_data.origin,
+                credential_public_key=public_key,
+                credential_current_sign_count=0,
+            )
+        except exceptions.UnsupportedAlgorithm:
+            # The signature is what the library looks at last, and this is an algorithm that it lacks.
+            _verify_es384(assertion, public_key)
+    return data.sign_count
+
+
+def has_grown(count: int, *, since: int) -> bool:
+    """Whether a use of a credential may follow one that counted `since` (WebAuthn Level 3 §7.2 step 22).
+
+    A count that does not grow comes from a copy of the key; authenticators that do not count always say 0.
+    """
+    return count > since or count == since == 0
+
+
+def is_permitted(origin: str) -> bool:
+    """Whether credentials may be used on pages of this origin, or in the app that it names."""
+    return _comparable(origin) in {_comparable(each) for each in settings.AUTH.webauthn.rp_origins}
+
+
+def _comparable(origin: str) -> tuple[str, str, int | None] | str:
+    try:
+        parts = urlsplit(origin)
+        if parts.scheme in _DEFAULT_PORTS and parts.hostname:
+            return parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]
+    except ValueError:
+        pass
+    return origin
+
+
+def _check_client_data(data: ClientData, *, type: str, state: dict[str, Any]) -> None:
+    if data.type != type:
+        raise Refused("the answer to another kind of ceremony")
+    if not crypto.equal(data.challenge, str(state["challenge"])):
+        raise Refused("the answer to another challenge")
+    if not is_permitted(data.origin):
+        raise Refused(f"made on {data.origin[:200]!r}, which is not among the origins of the relying party")
+
+
+def _statements(creation: Creation) -> Iterator[bytes]:
+    """The attestation object, or of a compound one an object for each of its parts (WebAuthn Level 3 §8.9)."""
+    from webauthn import helpers  # noqa: PLC0415
+
+    attestation = creation.attestation
+    is_compound = attestation["fmt"] == "compound"
+    parts = attestation["attStmt"] if is_compound else [attestation]
+    if is_compound and len(parts) < 2:
+        raise Refused("a compound of one")
+    for part in parts:
+        if part["fmt"] == "none" and part["attStmt"] != {}:
+            raise Refused("a statement where there is none")
+        yield helpers.encode_cbor({**attestation, "fmt": part["fmt"], "attStmt": part["attStmt"]})
+
+
+def _verify_es384(assertion: Assertion, public_key: bytes) -> None:
+    algorithm, key = _key(public_key)
+    if algorithm != _ES384 or not isinstance(key, ec.EllipticCurvePublicKey):
+        raise Refused("an algorithm that nobody was offered")
+    signed = assertion.authenticator_data_bytes + hashlib.sha256(assertion.client_data_json).digest()
+    key.verify(assertion.signature, signed, ec.ECDSA(hashes.SHA384()))
+
+
+def _key(public_key: bytes) -> tuple[int, Any]:
+    from webauthn import helpers  # noqa: PLC0415
+
+    decoded = helpers.decode_credential_public_key(public_key)
+    return int(decoded.alg), helpers.decoded_public_key_to_cryptography(decoded)
+
+
+@contextlib.contextmanager
+def _verifying() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # whatever the library stumbles over in it, an answer that is not verified is refused
+        reason = str(error) or type(error).__name__
+        logger.info("the answer of an authenticator was refused", extra={"reason": reason})
+        raise Refused(reason) from error

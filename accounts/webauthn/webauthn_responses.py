@@ -1,0 +1,169 @@
+"""What browsers send of a ceremony: their JSON and the binary parts in it, read but not yet believed.
+
+`webauthn` is an extra: it is imported by the first answer, so that servers that ask for none do without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from authsvc.security import crypto
+
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import AuthenticatorData
+
+_LONGEST_CREDENTIAL_ID = 1023
+_MOST_TRANSPORTS = 16
+
+
+class Malformed(ValueError):
+    """Not what `navigator.credentials` returns."""
+
+
+class ClientData(msgspec.Struct, frozen=True):
+    type: str = ""
+    challenge: str = ""
+    origin: str = ""
+    token_binding: dict[str, Any] | None = msgspec.field(name="tokenBinding", default=None)
+
+
+class _Attestation(msgspec.Struct, frozen=True, omit_defaults=True):
+    client_data: str = msgspec.field(name="clientDataJSON")
+    attestation: str = msgspec.field(name="attestationObject")
+    transports: list[str] | None = None
+
+
+class _Assertion(msgspec.Struct, frozen=True, omit_defaults=True):
+    client_data: str = msgspec.field(name="clientDataJSON")
+    authenticator_data: str = msgspec.field(name="authenticatorData")
+    signature: str
+    user_handle: str | None = msgspec.field(name="userHandle", default=None)
+
+
+class _Credential(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    raw_id: str = msgspec.field(name="rawId")
+    type: str
+    response: dict[str, Any]
+    attachment: str | None = msgspec.field(name="authenticatorAttachment", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """The answer to a creation, as it was sent."""
+
+    id: str
+    raw_id: bytes
+    client_data_json: bytes = field(repr=False)
+    client_data: ClientData = field(repr=False)
+    attestation_object: bytes = field(repr=False)
+    attestation: Mapping[str, Any] = field(repr=False)
+    """The same, decoded."""
+    content: Mapping[str, Any] = field(repr=False)
+    """The members that were read, as they were."""
+    authenticator_data: AuthenticatorData = field(repr=False)
+    transports: tuple[str, ...]
+    attachment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """The answer to a request, as it was sent."""
+
+    id: str
+    raw_id: bytes
+    client_data_json: bytes = field(repr=False)
+    client_data: ClientData = field(repr=False)
+    authenticator_data_bytes: bytes = field(repr=False)
+    authenticator_data: AuthenticatorData = field(repr=False)
+    signature: bytes = field(repr=False)
+    user_handle: bytes | None
+    """None when the authenticator did not say whose credential it used."""
+    content: Mapping[str, Any] = field(repr=False)
+    """The members that were read, as they were."""
+
+
+def parse_creation(content: object) -> Creation:
+    """Read the JSON form of a new credential. Raises Malformed."""
+    from webauthn import helpers  # noqa: PLC0415
+
+    with _reading():
+        credential = _parse(content)
+        response = msgspec.convert(credential.response, _Attestation)
+        client_data_json, attestation_object = _decode(response.client_data), _decode(response.attestation)
+        attestation = helpers.parse_cbor(attestation_object)
+        data = helpers.parse_attestation_object(attestation_object).auth_data
+        made = data.attested_credential_data
+        if made is None or not 0 < len(made.credential_id) <= _LONGEST_CREDENTIAL_ID:
+            raise Malformed("no credential of a permitted size")
+        transports = tuple(response.transports or ())
+        if len(transports) > _MOST_TRANSPORTS:
+            raise Malformed("too many transports")
+        return Creation(
+            id=_canonical(credential.id),
+            raw_id=_decode(credential.raw_id),
+            client_data_json=client_data_json,
+            client_data=msgspec.json.decode(client_data_json, type=ClientData),
+            attestation_object=attestation_object,
+            attestation=attestation,
+            authenticator_data=data,
+            transports=tuple("hybrid" if transport == "cable" else transport for transport in transports),
+            attachment=credential.attachment or "",
+            content=_members(credential, response),
+        )
+
+
+def parse_assertion(content: object) -> Assertion:
+    """Read the JSON form of the use of a credential. Raises Malformed."""
+    from webauthn import helpers  # noqa: PLC0415
+
+    with _reading():
+        credential = _parse(content)
+        response = msgspec.convert(credential.response, _Assertion)
+        client_data_json, data = _decode(response.client_data), _decode(response.authenticator_data)
+        return Assertion(
+            id=_canonical(credential.id),
+            raw_id=_decode(credential.raw_id),
+            client_data_json=client_data_json,
+            client_data=msgspec.json.decode(client_data_json, type=ClientData),
+            authenticator_data_bytes=data,
+            authenticator_data=helpers.parse_authenticator_data(data),
+            signature=_decode(response.signature),
+            user_handle=_decode(response.user_handle) if response.user_handle else None,
+            content=_members(credential, response),
+        )
+
+
+def _parse(content: object) -> _Credential:
+    credential = msgspec.convert(content, _Credential)
+    if credential.type != "public-key" or not credential.id:
+        raise Malformed("no credential of a public key")
+    return credential
+
+
+def _members(credential: _Credential, response: _Attestation | _Assertion) -> dict[str, Any]:
+    members: dict[str, Any] = msgspec.to_builtins(credential)
+    return {**members, "response": msgspec.to_builtins(response)}
+
+
+def _decode(text: str) -> bytes:
+    return crypto.unpadded_decode(text.rstrip("="))
+
+
+def _canonical(text: str) -> str:
+    return crypto.unpadded_encode(_decode(text))
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except Malformed:
+        raise
+    except Exception as error:  # bytes of strangers bring decoders to exceptions of every kind
+        raise Malformed(str(error)) from error

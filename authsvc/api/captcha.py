@@ -1,0 +1,92 @@
+"""Asks a captcha service whether a person is at the other end; when it cannot tell, the request is refused."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import msgspec
+from django.conf import settings
+from django.http import HttpRequest
+
+from authsvc import plugins
+from authsvc.api import callers, parsing
+from authsvc.api.parsing import Body
+from authsvc.errors import ApiError, UnexpectedFailure
+from authsvc.outgoing import http
+
+_SERVICES = {
+    "hcaptcha": "https://hcaptcha.com/siteverify",
+    "turnstile": "https://challenges.cloudflare.com/turnstile/v0/siteverify",
+}
+_LONGEST_VERDICT = 65_536
+
+
+class Exemption(Protocol):
+    """Who need not solve a captcha; named by the setting CAPTCHA_EXEMPTION."""
+
+    def applies_to(self, request: HttpRequest) -> bool: ...
+
+
+class CaptchaFailed(ApiError):
+    status = 400
+    error_code = "captcha_failed"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"captcha protection: request disallowed ({reason})")
+
+
+class CaptchaUnavailable(UnexpectedFailure):
+    """The captcha service gave no verdict."""
+
+    message = "captcha verification process failed"
+
+
+class CaptchaAnswer(Body, frozen=True):
+    captcha_token: str | None = None
+
+
+class WithCaptcha(Body, frozen=True):
+    """The part of a body that every protected endpoint has in common."""
+
+    gotrue_meta_security: CaptchaAnswer | None = None
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    success: bool = False
+    error_codes: list[str] | None = msgspec.field(name="error-codes", default=None)
+
+
+def check(request: HttpRequest) -> None:
+    """Insist on a solved captcha where the service asks for any and nothing exempts the request.
+
+    Raises BadJson, BodyTooLarge, and the errors of `verify`. The body can be read again.
+    """
+    if not settings.AUTH.captcha.enabled:
+        return
+    if cast(Exemption, plugins.one("CAPTCHA_EXEMPTION")).applies_to(request):
+        return
+    given = parsing.parse(request, WithCaptcha).gotrue_meta_security
+    verify(token=(given and given.captcha_token) or "", client_ip=callers.address(request))
+
+
+def verify(*, token: str, client_ip: str) -> None:
+    """Have a token of the client's judged. Raises CaptchaFailed or CaptchaUnavailable."""
+    configured = settings.AUTH.captcha
+    response = token.strip()
+    if not response:
+        raise CaptchaFailed("no captcha_token found")
+    form = {"secret": configured.secret.reveal(), "response": response, "remoteip": client_ip}
+    try:
+        # The status is not looked at: some verdicts come with an error's.
+        reply = http.send(
+            "POST",
+            _SERVICES[configured.provider],
+            timeout=configured.timeout,
+            max_bytes=_LONGEST_VERDICT,
+            form=form,
+        )
+        verdict = msgspec.json.decode(reply.body, type=_Verdict)
+    except (http.Unreachable, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CaptchaUnavailable from error
+    if not verdict.success:
+        raise CaptchaFailed(", ".join(verdict.error_codes or ()))

@@ -1,0 +1,88 @@
+"""What surrounds every request: its id, its deadline, its log line, and the last net under it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.core.exceptions import SuspiciousOperation
+from django.http import HttpRequest, HttpResponse
+
+from authsvc import audit
+from authsvc.api import callers, exception_handler, routes, turns
+from authsvc.errors import RequestTimedOut
+from authsvc.security import redirects
+
+logger = logging.getLogger("authsvc.api")
+
+_NOBODY = str(UUID(int=0))
+_UNLOGGED = frozenset({"/health", "/health/"})
+
+
+class RequestMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        started = time.monotonic()
+        header = settings.AUTH.api.request_id_header
+        request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
+        audit.forget_last()
+        with turns.of_process:
+            response = self.get_response(request)
+        took = time.monotonic() - started
+        limit = settings.AUTH.api.max_request_duration.total_seconds()
+        if 0 < limit < took:
+            response = exception_handler.answer(RequestTimedOut(), request)
+        if request.path_info not in _UNLOGGED:
+            self._log(request, response.status_code, took)
+        return response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse:
+        return exception_handler.answer(exception, request)
+
+    @staticmethod
+    def _log(request: HttpRequest, status: int, took: float) -> None:
+        level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
+        if not logger.isEnabledFor(level):
+            return
+        target = redirects.resolve(
+            header=request.headers.get("redirect_to"),
+            query=_asked(request, "redirect_to"),
+            referer=request.headers.get("Referer"),
+        )
+        fields: dict[str, object] = {
+            "component": "api",
+            "method": request.method,
+            "path": request.path_info,
+            "remote_addr": callers.address(request),
+            # A page we have sent somebody to may have a code in its query.
+            "referer": target.partition("#")[0].partition("?")[0],
+            "status": status,
+            "duration": int(took * 1e9),
+        }
+        if request.path_info.rstrip("/") == "/token":
+            fields["grant_type"] = _asked(request, "grant_type") or ""
+        if request_id := request.META["authsvc.request_id"]:
+            fields["request_id"] = request_id
+        for name in ("error_code", "error", "user_id"):
+            if value := request.META.get(f"authsvc.{name}"):
+                fields[name] = value
+        if request.resolver_match is not None:
+            fields["route"] = routes.shown(request)
+        if (event := audit.last()) is not None:
+            fields["auth_event"] = event
+            if event["actor_id"] != _NOBODY:
+                fields.setdefault("user_id", event["actor_id"])
+        logger.log(level, "request completed", extra=fields)
+
+
+def _asked(request: HttpRequest, name: str) -> str | None:
+    """A query parameter; None also where the query is one that Django refuses to read."""
+    try:
+        return request.GET.get(name)
+    except SuspiciousOperation:
+        return None

@@ -1,0 +1,198 @@
+"""The OpenAPI 3.1 document as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import orjson
+
+import authsvc
+from authsvc.api.captcha import WithCaptcha
+from authsvc.api.openapi import descriptions, responses, schemas
+from authsvc.api.openapi import operations as routes
+from authsvc.api.openapi.document import Parameter, Reply
+from authsvc.api.openapi.operations import Operation
+from authsvc.errors import ApiError, OAuthError
+
+_ABOUT = (
+    "An authentication and user-management server. Bodies and answers are JSON unless said otherwise. The"
+    " `Content-Type` of a request is not looked at; unknown keys are ignored; `null` is the same as absent; a body may"
+    " have 1 MiB. Every path works with and without one slash at its end. Errors come in one of two forms, `Error` and"
+    " `VersionedError`; the catalogue of errors says what each means and what to do about it."
+)
+# The first of these that a path begins with says where it belongs.
+_TAGS = (
+    ("Administration", ("/admin", "/invite"), "For administrators and their programs."),
+    ("Identities", ("/authorize", "/callback", "/user/identities"), "Sign-in through others, linking and unlinking."),
+    ("Second factors", ("/factors",), "Second factors and recovery codes."),
+    ("Passkeys", ("/passkeys",), "Passkeys, and signing in by one."),
+    ("The signed-in user", ("/user", "/reauthenticate"), "What they see and change of themselves."),
+    (
+        "Sessions and tokens",
+        ("/token", "/logout", "/.well-known"),
+        "How sessions begin, go on and end, and the keys that sign tokens.",
+    ),
+    (
+        "Accounts",
+        ("/signup", "/verify", "/otp", "/magiclink", "/resend", "/recover"),
+        "Sign-up, confirmation, sign-in by message, lost passwords.",
+    ),
+    ("Service", ("/",), "What the service says of itself."),
+)
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A user's access token."},
+    "admin": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": (
+            "A token whose `role` is one of `AUTH_JWT_ADMIN_ROLES`: that of a service (`manage.py mint_token`), or the"
+            " access token of a user who has such a role."
+        ),
+    },
+}
+_SHARED_PARAMETERS = {
+    "ApiVersion": {
+        "name": "X-Supabase-Api-Version",
+        "in": "header",
+        "description": "`2024-01-01` or later: errors come as `VersionedError`.",
+        "schema": {"type": "string", "format": "date"},
+    },
+    "Audience": {
+        "name": "X-JWT-AUD",
+        "in": "header",
+        "description": "The audience, where it is not that of `AUTH_JWT_AUD`.",
+        "schema": {"type": "string", "maxLength": 255},
+    },
+}
+
+
+def build() -> dict[str, Any]:
+    """The document. Raises routes.Undeclared."""
+    operations = routes.operations()
+    shapes = list(dict.fromkeys(shape for operation in operations for shape in _shapes(operation)))
+    described, named = schemas.components(shapes)
+    schema_of = dict(zip(shapes, described, strict=True))
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, _path(operation))[operation.method] = _operation(operation, schema_of)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "authsvc",
+            "version": authsvc.__version__,
+            "description": _ABOUT,
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": ".", "description": "Where this document comes from."}],
+        "tags": [{"name": name, "description": text} for name, _, text in reversed(_TAGS)],
+        "paths": paths,
+        "components": {
+            "schemas": named,
+            "responses": {"Failure": responses.failure()},
+            "parameters": _SHARED_PARAMETERS,
+            "examples": _examples(operations),
+            "headers": {
+                name: {"description": text, "schema": {"type": "string"}} for name, text in responses.HEADERS.items()
+            },
+            "securitySchemes": _SCHEMES,
+        },
+    }
+
+
+def dump(document: dict[str, Any]) -> bytes:
+    """As it is checked in and served."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _shapes(operation: Operation) -> Iterable[Any]:
+    declared = operation.declaration
+    alternatives = list(declared.choice.alternatives().values()) if declared.choice else []
+    yield from (each.input for each in alternatives)
+    yield from (each.shape for each in alternatives)
+    yield from (each for each in (declared.body, declared.form) if each is not None)
+    if operation.reads_captcha:
+        yield WithCaptcha
+    for answer in declared.answers.values():
+        shape = answer.shape if isinstance(answer, Reply) else answer
+        yield from shape if isinstance(shape, tuple) else (() if shape is None else (shape,))
+
+
+def _path(operation: Operation) -> dict[str, Any]:
+    variables = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": f"The id of the {name.removesuffix('_id')}." if name.endswith("_id") else "Its name.",
+            "schema": {"type": "string", "format": "uuid"} if name.endswith("_id") else {"type": "string"},
+        }
+        for name in operation.variables
+    ]
+    return {"parameters": [*variables, *({"$ref": f"#/components/parameters/{name}"} for name in _SHARED_PARAMETERS)]}
+
+
+def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    declared = operation.declaration
+    summary, text = descriptions.of(operation.function)
+    query = list(declared.query)
+    if declared.choice is not None:
+        grants = declared.choice.alternatives()
+        query.insert(0, Parameter(declared.choice.parameter, "What to do.", tuple(grants), required=True))
+        told = "\n".join(f"- `{name}`: {descriptions.of(type(each))[0]}." for name, each in grants.items())
+        text = f"{text}\n\n{told}".strip()
+    found: dict[str, Any] = {
+        "tags": [next(name for name, starts, _ in _TAGS if operation.path.startswith(starts))],
+        "summary": summary,
+        "operationId": "_".join([operation.method, *re.findall(r"[\w-]+", operation.path)]),
+    }
+    if text:
+        found["description"] = text
+    if query:
+        found["parameters"] = [_parameter(each) for each in query]
+    body = _body(operation, schema_of)
+    if body is not None:
+        found["requestBody"] = body
+    found["responses"] = responses.of(operation, schema_of.__getitem__)
+    found["security"] = [{operation.scheme: []}] if operation.scheme else []
+    return found
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if parameter.values:
+        schema["enum"] = list(parameter.values)
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.text,
+        "required": parameter.required,
+        "schema": schema,
+    }
+
+
+def _body(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any] | None:
+    declared = operation.declaration
+    if declared.form is not None and operation.method == "post":
+        return {"content": {"application/x-www-form-urlencoded": {"schema": schema_of[declared.form]}}}
+    kinds: list[type[msgspec.Struct]] = [declared.body] if declared.body is not None else []
+    if declared.choice is not None:
+        kinds = [each.input for each in declared.choice.alternatives().values()]
+    found = [schema_of[kind] for kind in kinds]
+    schema = found[0] if len(found) == 1 else {"anyOf": found} if found else None
+    if operation.reads_captcha:
+        schema = schema_of[WithCaptcha] if schema is None else {"allOf": [schema, schema_of[WithCaptcha]]}
+    if schema is None:
+        return None
+    return {"required": not declared.body_optional, "content": {"application/json": {"schema": schema}}}
+
+
+def _examples(operations: list[Operation]) -> dict[str, Any]:
+    errors: dict[str, type[ApiError] | type[OAuthError]] = {}
+    for error in (*responses.ANYWHERE, *(each for operation in operations for each in operation.refusals)):
+        if errors.setdefault(error.__name__, error) is not error:
+            raise ValueError(f"two errors have one name: {error.__name__}")
+    return {name: responses.example(error) for name, error in sorted(errors.items())}

@@ -1,0 +1,97 @@
+"""Every operation of the API: the route table, walked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from authsvc.api.captcha import CaptchaFailed, CaptchaUnavailable
+from authsvc.api.openapi import document
+from authsvc.api.openapi.document import Declaration, Refusals
+from authsvc.api.views import Endpoint
+from authsvc.errors import BadJson, BodyTooLarge, RequestRateExceeded
+
+_VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
+
+
+class Undeclared(Exception):
+    """A method of an endpoint that says nothing of itself; the text names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one path; `path` has `{name}` where a value belongs."""
+
+    path: str
+    method: str
+    view: type[Endpoint]
+    function: Callable[..., Any]
+    declaration: Declaration
+
+    @property
+    def variables(self) -> list[str]:
+        return re.findall(r"{(\w+)}", self.path)
+
+    @property
+    def scheme(self) -> str:
+        """The name of its security scheme, empty when anybody may call it."""
+        return next((getattr(each, "scheme", "") for each in self.view.authentication_classes), "")
+
+    @property
+    def reads_captcha(self) -> bool:
+        return self.view.captcha or CaptchaFailed in self.declaration.refusals
+
+    @property
+    def refusals(self) -> Refusals:
+        """What its answer may be instead, each once: declared, or a consequence of the policies of its view."""
+        policies: list[Any] = [*self.view.authentication_classes, *self.view.permission_classes, self.view]
+        found: Refusals = tuple(error for policy in policies for error in getattr(policy, "refusals", ()))
+        declared = self.declaration
+        if declared.body is not None or declared.choice is not None or self.view.captcha:
+            found += (BadJson, BodyTooLarge)
+        if self.view.bucket is not None:
+            found += (RequestRateExceeded,)
+        if self.view.captcha:
+            found += (CaptchaFailed, CaptchaUnavailable)
+        found += declared.refusals
+        if declared.choice is not None:
+            found += tuple(error for each in declared.choice.alternatives().values() for error in each.refusals)
+        return tuple(dict.fromkeys(found))
+
+
+def operations() -> list[Operation]:
+    """In the order of the route table. Raises Undeclared."""
+    found: dict[tuple[str, str], Operation] = {}
+    for path, view in endpoints():
+        for method in view.http_method_names:
+            function = getattr(view, method, None)
+            if function is None:
+                continue
+            declaration = document.of(function)
+            if declaration is None:
+                raise Undeclared(f"{method.upper()} {path} ({view.__module__}.{view.__name__}) declares nothing")
+            found[path, method] = Operation(
+                path=path, method=method, view=view, function=function, declaration=declaration
+            )
+    return list(found.values())
+
+
+def endpoints() -> Iterator[tuple[str, type[Endpoint]]]:
+    """Path and view of every route of the API, without the twins that end in a slash."""
+    for route, pattern in _walk(get_resolver().url_patterns, "/"):
+        view = getattr(pattern.callback, "view_class", None)
+        if isinstance(view, type) and issubclass(view, Endpoint) and not route.endswith("/"):
+            yield _VARIABLE.sub(r"{\1}", route), view
+
+
+def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[tuple[str, URLPattern]]:
+    for pattern in patterns:
+        route = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _walk(pattern.url_patterns, route)
+        else:
+            yield route, pattern

@@ -1,0 +1,83 @@
+"""The document as it was checked in, and a page that shows it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+from django.utils.cache import get_conditional_response
+from django.utils.safestring import mark_safe
+
+from authsvc.api.openapi import page
+from authsvc.api.openapi.document import Reply, declares
+from authsvc.api.renderers import NO_STORE
+from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.errors import NotFound
+
+FILE = Path(__file__).with_name("openapi.json")
+_KEPT = "public, max-age=600"
+# No script at all; the one style sheet is in the page, known by its digest.
+_POLICY = "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class OpenapiView(Endpoint):
+    """No statement and no limit: the bytes are read once."""
+
+    @declares(
+        answers={
+            200: Reply("The document.", dict[str, Any], headers=("ETag",)),
+            304: Reply("It is the one that `If-None-Match` names."),
+        }
+    )
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """Publish this description of the API (OpenAPI 3.1)."""
+        content, etag = _document()
+        whole = HttpResponse(content, content_type="application/json", headers={"Cache-Control": _KEPT, "ETag": etag})
+        kept = get_conditional_response(request.http, etag=etag, response=whole)
+        assert kept is not None  # noqa: S101  (None only where no response is given)
+        return kept
+
+
+class DocsView(Endpoint):
+    @declares(answers={200: Reply("The page.", media_type="text/html")}, refusals=(NotFound,))
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """Show this description of the API as a page.
+
+        It is there with `AUTH_API_DOCS_ENABLED`, and wherever the development inbox is on.
+        """
+        config = settings.AUTH
+        if not config.api.docs_enabled and not config.mailer.dev_inbox_enabled:
+            raise NotFound
+        text, policy = _page()
+        headers = {
+            "Cache-Control": NO_STORE,
+            "Content-Security-Policy": policy,
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "X-Robots-Tag": "noindex",
+        }
+        return HttpResponse(text, headers=headers)
+
+
+@cache
+def _document() -> tuple[bytes, str]:
+    """The bytes, and their name for caches."""
+    content = FILE.read_bytes()
+    return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+@cache
+def _page() -> tuple[str, str]:
+    """The page and its policy."""
+    style = (Path(settings.BASE_DIR) / "templates" / "openapi" / "style.css").read_text()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    values = page.context(orjson.loads(_document()[0]))
+    text = render_to_string("openapi/page.html", {**values, "style": mark_safe(style)})  # noqa: S308  (ours)
+    return text, _POLICY.format(digest=digest)

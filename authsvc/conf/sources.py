@@ -1,0 +1,95 @@
+"""Where variables come from, and which source beats which: directory, environment, base file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+from django.core.exceptions import ImproperlyConfigured
+
+from authsvc.conf import dotenv
+from authsvc.conf.deprecations import Notice
+
+FILE_VARIABLE = "AUTHSVC_CONFIG_FILE"
+"""Path of the base file to read instead of `./.env`; then it must exist."""
+DIRECTORY_VARIABLE = "AUTHSVC_CONFIG_DIR"
+"""Path of a directory of `.env` and `.json` files that are laid over everything else."""
+
+_OPTIONAL_FILE = Path(".env")
+
+
+def merge(environ: Mapping[str, str]) -> tuple[dict[str, str], list[Notice]]:
+    """All variables, and what is to be said about the sources.
+
+    Raises ImproperlyConfigured when the base file cannot be used. A directory that cannot be used is an error line and
+    nothing more: the other sources carry the start.
+    """
+    variables = without_directory(environ)
+    folder = environ.get(DIRECTORY_VARIABLE, "")
+    if not folder:
+        return variables, []
+    try:
+        return variables | directory(Path(folder)), []
+    except (OSError, ValueError) as error:
+        fields = {"error": _reason(error)}
+        return variables, [Notice(level="error", message="unable to load config from watch dir", fields=fields)]
+
+
+def without_directory(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the base file under those of the environment. Raises ImproperlyConfigured."""
+    return {**_base(environ.get(FILE_VARIABLE, "")), **environ}
+
+
+def directory(folder: Path) -> dict[str, str]:
+    """The variables of a configuration directory: files in byte order of their names, later ones win.
+
+    Only `.env` and `.json` files count, and `X.env` not beside `X.json`. Raises OSError, or ValueError for a file that
+    cannot be understood.
+    """
+    names = {entry.name for entry in os.scandir(folder) if not entry.is_dir()}
+    variables: dict[str, str] = {}
+    for name in sorted(names, key=os.fsencode):
+        if name.endswith(".json"):
+            variables |= _read_json(folder / name)
+        elif name.endswith(".env") and f"{name.removesuffix('.env')}.json" not in names:
+            variables |= _read_dotenv(folder / name)
+    return variables
+
+
+def _base(chosen: str) -> dict[str, str]:
+    path = Path(chosen) if chosen else _OPTIONAL_FILE
+    try:
+        return _read_dotenv(path)
+    except FileNotFoundError as error:
+        if not chosen:
+            return {}
+        raise ImproperlyConfigured(f"{path}: {_reason(error)}") from None
+    except OSError as error:
+        raise ImproperlyConfigured(f"{path}: {_reason(error)}") from None
+    except ValueError as error:
+        raise ImproperlyConfigured(str(error)) from None
+
+
+def _read_dotenv(path: Path) -> dict[str, str]:
+    try:
+        return dotenv.parse(path.read_bytes().decode("utf-8-sig"))
+    except dotenv.DotenvError as error:
+        raise ValueError(f"{path}: {error}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not UTF-8") from None
+
+
+def _read_json(path: Path) -> dict[str, str]:
+    try:
+        value = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError:
+        raise ValueError(f"{path}: not JSON") from None
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise ValueError(f"{path}: not a JSON object of strings")
+    return value
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return error.strerror or "cannot be read" if isinstance(error, OSError) else str(error)

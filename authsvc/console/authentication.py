@@ -1,0 +1,109 @@
+"""The console's cookie and the session row behind it, which is asked for at every request."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.middleware.csrf import rotate_token
+
+from authsvc import clock
+from authsvc.console.model_admin import Operator
+from tokens import errors
+from tokens.sessions import aal, lifecycle, subjects
+from tokens.sessions.subjects import SignedIn
+
+LONGEST = timedelta(hours=12)
+"""After this time an operator signs in again, however busy (NIST SP 800-63B-4 §2.2.3 asks for 24 hours at most)."""
+_SESSION = "session"
+_SEEN_AT = "seen_at"
+_LEVEL = "level"
+_FOUND = "authsvc.console.sign_in"
+
+
+def begin(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
+    """From here on the browser acts in this session. Nothing that the cookie held before is kept."""
+    request.session.flush()
+    request.session[_SESSION] = str(session_id)
+    request.session[_SEEN_AT] = int(at.timestamp())
+    rotate_token(request)
+
+
+def step_up(request: HttpRequest) -> None:
+    """The second factor was shown in this browser; a copy of its cookie from before is worth nothing from here on."""
+    request.session[_LEVEL] = aal.AAL2
+    rotate_token(request)
+    request.META.pop(_FOUND, None)
+
+
+def keep(request: HttpRequest, name: str, text: str) -> None:
+    """Remember something of this sign-in that is no secret: the browser can read it, and cannot change it."""
+    request.session[name] = text
+
+
+def kept(request: HttpRequest, name: str) -> str:
+    """What `keep` has kept, `""` when there is nothing."""
+    return str(request.session.get(name, ""))
+
+
+def end(request: HttpRequest) -> None:
+    """Forget the cookie; the session row is the caller's business."""
+    request.session.flush()
+    request.META[_FOUND] = None
+
+
+def signed_in(request: HttpRequest) -> SignedIn | None:
+    """The operator's sign-in behind the cookie, be it complete or not; None when there is none any more.
+
+    One statement for each request, so that a ban, another role or the end of the session counts at the next click.
+    """
+    if _FOUND not in request.META:
+        request.META[_FOUND] = _find(request, at=clock.now())
+    found: SignedIn | None = request.META[_FOUND]
+    return found
+
+
+def needs_second_step(found: SignedIn) -> bool:
+    """Whether the user has a second factor that this session has not shown yet."""
+    return found.session is None or found.session.aal < aal.highest_possible(found.subject)
+
+
+def user(request: HttpRequest) -> Operator | AnonymousUser:
+    """Who may see pages: an operator whose sign-in is complete."""
+    found = signed_in(request)
+    if found is None or found.session is None or needs_second_step(found):
+        return AnonymousUser()
+    subject = found.subject
+    return Operator(
+        id=subject.id, session_id=found.session.id, role=subject.role, name=subject.email or f"+{subject.phone}"
+    )
+
+
+def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
+    known = request.session.get(_SESSION)
+    if known is None:
+        return None
+    found = subjects.current().with_session(UUID(known))
+    seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
+    level = request.session.get(_LEVEL, aal.AAL1)
+    if found is None or not _stands(found, level=level, seen_at=seen_at, at=at):
+        request.session.flush()
+        return None
+    request.session[_SEEN_AT] = int(at.timestamp())
+    return found
+
+
+def _stands(found: SignedIn, *, level: str, seen_at: datetime, at: datetime) -> bool:
+    subject, session = found.subject, found.session
+    if session is None or session.aal > level or subject.role not in settings.AUTH.jwt.admin_roles:
+        return False
+    if subject.banned_until is not None and at < subject.banned_until:
+        return False
+    try:
+        lifecycle.check_limits(session, subject=subject, at=at, token_used_at=seen_at)
+    except errors.SessionExpired:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Database: PostgreSQL backend, raw SQL helpers, advisory locks, embedded PostgreSQL."""

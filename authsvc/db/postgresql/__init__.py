@@ -1,0 +1,74 @@
+"""Django's PostgreSQL back end for this service, and the settings of a connection from the operator's URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import psycopg
+from django.core.exceptions import ImproperlyConfigured
+from psycopg import conninfo
+
+from authsvc.conf import schema
+from authsvc.db import embedded
+
+# The first run of a statement is sent as it is, later ones as a prepared statement: one-off statements pay nothing.
+PREPARE_AFTER = 1
+CONNECT_SECONDS = "10"
+# A server that vanishes without a word, behind a firewall or with its machine, is given up within half a minute.
+_WATCHFUL = {
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+
+def settings_from(database: schema.Database) -> dict[str, Any]:
+    """One entry of Django's DATABASES for a libpq URL or `embedded:<folder>`; opens and starts nothing.
+
+    Every libpq query item is honoured, and `search_path` as a short form of `options=-c search_path=…`. Raises
+    ImproperlyConfigured, never quoting the URL, which carries a password.
+    """
+    parameters = _parameters(database.url.reveal())
+    user = parameters.pop("user", "")
+    return {
+        "ENGINE": "authsvc.db.postgresql",
+        "NAME": parameters.pop("dbname", user),
+        "USER": user,
+        "PASSWORD": parameters.pop("password", ""),
+        "HOST": parameters.pop("host", ""),
+        "PORT": parameters.pop("port", ""),
+        "CONN_MAX_AGE": None,
+        "CONN_HEALTH_CHECKS": True,
+        "DISABLE_SERVER_SIDE_CURSORS": not database.prepared_statements_enabled,
+        "OPTIONS": {
+            "application_name": "authsvc",
+            "connect_timeout": CONNECT_SECONDS,
+            **_WATCHFUL,
+            **parameters,
+            "server_side_binding": True,
+            "prepare_threshold": PREPARE_AFTER if database.prepared_statements_enabled else None,
+        },
+    }
+
+
+def _parameters(url: str) -> dict[str, Any]:
+    if url.startswith(embedded.SCHEME):
+        folder = Path(url.removeprefix(embedded.SCHEME)).expanduser().absolute()
+        return {"dbname": embedded.DATABASE, "user": embedded.ROLE, "host": f"{embedded.SCHEME}{folder}"}
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise ImproperlyConfigured("DATABASE_URL must be postgres://… or embedded:<folder>")
+    address, _, query = url.partition("?")
+    items = [item.partition("=") for item in query.split("&") if item]
+    libpq_items = "&".join("".join(item) for item in items if item[0] != "search_path")
+    try:
+        parameters = conninfo.conninfo_to_dict(f"{address}?{libpq_items}" if libpq_items else address)
+    except psycopg.ProgrammingError:
+        raise ImproperlyConfigured("DATABASE_URL is not a URL that libpq understands") from None
+    for search_path in [unquote(value) for name, _, value in items if name == "search_path"]:
+        # In `options` a blank or backslash is part of a value only behind a backslash.
+        escaped = search_path.replace("\\", "\\\\").replace(" ", "\\ ")
+        parameters["options"] = f"{parameters.get('options', '')} -c search_path={escaped}".strip()
+    return parameters

@@ -1,0 +1,1 @@
+"""`manage.py doctor` and the deployment checks."""

@@ -1,0 +1,1 @@
+"""Logging, metrics, tracing, health and readiness."""

@@ -1,0 +1,1 @@
+"""Outgoing HTTP with deadlines and size limits."""

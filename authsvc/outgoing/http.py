@@ -1,0 +1,234 @@
+"""The one door for outgoing HTTP: a deadline for the whole call, a limit to what is taken in, nothing remembered."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import orjson
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from authsvc import __version__
+from authsvc.observability import spans
+from authsvc.outgoing import connections
+
+_MOST_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# Head and framing of an answer, beside its body.
+_MOST_AROUND_BODY = 1_048_576
+AUTHORITIES: str = requests.utils.DEFAULT_CA_BUNDLE_PATH
+"""The file of the certificate authorities that come with the libraries."""
+_HEADERS = {"User-Agent": f"authsvc/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
+
+logger = logging.getLogger(__name__)
+
+
+class Unreachable(Exception):
+    """No usable answer came: a failure of network, name, TLS or protocol, too late an answer or too long a one.
+
+    The text says which and never holds the address, whose query may carry secrets.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the peer answered, whatever the status."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    """Looked up in any case."""
+    body: bytes = field(repr=False)
+    """Without its Content-Encoding."""
+
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError when it is none."""
+        return orjson.loads(self.body)
+
+
+def send(
+    method: str,
+    url: str,
+    *,
+    timeout: timedelta,
+    max_bytes: int,
+    headers: Mapping[str, str] | None = None,
+    form: Mapping[str, str] | None = None,
+    json: Any = None,
+    content: bytes | None = None,
+    auth: tuple[str, str] | None = None,
+    truncate: bool = False,
+    follow_redirects: bool = False,
+    public_only: bool = False,
+) -> Reply:
+    """Send one request and read its whole answer within `timeout`. Raises Unreachable.
+
+    At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). An answer of more
+    than `max_bytes` is refused, or cut there with `truncate`. `follow_redirects`, for GET alone, goes five steps at
+    most and takes neither `headers` nor `auth` to another origin. `public_only` is for addresses that no operator
+    chose: connections are made to public addresses alone, and never through a proxy, which would look the name up
+    again. Proxies and certificate authorities are those of the environment.
+    """
+    if follow_redirects and method != "GET":
+        raise ValueError("only GET follows redirects")
+    call = connections.Call(
+        deadline=time.monotonic() + timeout.total_seconds(),
+        most_bytes=max_bytes + _MOST_AROUND_BODY,
+        public_only=public_only,
+    )
+    body = {"data": form if content is None else content, "json": json}
+    for _ in range(_MOST_REDIRECTS + 1):
+        request = requests.Request(method, url, headers={**_HEADERS, **(headers or {})}, auth=_octets(auth), **body)
+        reply = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
+        location = reply.headers.get("Location") if follow_redirects and reply.status in _REDIRECTS else None
+        if location is None:
+            return reply
+        target = _target(url, location)
+        if _origin(target) != _origin(url):
+            headers = auth = None
+        url = target
+    raise Unreachable(f"more than {_MOST_REDIRECTS} redirects")
+
+
+def proxy(url: str) -> str:
+    """The proxy that the environment names for an address; empty when it names none."""
+    return requests.utils.select_proxy(url, _of_environment(url)["proxies"]) or ""
+
+
+def authorities(url: str) -> str:
+    """The file or folder of the certificate authorities that count where nobody names others."""
+    named: bool | str = _of_environment(url)["verify"]
+    return named if isinstance(named, str) else AUTHORITIES
+
+
+def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
+    began = time.monotonic()
+    outcome: int | str = ""
+    host, path = _shown(request.url)
+    try:
+        with spans.outgoing(method=request.method, host=host) as told:
+            if not call.public_only:
+                request.headers.update(told.headers)
+            reply = _sent(request, call, max_bytes=max_bytes, truncate=truncate)
+            told.answered(reply.status)
+    except (
+        *(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError),
+        *(connections.TooLong, connections.NotPublic),
+    ) as error:
+        outcome = _reason(error)
+        # The libraries' own texts quote the whole address.
+        raise Unreachable(outcome) from None
+    else:
+        outcome = reply.status
+        return reply
+    finally:
+        fields = {"event": "http.send", "method": request.method, "host": host, "path": path, "outcome": outcome}
+        logger.debug("outgoing request", extra={**fields, "seconds": round(time.monotonic() - began, 3)})
+
+
+def _sent(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
+    prepared = request.prepare()
+    if urlsplit(prepared.url or "").scheme not in ("http", "https"):
+        raise requests.exceptions.InvalidSchema
+    settings = _of_environment(prepared.url or "")
+    if call.public_only:
+        settings["proxies"] = {}
+    connections.begin(call)
+    adapter = _thread.adapters[call.public_only]
+    response = adapter.send(prepared, timeout=call.seconds_left(), **settings)
+    try:
+        body = response.raw.read(max_bytes + 1, decode_content=True)
+    finally:
+        response.close()
+    if len(body) > max_bytes and not truncate:
+        raise connections.TooLong
+    return Reply(status=response.status_code, headers=response.headers, body=body[:max_bytes])
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = connections.POOLS
+
+    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **options)
+        manager.pool_classes_by_scheme = connections.POOLS
+        return manager
+
+
+class _Thread(threading.local):
+    """Connections that a thread keeps for its next call to the same host."""
+
+    def __init__(self) -> None:
+        # One to an unchecked address must not be there for a call that insists on a public one.
+        self.adapters = {public_only: _Adapter(pool_maxsize=1) for public_only in (False, True)}
+
+
+_thread = _Thread()
+# Asked for proxies and authorities only. What it would do beyond is unwanted: read `.netrc`, keep cookies, and take in
+# the body of a redirect whatever its length.
+_environment = requests.Session()
+
+
+def _of_environment(url: str) -> dict[str, Any]:
+    return {**_environment.merge_environment_settings(url, {}, True, None, None)}
+
+
+def _octets(auth: tuple[str, str] | None) -> tuple[bytes, bytes] | None:
+    return None if auth is None else (auth[0].encode(), auth[1].encode())
+
+
+def _target(url: str, location: str) -> str:
+    try:
+        target = urljoin(url, location)
+        scheme = urlsplit(target).scheme
+    except ValueError:
+        raise Unreachable("redirected to what is no address") from None
+    if scheme not in ("http", "https") or (scheme == "http" and urlsplit(url).scheme == "https"):
+        raise Unreachable("redirected to another scheme")
+    return target
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2].lower()
+
+
+def _shown(url: str) -> tuple[str, str]:
+    """Host and path: what of an address may be logged."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "", ""
+    return parts.hostname or "", parts.path
+
+
+def _reason(error: Exception) -> str:
+    """What lies at the root of an error, in words that quote nothing of the call."""
+    chain = list(_causes(error))
+    for cause in reversed(chain):
+        if isinstance(cause, connections.TooLong):
+            return "the answer is too long"
+        if isinstance(cause, connections.NotPublic):
+            return "the host has no public address"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
+        if isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError):
+            return "timed out"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return type(chain[-1]).__name__
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,1 @@
+"""Encryption, digests, rate limits and redirect validation."""

@@ -1,0 +1,98 @@
+"""Encryption of single columns: AES-256-GCM under a key derived for the one row the value belongs to."""
+
+from __future__ import annotations
+
+import secrets
+from uuid import UUID
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+
+from authsvc.security import crypto
+
+_ALGORITHM = "aes-gcm-hkdf"
+_NONCE_BYTES = 12
+
+
+class Undecryptable(Exception):
+    """An envelope whose key is not configured, or that is not what was sealed for this row."""
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """The stored JSON object; `data` is ciphertext and tag, both byte strings are standard base64 in it."""
+
+    key_id: str
+    alg: str
+    data: bytes
+    nonce: bytes
+
+
+_decoder = msgspec.json.Decoder(_Envelope)
+
+
+def seal(text: str, *, bound_to: UUID) -> str:
+    """What to store for `text` in the row `bound_to`: an envelope, or the text itself when encryption is off."""
+    config = settings.AUTH.database
+    if not config.encrypt:
+        return text
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    cipher = _cipher(config.encryption_key.reveal(), bound_to=bound_to)
+    envelope = _Envelope(
+        key_id=config.encryption_key_id,
+        alg=_ALGORITHM,
+        data=cipher.encrypt(nonce, text.encode(), None),
+        nonce=nonce,
+    )
+    return msgspec.json.encode(envelope).decode()
+
+
+def open(stored: str, *, bound_to: UUID) -> str:
+    """The text behind a stored value; a value that is no envelope is the text itself.
+
+    Envelopes are opened whether or not encryption is on for new values. Raises Undecryptable.
+    """
+    envelope = _parse(stored)
+    if envelope is None:
+        return stored
+    key = settings.AUTH.database.decryption_keys.get(envelope.key_id)
+    if key is None:
+        raise Undecryptable(f"no decryption key with the id {envelope.key_id!r} is configured")
+    try:
+        return _cipher(key.reveal(), bound_to=bound_to).decrypt(envelope.nonce, envelope.data, None).decode()
+    except (InvalidTag, UnicodeDecodeError):
+        raise Undecryptable(f"the key {envelope.key_id!r} does not open this value for row {bound_to}") from None
+
+
+def outdated(stored: str) -> bool:
+    """Whether `seal` would protect this value better: encryption is on, and it is plain or under another key."""
+    config = settings.AUTH.database
+    if not config.encrypt:
+        return False
+    envelope = _parse(stored)
+    return envelope is None or envelope.key_id != config.encryption_key_id
+
+
+def key_id(stored: str) -> str:
+    """The key that a stored value is under; empty when it is plain."""
+    envelope = _parse(stored)
+    return envelope.key_id if envelope else ""
+
+
+def _parse(stored: str) -> _Envelope | None:
+    if not stored.startswith("{"):
+        return None
+    try:
+        envelope = _decoder.decode(stored)
+    except msgspec.DecodeError:
+        return None
+    sound = envelope.alg == _ALGORITHM and envelope.key_id and envelope.data and len(envelope.nonce) == _NONCE_BYTES
+    return envelope if sound else None
+
+
+def _cipher(key: str, *, bound_to: UUID) -> AESGCM:
+    derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=str(bound_to).encode())
+    return AESGCM(derivation.derive(crypto.unpadded_decode(key)))

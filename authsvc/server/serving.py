@@ -1,0 +1,69 @@
+"""What every HTTP server that runs `authsvc.wsgi` is told: address, processes, threads, limits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+
+from authsvc.conf import schema
+
+THREADS = 4
+"""Blocking threads per process: they wait on PostgreSQL, so some more than cores, and every one keeps a connection."""
+WORKER_CONNECTIONS = 4
+"""What the message worker of a process holds at most: two of its own, one to listen, one for the job in hand."""
+INDEX_CONNECTIONS = 2
+"""What the index worker of a process holds now and then: one for its lock, one to build with."""
+IDLE_SECONDS = 75
+"""How long a connection may be silent, between requests or inside the head of one.
+
+Longer than proxies keep a connection (60 s are common): one that we close first costs the proxy a request that it must
+not repeat. A silent connection holds no thread.
+"""
+HEADER_BYTES = 65_536
+DRAIN_SECONDS = 60
+
+
+def processes(config: schema.AuthConfig) -> int:
+    """Serving processes: as set, else one per core; never more than the database may have connections for."""
+    wanted = config.api.processes or multiprocessing.cpu_count()
+    limit = config.database.max_pool_size
+    return max(1, min(wanted, limit // (1 + _beside(config)))) if limit else wanted
+
+
+def threads(config: schema.AuthConfig) -> int:
+    """Threads per process, so that all connections together stay within the database's limit."""
+    return threads_of(config, processes=processes(config))
+
+
+def threads_of(config: schema.AuthConfig, *, processes: int) -> int:
+    """The same for a number of processes that is given."""
+    limit = config.database.max_pool_size
+    return max(1, min(THREADS, limit // processes - _beside(config))) if limit else THREADS
+
+
+def connections(config: schema.AuthConfig) -> int:
+    """What all processes together may hold open to the database."""
+    return processes(config) * (threads(config) + _beside(config))
+
+
+def _beside(config: schema.AuthConfig) -> int:
+    if not config.mailer.worker_enabled:
+        return 0
+    return WORKER_CONNECTIONS + (INDEX_CONNECTIONS if config.index_worker.is_on else 0)
+
+
+def address(config: schema.AuthConfig) -> str:
+    """The address to listen on; every IPv4 interface unless one is chosen."""
+    return config.api.host or "0.0.0.0"  # noqa: S104  (the default of the API_HOST setting)
+
+
+def check_address(config: schema.AuthConfig) -> None:
+    """Raise OSError when the listen address cannot be had.
+
+    Asked beforehand because the servers share their port among processes, and two installations of one user would
+    silently share it as well.
+    """
+    host = address(config)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, config.api.port))

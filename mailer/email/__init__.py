@@ -1,0 +1,1 @@
+"""Email: composition and SMTP."""

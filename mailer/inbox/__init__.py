@@ -1,0 +1,1 @@
+"""The development inbox and message previews."""

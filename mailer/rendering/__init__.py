@@ -1,0 +1,1 @@
+"""Message types, template sources and rendering."""

@@ -1,0 +1,1 @@
+"""The base classes that every provider shares."""

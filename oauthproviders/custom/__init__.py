@@ -1,0 +1,1 @@
+"""Custom providers, defined through the administration API."""

@@ -1,0 +1,70 @@
+"""Addresses that somebody gives this service to call: of https, and nowhere inside."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from authsvc.outgoing import connections
+from oauthproviders.base import deadline
+from oauthproviders.errors import Unusable
+
+# Parsers of addresses drop or keep what is not, each as it likes.
+_PRINTED = re.compile(r"[!-~]+")
+_LOOK_UP_SECONDS = 5.0
+_LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
+
+
+class UnsafeUrl(Exception):
+    """The text is for whoever gave the address."""
+
+
+def check(url: str, *, private_allowed: bool) -> None:
+    """Raises UnsafeUrl. Every call checks again where the name leads: between now and then that can change."""
+    if not url.startswith("https://"):
+        raise UnsafeUrl("URL must use HTTPS")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or 443
+    except ValueError:
+        raise UnsafeUrl("URL must have a valid hostname") from None
+    if not host or parts.username is not None or not _PRINTED.fullmatch(url):
+        raise UnsafeUrl("URL must have a valid hostname")
+    if private_allowed:
+        return
+    name = host.rstrip(".")
+    if name in _LOCAL_NAMES or name.endswith(".localhost") or _is_loopback(name):
+        raise UnsafeUrl("URL cannot point to localhost or loopback addresses")
+    try:
+        seconds = min(_LOOK_UP_SECONDS, deadline.left().total_seconds())
+        found = connections.look_up(host, port, seconds=seconds)
+    except (OSError, UnicodeError, Unusable):
+        raise UnsafeUrl("Unable to resolve hostname") from None
+    for _family, address in found:
+        if reason := _why_not(address[0]):
+            raise UnsafeUrl(f"URL cannot resolve to {reason}")
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _why_not(address: str) -> str:
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    ip = mapped or ip
+    if ip.is_loopback:
+        return "loopback addresses"
+    if ip in connections.METADATA:
+        return "cloud metadata endpoints"
+    if ip.is_link_local:
+        return "link-local addresses"
+    if ip.is_multicast:
+        return "multicast addresses"
+    if ip.is_unspecified:
+        return "unspecified addresses"
+    return "" if connections.is_public(address) else "private network addresses"

@@ -1,0 +1,1 @@
+"""Sign-in flows: authorize, callback and the ID token grant."""

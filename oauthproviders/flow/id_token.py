@@ -1,0 +1,165 @@
+"""Signing in, or linking an identity, with an ID token that somebody got from its issuer without us."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+
+from accounts.identities import arrivals, external_sign_in, linking
+from accounts.identities.arrivals import Arrival
+from accounts.users.records import UserRecord
+from accounts.users.subjects import AccountSubjects, own
+from authsvc.caller import Caller
+from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
+from authsvc.security import crypto
+from oauthproviders.base import deadline
+from oauthproviders.errors import NotEntered, Unsupported, Unusable
+from oauthproviders.oidc import id_token_audiences, openid_connect
+from oauthproviders.oidc.id_token_audiences import Claim, Trusted
+from tokens.api import bearer_auth
+from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.subjects import SignedIn
+
+_INVALID = "invalid request"  # with a blank, as clients have come to know it
+_METHOD = "oauth"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presented:
+    """An ID token and what was said with it; `""` for what was not."""
+
+    id_token: str = field(repr=False)
+    provider: str = ""
+    client_id: str = ""
+    issuer: str = ""
+    access_token: str = field(default="", repr=False)
+    nonce: str = field(default="", repr=False)
+    link_identity: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entered:
+    user: UserRecord
+    tokens: TokenPair
+
+
+@sign_in_metrics.watched("oidc", who=lambda done: done.user.id)
+def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
+    """Start a session for whoever the token is about, or for the caller, who has one more identity then.
+
+    Raises OAuthError, ValidationFailed, ProviderDisabled, UnexpectedFailure, for a caller the errors of a bearer
+    token, those of signing in or linking with an identity, and NotEntered for whatever else happens then.
+    """
+    if not presented.id_token:
+        raise OAuthError(_INVALID, "id_token required")
+    if not presented.provider and not (presented.client_id and presented.issuer):
+        raise OAuthError(_INVALID, "provider or client_id and issuer required")
+    target = _signed_in(caller, at=at) if presented.link_identity else None
+    arrival = _arrival(presented)
+    try:
+        return _enter(arrival, target=target, caller=caller, at=at)
+    except (ApiError, OAuthError):
+        raise
+    except Exception as error:  # nobody knows what the client could do about it
+        raise NotEntered from error
+
+
+def _enter(arrival: Arrival, *, target: SignedIn | None, caller: Caller, at: datetime) -> Entered:
+    def start(user: UserRecord) -> tuple[UserRecord, TokenPair]:
+        return user, lifecycle.start(subject=user, method=_METHOD, caller=caller, at=at)
+
+    redirect_to = settings.AUTH.site.url
+    if target is not None:
+        user, tokens = linking.link(
+            arrival,
+            target=own(target),
+            insist=lambda: lifecycle.hold(target),
+            then=start,
+            starts_session=True,
+            redirect_to=redirect_to,
+            caller=caller,
+            at=at,
+        )
+    else:
+        user, tokens = external_sign_in.enter(
+            arrival, then=start, starts_session=True, redirect_to=redirect_to, caller=caller, at=at
+        )
+    # What the statement that changed the user returned knows nothing of an identity added by it.
+    return Entered(user=AccountSubjects().by_id(user.id) or user, tokens=tokens)
+
+
+def _signed_in(caller: Caller, *, at: datetime) -> SignedIn:
+    token = bearer_auth.token_in({"HTTP_AUTHORIZATION": caller.authorization})
+    if token is None:
+        raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
+    found, _claims = bearer_auth.signed_in(token, at=at)
+    return found
+
+
+@deadline.shared()
+def _arrival(presented: Presented) -> Arrival:
+    """Who the token is about. Nothing of the database is held while its issuer is asked."""
+    trusted = id_token_audiences.choose(
+        Claim(
+            id_token=presented.id_token,
+            provider=presented.provider,
+            client_id=presented.client_id,
+            issuer=presented.issuer,
+        )
+    )
+    said = _verified(presented, trusted)
+    if not said.get("sub"):
+        raise OAuthError(_INVALID, "Missing sub claim in id_token")
+    _check_audience(said, trusted)
+    if trusted.checks_nonce:
+        _check_nonce(presented.nonce, told=said.get("nonce") or "")
+    try:
+        profile = trusted.profile_of(said)
+    except Unusable as error:
+        raise _bad(trusted, error) from None
+    return arrivals.read(provider=trusted.provider, profile=profile, email_optional=trusted.email_optional)
+
+
+def _verified(presented: Presented, trusted: Trusted) -> dict[str, Any]:
+    try:
+        openid_connect.discover(trusted.issuer)
+    except Unsupported as error:
+        fields = {"event": "id_token.discovery", "provider": trusted.provider, "error": str(error)}
+        logger.error("an issuer of ID tokens cannot be asked", extra=fields)
+        raise UnexpectedFailure from None
+    try:
+        return openid_connect.verify(
+            presented.id_token, issuer=trusted.issuer, audiences=None, access_token=presented.access_token
+        )
+    except (Unusable, Unsupported) as error:
+        raise _bad(trusted, error) from None
+
+
+def _bad(trusted: Trusted, error: Exception) -> OAuthError:
+    fields = {"event": "id_token.refused", "provider": trusted.provider, "error": str(error)}
+    logger.warning("an ID token is refused", extra=fields)
+    return OAuthError(_INVALID, "Bad ID token")
+
+
+def _check_audience(said: Mapping[str, Any], trusted: Trusted) -> None:
+    aud = said.get("aud") or []
+    meant_for = [aud] if isinstance(aud, str) else aud
+    if set(meant_for).isdisjoint(trusted.audiences):
+        raise OAuthError(_INVALID, f"Unacceptable audience in id_token: [{' '.join(meant_for)}]")
+
+
+def _check_nonce(given: str, *, told: str) -> None:
+    """Whether the token was made for whoever knows what its nonce is the digest of."""
+    if bool(given) != bool(told):
+        raise OAuthError(_INVALID, "Passed nonce and nonce in id_token should either both exist or not.")
+    if given and not crypto.equal(hashlib.sha256(given.encode()).hexdigest(), told):
+        raise OAuthError("invalid nonce", "Nonces mismatch")

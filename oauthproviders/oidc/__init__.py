@@ -1,0 +1,1 @@
+"""OpenID Connect: discovery, key sets and ID token verification."""

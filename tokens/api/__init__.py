@@ -1,0 +1,1 @@
+"""The token endpoint, logout, JWKS and request authentication."""

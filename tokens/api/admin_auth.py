@@ -1,0 +1,81 @@
+"""Who is an administrator: a service with a token of its own, or a user who has such a role still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpRequest
+from rest_framework.request import Request
+
+from authsvc import audit, clock
+from authsvc.errors import ApiError
+from tokens import errors
+from tokens.api import bearer_auth
+from tokens.jwt import access_tokens
+from tokens.sessions import aal, lifecycle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    """Who makes a request of administration; no user stands behind the token of a service."""
+
+    role: str
+    user_id: UUID | None = None
+
+    @property
+    def actor(self) -> audit.Administrator:
+        """How the audit trail knows them."""
+        return audit.Administrator(role=self.role)
+
+
+def admin_of(request: Request) -> Admin:
+    """Who makes a request that IsAdmin has let through."""
+    return cast(Admin, request.user)
+
+
+def authenticate(token: str, *, at: datetime) -> Admin:
+    """The administrator whose token this is.
+
+    The role counts that the token states; a user's must be one of an administrator at present as well. Raises the
+    errors of a bearer token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor where one is not shown.
+    """
+    roles = settings.AUTH.jwt.admin_roles
+    claims = access_tokens.read(token, at=at)
+    user_id = None
+    if claims.session_id:
+        found = bearer_auth.behind(claims)
+        if found.session is None:
+            raise errors.SessionNotFound
+        try:
+            lifecycle.check_limits(found.session, subject=found.subject, at=at)
+        except errors.SessionExpired:
+            raise errors.SessionNoLongerValid from None
+        if found.subject.banned_until is not None and at < found.subject.banned_until:
+            raise errors.UserBanned
+        if found.session.oauth_client_id is not None or found.subject.role not in roles:
+            raise errors.NotAdmin
+        if found.session.aal < aal.highest_possible(found.subject):
+            raise errors.AdminNeedsSecondFactor
+        user_id = found.subject.id
+    if claims.role not in roles:
+        raise errors.NotAdmin
+    return Admin(role=claims.role, user_id=user_id)
+
+
+class AdminExemption:
+    """The CAPTCHA_EXEMPTION entry: administrators need not prove to be people."""
+
+    def applies_to(self, request: HttpRequest) -> bool:
+        """Whether the request has an administrator's token; one that is refused, for whatever reason, is none."""
+        presented = bearer_auth.token_in(request.META)
+        if presented is None:
+            return False
+        try:
+            authenticate(presented, at=clock.now())
+        except ApiError:
+            return False
+        return True

@@ -1,0 +1,83 @@
+"""Grants of the token endpoint (RFC 6749 §4, §6): the protocol, the choice, and those that need no password."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar, Protocol, cast
+
+import msgspec
+
+from authsvc import plugins
+from authsvc.api.openapi.document import Refusals
+from authsvc.caller import Caller
+from tokens import errors
+from tokens.api import payloads, schemas
+from tokens.api.inputs import PkceInput, RefreshTokenInput
+from tokens.flows import flow_states
+from tokens.sessions import refresh
+
+
+class Grant(Protocol):
+    """One way to a token response; entries of the setting TOKEN_GRANTS."""
+
+    input: type[msgspec.Struct]
+    shape: ClassVar[Any]
+    """Declared: the form of the token response."""
+    refusals: ClassVar[Refusals]
+    """Declared: what the grant may be refused with."""
+
+    def exchange(self, body: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        """The token response for a parsed body."""
+
+
+def choose(grant_type: str) -> Grant:
+    grant = plugins.by_name("TOKEN_GRANTS").get(grant_type)
+    if grant is None:
+        raise errors.UnsupportedGrantType
+    return cast(Grant, grant)
+
+
+class RefreshTokenGrant:
+    """Exchange a refresh token, which is good for one refresh."""
+
+    input = RefreshTokenInput
+    shape: ClassVar[Any] = schemas.Session
+    refusals: ClassVar[Refusals] = (
+        errors.RefreshTokenNotValid,
+        errors.RefreshTokenNotFound,
+        errors.RefreshTokenNotIssuedHere,
+        errors.RefreshTokenReused,
+        errors.NoValidSession,
+        errors.SessionExpired,
+        errors.UserBannedAtRefresh,
+        errors.TooManyConcurrentRefreshes,
+        errors.ClientAuthenticationRequired,
+    )
+
+    def exchange(self, body: RefreshTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        done = refresh.refresh(token=body.refresh_token or "", caller=caller, at=at)
+        return payloads.token_response(done.tokens, subject=done.subject)
+
+
+class PkceGrant:
+    """Exchange the code of a PKCE flow."""
+
+    input = PkceInput
+    shape: ClassVar[Any] = schemas.SessionOfFlow
+    refusals: ClassVar[Refusals] = (
+        errors.AuthCodeOrVerifierMissing,
+        errors.FlowStateNotFound,
+        errors.FlowStateExpired,
+        errors.BadCodeVerifier,
+        errors.UnknownChallengeMethod,
+        errors.UserBannedAtSignIn,
+    )
+
+    def exchange(self, body: PkceInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        if not body.auth_code or not body.code_verifier:
+            raise errors.AuthCodeOrVerifierMissing
+        done = flow_states.exchange(auth_code=body.auth_code, verifier=body.code_verifier, caller=caller, at=at)
+        upstream = {"provider_token": done.provider_token, "provider_refresh_token": done.provider_refresh_token}
+        return payloads.token_response(
+            done.tokens, subject=done.subject, **{name: token for name, token in upstream.items() if token}
+        )

@@ -1,0 +1,81 @@
+"""The token endpoint, logout, and what the service publishes about its keys."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+
+from authsvc import clock, plugins
+from authsvc.api import captcha, parsing
+from authsvc.api.openapi.document import Choice, Parameter, declares
+from authsvc.api.renderers import Answer, NoContent
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.errors import RequestRateExceeded
+from tokens import errors
+from tokens.api import authentication, grants, schemas
+from tokens.api.authentication import BearerAuthentication
+from tokens.api.permissions import IsSignedIn
+from tokens.jwt import signing_keys
+from tokens.sessions import lifecycle
+
+_PUBLISHED = "public, max-age=600"
+# They present what somebody was given who has passed a captcha, or what another service vouches for.
+_WITHOUT_CAPTCHA = frozenset({"refresh_token", "pkce", "id_token"})
+
+
+class TokenView(Endpoint):
+    @declares(
+        choice=Choice(parameter="grant_type", alternatives=lambda: plugins.by_name("TOKEN_GRANTS")),
+        answers={},
+        refusals=(
+            RequestRateExceeded,
+            captcha.CaptchaFailed,
+            captcha.CaptchaUnavailable,
+            errors.UnsupportedGrantType,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Start or go on with a session: by password, refresh token, the code of a PKCE flow, or an ID token."""
+        asked = parsing.query(request.http, "grant_type")
+        if asked not in _WITHOUT_CAPTCHA:
+            captcha.check(request.http)
+        grant = grants.choose(asked)
+        self.throttle(Bucket.TOKEN, request.http)
+        body = parsing.parse(request.http, grant.input)
+        return Answer(grant.exchange(body, caller=request.caller, at=clock.now()))
+
+
+class LogoutView(Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+
+    @declares(
+        query=(
+            Parameter(
+                "scope",
+                "Which sessions of the user end: all (the default), this one, or all but this one.",
+                ("global", "local", "others"),
+            ),
+        ),
+        answers={204: None},
+        refusals=(errors.UnsupportedLogoutScope,),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """End sessions; access tokens that are out go on to hold for others until they expire."""
+        scope = parsing.query(request.http, "scope")
+        lifecycle.log_out(authentication.user_of(request), scope=scope, caller=request.caller, at=clock.now())
+        return NoContent()
+
+
+class JwksView(Endpoint):
+    @declares(answers={200: schemas.KeySet})
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """Publish the public signing keys."""
+        return Answer(signing_keys.current().jwks(), cache=_PUBLISHED)
+
+
+class OpenidConfigurationView(Endpoint):
+    @declares(answers={200: schemas.Discovery})
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """Publish the discovery document."""
+        return Answer(signing_keys.discovery(), cache=_PUBLISHED)

@@ -1,0 +1,1 @@
+"""PKCE and provider flow states."""

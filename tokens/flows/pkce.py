@@ -1,0 +1,51 @@
+"""Proof Key for Code Exchange (RFC 7636): the challenge a client announces and the verifier that answers it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+from authsvc.security import crypto
+from tokens import errors
+
+_UNRESERVED = re.compile(r"[A-Za-z0-9._~-]*")
+_METHODS = frozenset({"s256", "plain"})
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """A code challenge as kept until the exchange; `method` is `s256` or `plain`."""
+
+    value: str = field(repr=False)
+    method: str
+
+
+def parse(*, challenge: str | None, method: str | None) -> Challenge | None:
+    """The challenge of a request; None when it has neither parameter (an empty one counts as absent).
+
+    Raises IncompletePkceParameters, CodeChallengeLength, CodeChallengeCharacters, ChallengeMethodNotKnown.
+    """
+    if not challenge and not method:
+        return None
+    if not challenge or not method:
+        raise errors.IncompletePkceParameters
+    if not 43 <= len(challenge) <= 128:
+        raise errors.CodeChallengeLength
+    if not _UNRESERVED.fullmatch(challenge):
+        raise errors.CodeChallengeCharacters
+    if method.lower() not in _METHODS:
+        raise errors.ChallengeMethodNotKnown
+    return Challenge(value=challenge, method=method.lower())
+
+
+def matches(*, challenge: str, method: str, verifier: str) -> bool:
+    """Whether `verifier` answers the stored challenge (RFC 7636 §4.6). Raises UnknownChallengeMethod."""
+    match method:
+        case "s256":
+            answer = crypto.unpadded_encode(hashlib.sha256(verifier.encode()).digest())
+        case "plain":
+            answer = verifier
+        case _:
+            raise errors.UnknownChallengeMethod
+    return crypto.equal(answer, challenge)

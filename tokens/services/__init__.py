@@ -1,1 +1,0 @@
-"""The journeys of tokens: sessions, refreshing, one-time tokens, PKCE flows."""

@@ -1,0 +1,1 @@
+"""Sessions: start, refresh, revocation, step-up."""
