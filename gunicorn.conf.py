@@ -11,12 +11,12 @@ from typing import Any
 
 from django.conf import settings
 
-from authsvc import reloading
+from authsvc import conf, reloading
 from authsvc.observability.telemetry import folder
 from authsvc.server import connection_draining, processes, serving
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "authsvc.settings")
-_config = settings.AUTH
+_config = conf.current()
 folder.prepare(_config.telemetry)
 
 bind = f"{serving.address(_config)}:{_config.api.port}"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.messages import constants as levels
 from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
@@ -19,7 +18,7 @@ from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
 from accounts.users import deletion
 from accounts.users.search import conditions, lookup
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.console import filters, formatting, model_admin, user_panels
 from authsvc.console.formatting import NOTHING, Tone
 from authsvc.console.model_admin import OperatorAdmin, Order
@@ -49,7 +48,7 @@ class StateFilter(filters.Choice):
             "banned": Q(banned_until__gt=at),
             "unconfirmed": Q(confirmed_at=None, is_anonymous=False, created_at__gte=at - _UNCONFIRMED_FOR),
             "anonymous": Q(is_anonymous=True),
-            "operators": Q(role__in=settings.AUTH.jwt.admin_roles),
+            "operators": Q(role__in=conf.current().jwt.admin_roles),
             "deleted": Q(deleted_at__isnull=False),
         }
         return queryset.filter(conditions[value])
@@ -203,7 +202,7 @@ class UserAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        found = lookup.meant_by(search_term, audience=settings.AUTH.jwt.aud, most=_MOST_FOUND)
+        found = lookup.meant_by(search_term, audience=conf.current().jwt.aud, most=_MOST_FOUND)
         if len(found) == _MOST_FOUND:
             self.message_user(
                 request, f"Only the newest {_MOST_FOUND} are shown: type more of the address or name.", levels.WARNING

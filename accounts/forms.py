@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.conf import settings
+
+from authsvc import conf
 
 BANS = (
     ("1h", "1 hour"),
@@ -30,12 +31,12 @@ class RoleForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        ordinary = settings.AUTH.jwt.default_group_name
-        operators = [(role, f"{role} (operator)") for role in settings.AUTH.jwt.admin_roles]
+        ordinary = conf.current().jwt.default_group_name
+        operators = [(role, f"{role} (operator)") for role in conf.current().jwt.admin_roles]
         self.fields["role"].choices = [*([(ordinary, ordinary)] if ordinary else []), *operators]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
-        if values.get("role") in settings.AUTH.jwt.admin_roles and not values.get("is_meant"):
+        if values.get("role") in conf.current().jwt.admin_roles and not values.get("is_meant"):
             self.add_error("is_meant", "This role makes an operator. Tick the box if that is what you want.")
         return values

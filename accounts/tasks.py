@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.conf import settings
-
 from accounts.models import FactorStatus
 from accounts.users.search import indexes
-from authsvc import jobs
+from authsvc import conf, jobs
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import Chore
 
@@ -37,7 +35,7 @@ def _unverified(at: datetime) -> Sequence[str | datetime]:
 
 
 def _anonymous(at: datetime) -> Sequence[datetime] | None:
-    return (at - _ANONYMOUS_FOR,) if settings.AUTH.signup.anonymous_enabled else None
+    return (at - _ANONYMOUS_FOR,) if conf.current().signup.anonymous_enabled else None
 
 
 cleanup.declare(

@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import Any, Protocol
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 from django.dispatch import Signal
 
+from authsvc import conf
 from authsvc.errors import (
     EmailRateExceeded,
     EmailSentTooRecently,
@@ -131,7 +131,7 @@ def space_out(group: Group, *, address: str) -> None:
 
 def space_out_sms(group: Group, *, address: str) -> None:
     """As `space_out`, for text messages; `address` is the number in digits. Raises SmsSentTooRecently."""
-    remaining = rate_limits.admit_once(group=group, key=address, interval=settings.AUTH.sms.max_frequency)
+    remaining = rate_limits.admit_once(group=group, key=address, interval=conf.current().sms.max_frequency)
     if remaining is not None:
         metrics.LIMIT_REFUSALS.add("sms_frequency")
         raise SmsSentTooRecently(int(remaining))
@@ -167,7 +167,7 @@ def require_sms_quota() -> None:
 
 
 def _ask_email_quota(ask: Callable[..., float | None]) -> None:
-    config = settings.AUTH
+    config = conf.current()
     rate = config.limits.email_sent
     if config.mailer.autoconfirm and rate.events:
         return
@@ -178,7 +178,7 @@ def _ask_email_quota(ask: Callable[..., float | None]) -> None:
 
 
 def _ask_sms_quota(ask: Callable[..., float | None]) -> None:
-    config = settings.AUTH
+    config = conf.current()
     wait = None if config.sms.autoconfirm else ask(bucket="sms_sent", rate=config.limits.sms_sent)
     if wait is not None:
         metrics.LIMIT_REFUSALS.add("sms_sent")
@@ -187,7 +187,7 @@ def _ask_sms_quota(ask: Callable[..., float | None]) -> None:
 
 def require_sms_gateway() -> None:
     """Raise SmsGatewayMissing, and log why, when the settings show that nobody could deliver a text message."""
-    config = settings.AUTH
+    config = conf.current()
     if not config.sms.is_usable and not config.mailer.dev_inbox_enabled:
         logger.error("no text message can be sent", extra={"event": "sms.gateway", "error": config.sms.fault})
         raise SmsGatewayMissing
@@ -249,8 +249,8 @@ def _too_soon(kind: EmailKind | SmsKind, remaining: float) -> EmailSentTooRecent
 
 
 def _own_interval(kind: EmailKind | SmsKind) -> timedelta:
-    return _interval(Group.CHANGE) if isinstance(kind, EmailKind) else settings.AUTH.sms.max_frequency
+    return _interval(Group.CHANGE) if isinstance(kind, EmailKind) else conf.current().sms.max_frequency
 
 
 def _interval(group: Group) -> timedelta:
-    return settings.AUTH.smtp.max_frequency or timedelta(seconds=900 if group == Group.CONFIRMATION else 60)
+    return conf.current().smtp.max_frequency or timedelta(seconds=900 if group == Group.CONFIRMATION else 60)

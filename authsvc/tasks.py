@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from django.conf import settings
-
-from authsvc import clock, jobs
+from authsvc import clock, conf, jobs
 from authsvc.jobs import cleanup
 from authsvc.security import rate_limits
 
@@ -13,5 +11,5 @@ from authsvc.security import rate_limits
 def clean_up() -> None:
     # Counters say nothing once they are over, so this is not asked of the operator.
     rate_limits.sweep()
-    if settings.AUTH.database.cleanup_enabled:
+    if conf.current().database.cleanup_enabled:
         cleanup.run(at=clock.now())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 
 import authsvc
+from authsvc import conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import Parameter, Reply, declares
 from authsvc.api.renderers import Answer
@@ -86,7 +86,7 @@ class SettingsView(Endpoint):
     @declares(answers={200: PublicSettings})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Tell what a client may know of the configuration."""
-        config = settings.AUTH
+        config = conf.current()
         external = {name: name in config.providers and config.providers[name].enabled for name in _PROVIDERS}
         external |= {
             "anonymous_users": config.signup.anonymous_enabled,

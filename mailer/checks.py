@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 
+from authsvc import conf
 from mailer import gotemplate
 
 
 @register(Tags.templates)
 def sms_template_can_be_read(**_: Any) -> list[CheckMessage]:
-    sms, mfa = settings.AUTH.sms, settings.AUTH.mfa
+    sms, mfa = conf.current().sms, conf.current().mfa
     found: list[CheckMessage] = []
     for name, text, is_used in (
         ("AUTH_SMS_TEMPLATE", sms.template, bool(sms.provider)),

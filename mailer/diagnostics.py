@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings
 from django.core import mail
 
+from authsvc import conf
 from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
 from authsvc.messaging import EmailKind
 from mailer import sms
@@ -17,7 +17,7 @@ from mailer.rendering import message_types, template_sources
 
 class Mail:
     def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
-        config = settings.AUTH
+        config = conf.current()
         if config.mailer.dev_inbox_enabled:
             yield warning("mail", "goes to the development inbox", "Unset AUTH_MAILER_DEV_INBOX_ENABLED in production.")
         elif config.mailer.backend:
@@ -53,8 +53,8 @@ class Templates:
 
 class TextMessages:
     def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
-        config = settings.AUTH.sms
-        is_used = settings.AUTH.signup.phone_enabled or settings.AUTH.mfa.phone_verify_enabled
+        config = conf.current().sms
+        is_used = conf.current().signup.phone_enabled or conf.current().mfa.phone_verify_enabled
         gateway = sms.configured()
         if gateway is None:
             remedy = "Set AUTH_SMS_PROVIDER and its credentials, or switch phones off."
@@ -69,7 +69,7 @@ class TextMessages:
 
 
 def _server() -> Finding:
-    config = settings.AUTH.smtp
+    config = conf.current().smtp
     place = f"{config.host}:{config.port}"
     try:
         said = smtp.try_out()
@@ -83,7 +83,7 @@ def _server() -> Finding:
 
 def _backend(name: str) -> Finding:
     try:
-        mail.get_connection(name, fail_silently=False, **settings.AUTH.mailer.backend_options)
+        mail.get_connection(name, fail_silently=False, **conf.current().mailer.backend_options)
     except Exception as error:  # noqa: BLE001  (whatever a back end of the operator's choice raises)
         # Its words are left out: they may quote the options.
         said = f"{name} cannot be made: {type(error).__name__}"

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.db import DatabaseError
 
+from authsvc import conf
 from authsvc.conf import schema
 from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
 from authsvc.errors import ApiError
@@ -25,7 +25,7 @@ _MOST = 65_536
 
 class Providers:
     def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
-        enabled = {name: config for name, config in settings.AUTH.providers.items() if config.enabled}
+        enabled = {name: config for name, config in conf.current().providers.items() if config.enabled}
         if not enabled:
             yield unused("providers", "none of the list is switched on")
         for name, config in enabled.items():
@@ -38,7 +38,7 @@ def _listed(name: str, config: schema.Provider) -> Iterator[Finding]:
     if fault := registry.fault_of(name, config):
         yield failure(subject, fault, f"Complete the settings that begin with {setting}_.")
         return
-    callback = f"{settings.AUTH.api.external_url.rstrip('/')}/callback"
+    callback = f"{conf.current().api.external_url.rstrip('/')}/callback"
     if config.redirect_uri != callback:
         remedy = f"Register {callback} there and set {setting}_REDIRECT_URI to it, unless another way leads here."
         yield warning(subject, f"people come back to {config.redirect_uri}, not to {callback}", remedy)
@@ -54,7 +54,7 @@ def _listed(name: str, config: schema.Provider) -> Iterator[Finding]:
 
 def _custom() -> Iterator[Finding]:
     try:
-        rows = list(CustomProvider.objects.filter(enabled=True)) if settings.AUTH.custom_providers.enabled else []
+        rows = list(CustomProvider.objects.filter(enabled=True)) if conf.current().custom_providers.enabled else []
     except DatabaseError:
         return  # which the examination of the database tells
     for row in rows:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.conf import schema
 from oauthproviders.base.backends import Backend
 from oauthproviders.base.contract import Provider
@@ -75,7 +74,7 @@ def find(name: str, *, data: Mapping[str, str]) -> Provider:
     kind = PROVIDERS.get(name)
     if kind is None:
         raise Unsupported(f"Provider {name} could not be found")
-    config = settings.AUTH.providers[name]
+    config = conf.current().providers[name]
     if fault := fault_of(name, config):
         raise Unsupported(fault)
     return kind.make(config, data=data)  # type: ignore[return-value]  # the journeys' own methods are the subclasses'

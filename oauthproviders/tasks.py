@@ -6,9 +6,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.conf import settings
-
-from authsvc import clock, jobs
+from authsvc import clock, conf, jobs
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import Chore
 from oauthproviders.providers import apple_client_secret
@@ -22,7 +20,7 @@ logger = logging.getLogger(__name__)
 @jobs.in_every_worker(name="oauthproviders.warn_of_apple_secret", pause=lambda: timedelta(days=1))
 def warn_of_apple_secret() -> None:
     """Once a day, and at every start, until a new secret is configured."""
-    apple = settings.AUTH.providers["apple"]
+    apple = conf.current().providers["apple"]
     if not (apple.enabled and apple.secret):
         return
     fields = {"event": "provider.secret", "provider": "apple"}

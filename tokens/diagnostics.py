@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from jwt.algorithms import RSAAlgorithm
 
+from authsvc import conf
 from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, warning
 from tokens.jwt import signing_keys
 
@@ -29,9 +29,9 @@ class Keys:
         if keyset.signing.alg != signing_keys.HS256 and not keyset.signing.kid:
             remedy = "Give it a kid: verifiers find a key by it, and keys cannot be changed without."
             yield warning("keys", "the signing key has no kid", remedy)
-        for key in settings.AUTH.jwt.keys:
+        for key in conf.current().jwt.keys:
             yield from _weak(key)
-        if len(settings.AUTH.jwt.secret.reveal().encode()) < _SHORTEST_SECRET:
+        if len(conf.current().jwt.secret.reveal().encode()) < _SHORTEST_SECRET:
             remedy = "Set AUTH_JWT_SECRET to at least 32 random characters; operators and HS256 clients sign in again."
             yield warning("keys", "AUTH_JWT_SECRET is shorter than 32 bytes (RFC 7518 §3.2)", remedy)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import Chore
@@ -24,12 +23,12 @@ def _three_days_ago(at: datetime) -> Sequence[datetime]:
 
 
 def _older_than_timebox(at: datetime) -> Sequence[datetime] | None:
-    timebox = settings.AUTH.sessions.timebox
+    timebox = conf.current().sessions.timebox
     return None if timebox is None else (at - _DAY - timebox,)
 
 
 def _idle_for_too_long(at: datetime) -> Sequence[datetime] | None:
-    timeout = settings.AUTH.sessions.inactivity_timeout
+    timeout = conf.current().sessions.inactivity_timeout
     return None if timeout is None else (at - _DAY - timeout,)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import errors
@@ -18,7 +17,7 @@ from accounts.passwords import policy
 from accounts.sign_up import account_creation
 from accounts.users import identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
@@ -113,7 +112,7 @@ def _generate(address: str, wish: Wish, *, actor: audit.Administrator, caller: C
 
 def _invitation(address: str, wish: Wish, *, actor: audit.Administrator, caller: Caller, at: datetime) -> ActionLink:
     found = invitations.candidate(address, audience=caller.audience)
-    is_mailed = settings.AUTH.mailer.generate_link_invite_enabled
+    is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
         recipients.admit(address, kind=EmailKind.INVITE)
     with transaction.atomic(durable=True):
@@ -165,7 +164,7 @@ def _password_hash(wish: Wish, *, is_new: bool) -> str:
 def _email_change(user: UserRecord, wish: Wish, *, caller: Caller, at: datetime) -> ActionLink:
     token_type = _EMAIL_CHANGES[wish.type]
     is_current = token_type is TokenType.EMAIL_CHANGE_CURRENT
-    if is_current and not settings.AUTH.mailer.secure_email_change_enabled:
+    if is_current and not conf.current().mailer.secure_email_change_enabled:
         raise errors.SecureEmailChangeOff
     to = identifiers.email(wish.new_email)
     if queries.is_email_taken(to, but=user.id):

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import errors
@@ -20,7 +19,7 @@ from accounts.profile import changes
 from accounts.sign_up import account_creation
 from accounts.users import identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
@@ -275,7 +274,7 @@ def _say(user_id: UUID, provider: str, *, value: str, is_verified: bool, at: dat
 
 def _note_first_password(user_id: UUID, wish: Changes, *, at: datetime) -> None:
     """Where the service is to do so, make the identity of somebody who until now came in through others only."""
-    if not settings.AUTH.experimental.email_identity_on_password_enabled:
+    if not conf.current().experimental.email_identity_on_password_enabled:
         return
     user = _read(user_id)
     if user.is_sso_user or user.is_anonymous or user.email_confirmed_at is None or "email" in user.providers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from django.conf import settings
 from django.http import HttpResponse
 
 from accounts import error_sets, errors, schemas
@@ -15,7 +14,7 @@ from accounts.inputs import ChangeUserInput, DeleteUserInput, NewUserInput
 from accounts.users import deletion, payloads
 from accounts.users.search import filters, pages, paging, payload
 from accounts.users.search.filters import Selection
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import parsing, turns
 from authsvc.api.openapi.document import TOTALS, Empty, Parameter, Reply, declares
 from authsvc.api.renderers import Answer
@@ -70,7 +69,7 @@ class UsersView(Endpoint):
         asked = request.http.GET
         wanted = filters.read(asked, aud=request.caller.audience)
         by_page = any(paging.first(asked, name) for name in ("page", "per_page"))
-        if settings.AUTH.experimental.cursor_pagination_enabled and not by_page:
+        if conf.current().experimental.cursor_pagination_enabled and not by_page:
             return self._stretch(request, wanted)
         page = paging.read(asked)
         _give_way(wanted, rows=page.limit)

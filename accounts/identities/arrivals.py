@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.conf import settings
-
 from accounts.identities import account_matching
 from accounts.identities.external_identity import Address, ProviderProfile
 from accounts.users import identifiers
+from authsvc import conf
 from authsvc.errors import ApiError
 
 
@@ -34,15 +33,15 @@ class Arrival:
     @property
     def proved(self) -> frozenset[str]:
         """The addresses that count as verified."""
-        return frozenset(each.email for each in self.addresses if each.verified or settings.AUTH.mailer.autoconfirm)
+        return frozenset(each.email for each in self.addresses if each.verified or conf.current().mailer.autoconfirm)
 
     @property
     def linking_domain(self) -> str:
-        return account_matching.domain_of(self.provider, settings.AUTH.federation.linking_domains)
+        return account_matching.domain_of(self.provider, conf.current().federation.linking_domains)
 
     def proves(self, email: str, *, of: Address) -> bool:
         """Whether the address `email` of an account counts as proved; for one without, whether that of the claim is."""
-        if settings.AUTH.mailer.autoconfirm:
+        if conf.current().mailer.autoconfirm:
             return True
         return email in self.proved if email else of.verified
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import errors
@@ -20,7 +19,7 @@ from accounts.models import Identity, User
 from accounts.sign_up import account_creation
 from accounts.users import queries, records
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from tokens.one_time import one_time_tokens
@@ -59,7 +58,7 @@ class Resolved:
     @property
     def refusal(self) -> errors.ProviderEmailNotVerified | None:
         """What is said once all this is stored; None when they are in."""
-        if not self.needs_proof or self.is_proved or settings.AUTH.mailer.allow_unverified_email_sign_ins:
+        if not self.needs_proof or self.is_proved or conf.current().mailer.allow_unverified_email_sign_ins:
             return None
         return errors.ProviderEmailNotVerified(self.arrival.provider, is_mailed=bool(self.email))
 
@@ -105,7 +104,7 @@ def resolve(arrival: Arrival, *, audience: str, at: datetime) -> Resolved:
         if user.is_banned(at):
             raise errors.UserBanned
         return Resolved(arrival=arrival, user=user, identity_id=row[queries.USER_WIDTH], email=user.email)
-    domains = settings.AUTH.federation.linking_domains
+    domains = conf.current().federation.linking_domains
     decision = account_matching.decide(
         provider=arrival.provider,
         wanted=arrival.wanted,
@@ -126,7 +125,7 @@ def resolve(arrival: Arrival, *, audience: str, at: datetime) -> Resolved:
                 raise errors.UserBanned
             return Resolved(arrival=arrival, user=user, email=user.email)
         case _:
-            if settings.AUTH.signup.disabled:
+            if conf.current().signup.disabled:
                 raise errors.SignupDisabled
             return Resolved(arrival=arrival, user=None, email=decision.email)
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import errors
@@ -19,7 +18,7 @@ from accounts.profile import changes
 from accounts.sign_up import account_creation
 from accounts.users import json_columns, queries, records
 from accounts.users.records import IdentityRecord, UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from tokens.one_time import one_time_tokens
@@ -166,7 +165,7 @@ def _promote(user: UserRecord, remaining: list[IdentityRecord]) -> None:
     if promoted is None:
         return
     columns: dict[str, Any] = {**changes.nothing_pending(), "email": promoted.email or None}
-    if not promoted.email or not (promoted.verified or settings.AUTH.mailer.autoconfirm):
+    if not promoted.email or not (promoted.verified or conf.current().mailer.autoconfirm):
         columns["email_confirmed_at"] = None
         columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": False})
     try:

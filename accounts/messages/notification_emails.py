@@ -6,10 +6,10 @@ import dataclasses
 from datetime import datetime
 
 import orjson
-from django.conf import settings
 
 from accounts.messages import links
 from accounts.users.records import UserRecord
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.messaging import Email, EmailKind
 from tokens.one_time.one_time_tokens import Secret
@@ -40,7 +40,7 @@ def email_change(user: UserRecord, *, to: str, secret: Secret, redirect_to: str,
 
 
 def reauthentication(user: UserRecord, *, code: str, at: datetime) -> Email:
-    expires_at = at + settings.AUTH.mailer.otp_exp
+    expires_at = at + conf.current().mailer.otp_exp
     return _notice(EmailKind.REAUTHENTICATION, user, expires_at=expires_at, Token=code)
 
 
@@ -86,7 +86,7 @@ def recovery_code_used(user: UserRecord, *, remaining: int) -> Email:
 def _notice(kind: EmailKind, user: UserRecord, *, expires_at: datetime | None = None, **variables: str) -> Email:
     """A mail without a link, to the user's present address."""
     known = {
-        "SiteURL": settings.AUTH.site.url,
+        "SiteURL": conf.current().site.url,
         "Email": user.email,
         "Data": orjson.loads(user.user_metadata_json),
     }
@@ -108,9 +108,9 @@ def _action(
         kind=kind,
         to=user.email,
         user_id=user.id,
-        expires_at=at + settings.AUTH.mailer.otp_exp,
+        expires_at=at + conf.current().mailer.otp_exp,
         variables={
-            "SiteURL": settings.AUTH.site.url,
+            "SiteURL": conf.current().site.url,
             "Email": user.email,
             "ConfirmationURL": links.action_link(
                 base=caller.link_base,

@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import msgspec
-from django.conf import settings
 
 from accounts import errors
 from accounts.messages import mail_hosts
-from authsvc import messaging
+from authsvc import conf, messaging
 from authsvc.messaging import EmailKind
 from authsvc.outgoing import http
 
@@ -62,7 +61,7 @@ def feign(*addresses: str, kind: EmailKind) -> None:
 
 def authorise(address: str) -> None:
     """Raises EmailAddressNotAuthorized when the operator has listed others only; a `+label` makes no difference."""
-    listed = {each.strip().lower() for each in settings.AUTH.recipients.authorized_addresses}
+    listed = {each.strip().lower() for each in conf.current().recipients.authorized_addresses}
     if listed and listed.isdisjoint({address.lower(), _LABEL.sub("", address.lower())}):
         raise errors.EmailAddressNotAuthorized(address)
 
@@ -73,7 +72,7 @@ def validate(address: str, *, kind: EmailKind) -> None:
     Raises EmailAddressInvalid, and MessageNotAccepted where the operator has blocked who takes the mail of its host.
     What cannot be found out in time, or at all, counts in favour of the address.
     """
-    configured = settings.AUTH.recipients
+    configured = conf.current().recipients
     deadline = time.monotonic() + _PATIENCE.total_seconds()
     if not configured.extended_validation:
         _ask_service(address)
@@ -113,12 +112,12 @@ def _check_host(address: str, *, kind: EmailKind, deadline: float) -> None:
     found = mail_hosts.exchangers(address.lower().rpartition("@")[2], deadline=deadline)
     if found is None:
         raise errors.EmailAddressInvalid(address)
-    if found & settings.AUTH.recipients.blocked_exchangers:
+    if found & conf.current().recipients.blocked_exchangers:
         raise messaging.MessageNotAccepted(kind)
 
 
 def _ask_service(address: str) -> None:
-    configured = settings.AUTH.recipients
+    configured = conf.current().recipients
     if not configured.service_url:
         return
     headers = {name: ", ".join(values) for name, values in configured.service_headers.items()}

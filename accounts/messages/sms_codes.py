@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts.users import queries
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.audit import Action, NewEntry
 from authsvc.caller import Caller
 from authsvc.messaging import Sms, SmsKind
@@ -27,14 +26,14 @@ TEST_MESSAGE = "test-otp"
 
 def admit(phone: str, *, at: datetime) -> None:
     """Take a text message from the quota, before the transaction. Raises SmsRateExceeded, SmsGatewayMissing."""
-    if settings.AUTH.sms.test_code(phone, at=at) is None:
+    if conf.current().sms.test_code(phone, at=at) is None:
         messaging.take_sms_quota()
         messaging.require_sms_gateway()
 
 
 def feign(phone: str, *, at: datetime) -> None:
     """The refusals of `admit` for a request that turns out to send nothing; takes nothing."""
-    if settings.AUTH.sms.test_code(phone, at=at) is None:
+    if conf.current().sms.test_code(phone, at=at) is None:
         messaging.require_sms_quota()
         messaging.require_sms_gateway()
 
@@ -95,7 +94,7 @@ def _send_noted(user: UserRecord, entry: NewEntry, *, sent_at: str, channel: str
 
 
 def _code(phone: str, *, at: datetime) -> str:
-    sms = settings.AUTH.sms
+    sms = conf.current().sms
     return sms.test_code(phone, at=at) or crypto.random_code(digits=sms.otp_length)
 
 
@@ -107,7 +106,7 @@ def _token(code: str, *, phone: str, at: datetime) -> NewToken:
 def _announce(
     code: str, *, kind: SmsKind, phone: str, channel: str, user_id: UUID, at: datetime, withheld: bool = False
 ) -> str:
-    if settings.AUTH.sms.test_code(phone, at=at):
+    if conf.current().sms.test_code(phone, at=at):
         return TEST_MESSAGE
     message = Sms(
         kind=kind,
@@ -115,7 +114,7 @@ def _announce(
         channel=channel,
         variables={"Code": code},
         user_id=user_id,
-        expires_at=at + settings.AUTH.sms.otp_exp,
+        expires_at=at + conf.current().sms.otp_exp,
     )
     if withheld:
         messaging.post_decoy()

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from uuid import UUID
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.errors import RequestRateExceeded
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
@@ -26,7 +25,7 @@ def counted(user_id: UUID, of: str) -> Iterator[None]:
     the code is looked at, so that tries side by side are no way around it. Raises RequestRateExceeded.
     """
     key = f"{user_id}/{of}"
-    most = settings.AUTH.codes.max_attempts
+    most = conf.current().codes.max_attempts
     if not most:
         yield
         return

@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
 from accounts.mfa import registry
 from accounts.models import Factor, FactorChallenge, FactorStatus, FactorType
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from tokens.sessions.subjects import SignedIn
 
@@ -64,5 +63,5 @@ def open(
             audit.record(audit.Action.CHALLENGE_CREATED, actor=user, caller=caller, at=at, traits=traits)
         if opened.message is not None:
             messaging.post(opened.message)
-    expires_at = at + settings.AUTH.mfa.challenge_expiry
+    expires_at = at + conf.current().mfa.challenge_expiry
     return Challenged(id=challenge_id, factor_type=factor.factor_type, expires_at=expires_at, shown=opened.shown)

@@ -7,7 +7,6 @@ from datetime import datetime
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
@@ -15,7 +14,7 @@ from accounts.mfa import registry, totp_algorithm
 from accounts.models import Factor, FactorStatus, FactorType
 from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
@@ -65,7 +64,7 @@ def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller,
         raise errors.FactorNameTooLong
     factor_id = uuid4()
     secret, uri = _seed(user, wish)
-    queries.delete_abandoned_factors(before=at - settings.AUTH.mfa.factor_expiry)
+    queries.delete_abandoned_factors(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
         held = lifecycle.hold(signed_in)
         if number:
@@ -118,7 +117,7 @@ def _seed(user: UserRecord, wish: Wish) -> tuple[str, str]:
 def _site() -> str:
     """Host and port of the site, as people know it."""
     try:
-        host = urlsplit(settings.AUTH.site.url).netloc.rpartition("@")[2]
+        host = urlsplit(conf.current().site.url).netloc.rpartition("@")[2]
     except ValueError:
         host = ""
     if not host:
@@ -135,7 +134,7 @@ def _make_room(user_id: UUID, *, number: str) -> None:
 
 
 def _check(signed_in: SignedIn, user: UserRecord, *, name: str) -> None:
-    config = settings.AUTH.mfa
+    config = conf.current().mfa
     if any((factor.friendly_name or "") == name for factor in user.factors):
         raise errors.FactorNameTaken(name)
     verified = sum(factor.status == FactorStatus.VERIFIED for factor in user.factors)

@@ -7,14 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from accounts import errors
 from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
 from accounts.models import Factor, FactorChallenge
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
-from authsvc import messaging, plugins
+from authsvc import conf, messaging, plugins
 from authsvc.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
 from authsvc.messaging import PhoneVerifier, Sms, SmsKind
 from authsvc.security import crypto, encryption, rate_limits
@@ -28,11 +26,11 @@ class Phone:
     is_guessable = True
 
     def check_enrolment(self) -> None:
-        if not settings.AUTH.mfa.phone_enroll_enabled:
+        if not conf.current().mfa.phone_enroll_enabled:
             raise errors.PhoneEnrolmentDisabled
 
     def check_verification(self) -> None:
-        if not settings.AUTH.mfa.phone_verify_enabled:
+        if not conf.current().mfa.phone_verify_enabled:
             raise errors.PhoneVerificationDisabled
 
     def check_answer(self, answer: Answer) -> None:
@@ -44,13 +42,13 @@ class Phone:
         identifiers.channel(channel)
         _require_gateway()
         # By number, so that it makes no difference to enrol it once more; last, as the interval counts from here.
-        interval = settings.AUTH.mfa.phone_max_frequency
+        interval = conf.current().mfa.phone_max_frequency
         remaining = rate_limits.admit_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
         if remaining is not None:
             raise SmsSentTooRecently(int(remaining))
 
     def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
-        config = settings.AUTH.mfa
+        config = conf.current().mfa
         code = crypto.random_code(digits=config.phone_otp_length)
         message = Sms(
             kind=SmsKind.FACTOR,
@@ -64,7 +62,7 @@ class Phone:
 
     def prove(self, attempt: Attempt) -> Proof:
         _require_gateway()
-        if settings.AUTH.sms.provider == "twilio_verify":
+        if conf.current().sms.provider == "twilio_verify":
             verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
             if not verifier.approves(phone=attempt.factor.phone or "", code=attempt.answer.code):
                 raise errors.CodeExpired

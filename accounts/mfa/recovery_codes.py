@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
@@ -13,7 +12,7 @@ from accounts.mfa import attempt_limits, recovery_code_format, step_up
 from accounts.mfa.step_up import Verified
 from accounts.models import RecoveryCode
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import lifecycle, sign_in_metrics
@@ -74,7 +73,7 @@ def verify(signed_in: SignedIn, user: UserRecord, *, code: str, caller: Caller, 
 
 
 def check_enabled() -> None:
-    if not settings.AUTH.mfa.recovery_codes_enabled:
+    if not conf.current().mfa.recovery_codes_enabled:
         raise errors.RecoveryCodesDisabled
 
 

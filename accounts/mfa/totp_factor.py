@@ -7,13 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from accounts import errors
 from accounts.mfa import totp_algorithm
 from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
 from accounts.models import Factor, FactorStatus
 from accounts.users.records import UserRecord
+from authsvc import conf
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 
@@ -24,11 +23,11 @@ class Totp:
     is_guessable = True
 
     def check_enrolment(self) -> None:
-        if not settings.AUTH.mfa.totp_enroll_enabled:
+        if not conf.current().mfa.totp_enroll_enabled:
             raise errors.TotpEnrolmentDisabled
 
     def check_verification(self) -> None:
-        if not settings.AUTH.mfa.totp_verify_enabled:
+        if not conf.current().mfa.totp_verify_enabled:
             raise errors.TotpVerificationDisabled
 
     def check_answer(self, answer: Answer) -> None:

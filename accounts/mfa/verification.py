@@ -7,8 +7,6 @@ from datetime import datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from uuid import UUID
 
-from django.conf import settings
-
 from accounts import errors
 from accounts.messages import notification_emails
 from accounts.mfa import attempt_limits, registry, step_up
@@ -17,7 +15,7 @@ from accounts.mfa.step_up import Verified
 from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode
 from accounts.users import queries
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import sign_in_metrics
@@ -42,7 +40,7 @@ def verify(
     session_id = signed_in.session.id
     challenge = _find(factor, answer, session_id=session_id, caller=caller, at=at)
     attempt = Attempt(user=user, factor=factor, challenge=challenge, answer=answer, at=at)
-    most = settings.AUTH.codes.max_attempts
+    most = conf.current().codes.max_attempts
     if kind.is_guessable and not queries.count_attempt(challenge_id=challenge.id, most=most):
         raise errors.FactorChallengeExpired(challenge.id)
     with attempt_limits.counted(user.id, str(factor.id)) if kind.is_guessable else contextlib.nullcontext():
@@ -63,7 +61,7 @@ def _find(factor: Factor, answer: Answer, *, session_id: UUID, caller: Caller, a
         raise errors.FactorChallengeNotFound
     if challenge.verified_at is not None or _address(challenge.ip_address) != _address(caller.address):
         raise errors.FactorChallengeElsewhere
-    if at > challenge.created_at + settings.AUTH.mfa.challenge_expiry:
+    if at > challenge.created_at + conf.current().mfa.challenge_expiry:
         FactorChallenge.objects.filter(id=challenge.id)._raw_delete("default")
         raise errors.FactorChallengeExpired(challenge.id)
     return challenge

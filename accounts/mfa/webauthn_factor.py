@@ -10,8 +10,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from accounts import errors
 from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
 from accounts.models import Factor, FactorStatus, FactorType
@@ -20,7 +18,7 @@ from accounts.webauthn import ceremonies, verification, webauthn_responses
 from accounts.webauthn.ceremonies import Descriptor
 from accounts.webauthn.verification import NewCredential
 from accounts.webauthn.webauthn_responses import Creation
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.errors import UnexpectedFailure
 
 logger = logging.getLogger(__name__)
@@ -34,11 +32,11 @@ class WebAuthn:
     is_guessable = False
 
     def check_enrolment(self) -> None:
-        if not settings.AUTH.mfa.web_authn_enroll_enabled:
+        if not conf.current().mfa.web_authn_enroll_enabled:
             raise errors.WebAuthnEnrolmentDisabled
 
     def check_verification(self) -> None:
-        if not settings.AUTH.mfa.web_authn_verify_enabled:
+        if not conf.current().mfa.web_authn_verify_enabled:
             raise errors.WebAuthnVerificationDisabled
 
     def check_answer(self, answer: Answer) -> None:
@@ -203,5 +201,5 @@ def _state(attempt: Attempt) -> dict[str, Any]:
 
 
 def _require_relying_party() -> None:
-    if settings.AUTH.webauthn.missing:
+    if conf.current().webauthn.missing:
         raise UnexpectedFailure

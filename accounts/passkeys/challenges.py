@@ -7,12 +7,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
-
 from accounts import errors
 from accounts.models import CeremonyType, PasskeyChallenge
 from accounts.users import identifiers, queries
 from accounts.webauthn.ceremonies import Ceremony
+from authsvc import conf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +33,12 @@ class Answer:
 
 def require_relying_party() -> None:
     """Raises RelyingPartyUnknown."""
-    if settings.AUTH.webauthn.missing:
+    if conf.current().webauthn.missing:
         raise errors.RelyingPartyUnknown
 
 
 def remember(ceremony: Ceremony, *, type: CeremonyType, user_id: UUID | None, at: datetime) -> Begun:
-    challenge_id, expires_at = uuid4(), at + settings.AUTH.webauthn.challenge_expiry
+    challenge_id, expires_at = uuid4(), at + conf.current().webauthn.challenge_expiry
     PasskeyChallenge.objects.create(
         id=challenge_id,
         user_id=user_id,

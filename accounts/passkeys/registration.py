@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import errors
@@ -14,7 +13,7 @@ from accounts.passkeys.challenges import Answer, Begun
 from accounts.users.records import UserRecord
 from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses
 from accounts.webauthn.ceremonies import Descriptor
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle
 from tokens.sessions.subjects import SignedIn
@@ -32,7 +31,7 @@ def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
     """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
     check_allowed(signed_in)
     known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
-    if len(known) >= settings.AUTH.passkeys.max_per_user:
+    if len(known) >= conf.current().passkeys.max_per_user:
         raise errors.TooManyPasskeys
     challenges.require_relying_party()
     name = user.email or user.phone
@@ -67,7 +66,7 @@ def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: C
             # One at a time for each user, so that the number holds.
             held = lifecycle.hold(signed_in)
             check_allowed(held)
-            if Passkey.objects.filter(user_id=user.id).count() >= settings.AUTH.passkeys.max_per_user:
+            if Passkey.objects.filter(user_id=user.id).count() >= conf.current().passkeys.max_per_user:
                 raise errors.TooManyPasskeys
             passkey = Passkey.objects.create(
                 user_id=user.id,

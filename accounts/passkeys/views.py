@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
@@ -15,7 +14,7 @@ from accounts.passkeys import management, registration
 from accounts.passkeys.challenges import Answer as CredentialAnswer
 from accounts.users import identifiers, payloads
 from accounts.users.subjects import own
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import declares
 from authsvc.api.renderers import Answer, NoContent
@@ -34,7 +33,7 @@ class _Endpoint(Endpoint):
     refusals = (errors.PasskeysDisabled,)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if not settings.AUTH.passkeys.enabled:
+        if not conf.current().passkeys.enabled:
             return self.refuse(errors.PasskeysDisabled(), request)
         return super().dispatch(request, *args, **kwargs)
 

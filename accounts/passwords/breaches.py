@@ -11,10 +11,9 @@ from datetime import timedelta
 from functools import lru_cache
 from threading import Lock
 
-from django.conf import settings
-
 from accounts.errors import BreachLookupFailed
 from accounts.passwords.bloom_filter import Bloom
+from authsvc import conf
 from authsvc.outgoing import http
 
 logger = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ def is_known(password: str) -> bool:
     try:
         return _is_known(password, within=_TIMEOUT)
     except _NobodyKnows as error:
-        if settings.AUTH.breaches.fail_closed:
+        if conf.current().breaches.fail_closed:
             raise BreachLookupFailed from error
         message = "Unable to perform password strength check with HaveIBeenPwned.org, pwned passwords are being allowed"
         logger.warning(message, extra={"error": str(error)})
@@ -74,7 +73,7 @@ class _NobodyKnows(Exception):
 
 
 def _is_known(password: str, *, within: timedelta) -> bool:
-    if not settings.AUTH.breaches.enabled:
+    if not conf.current().breaches.enabled:
         return False
     digest = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
     remembered = _memory()
@@ -102,7 +101,7 @@ def _range(prefix: str, *, deadline: float) -> frozenset[bytes]:
     left = timedelta(seconds=deadline - time.monotonic())
     if left <= timedelta():
         raise _NobodyKnows("too many calls at once")  # nobody waits for it any more
-    headers = {"User-Agent": settings.AUTH.breaches.user_agent}
+    headers = {"User-Agent": conf.current().breaches.user_agent}
     try:
         reply = http.send("GET", _RANGES + prefix, timeout=left, max_bytes=_LONGEST_RANGE, headers=headers)
     except http.Unreachable as error:
@@ -117,7 +116,7 @@ def _range(prefix: str, *, deadline: float) -> frozenset[bytes]:
 
 
 def _memory() -> Bloom | None:
-    configured = settings.AUTH.breaches
+    configured = conf.current().breaches
     if not configured.bloom_enabled:
         return None
     return _bloom(configured.bloom_items, configured.bloom_false_positives)

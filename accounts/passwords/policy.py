@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from threading import BoundedSemaphore
 
-from django.conf import settings
 from django.contrib.auth.hashers import BasePasswordHasher, get_hasher
 
 from accounts import errors
 from accounts.passwords import breaches, hashers
+from authsvc import conf
 from authsvc.observability import metrics
 
 LONGEST = 72
@@ -63,7 +63,7 @@ def weaknesses(password: str) -> Weakness | None:
 
 
 def _weakness(password: str, *, is_breached: bool) -> Weakness | None:
-    policy = settings.AUTH.passwords
+    policy = conf.current().passwords
     found: dict[str, str] = {}
     shortest = max(policy.min_length, _SHORTEST)
     if len(password.encode()) < shortest:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import errors
@@ -15,7 +14,7 @@ from accounts.messages import notification_emails, sms_codes
 from accounts.models import Identity, User
 from accounts.users import json_columns
 from accounts.users.records import UserRecord
-from authsvc import messaging
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import SmsKind
 from tokens.flows import flow_states
@@ -49,7 +48,7 @@ def announce_email(
                 challenge=challenge, provider_type="email_change", method="email_change", user_id=user.id, at=at
             )
         pending = dataclasses.replace(user, email_change=email)
-        if user.email and settings.AUTH.mailer.secure_email_change_enabled:
+        if user.email and conf.current().mailer.secure_email_change_enabled:
             secret = one_time_tokens.issue(
                 user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT, identifier=user.email, pkce=pkce, at=at
             )
@@ -110,7 +109,7 @@ def accept_one_side(user: UserRecord, *, at: datetime) -> bool:
 
     Of two confirmations at the same moment one notes itself, and the other finds it noted.
     """
-    config = settings.AUTH.mailer
+    config = conf.current().mailer
     if not config.secure_email_change_enabled or config.autoconfirm or not user.email:
         return False
     # An imported row may hold NULL there, which is as good as 0.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
@@ -19,7 +18,7 @@ from accounts.profile import changes, reauthentication
 from accounts.sign_in.password import stored_hash
 from accounts.users import identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import encryption
@@ -107,8 +106,8 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: Wish) -> _Change:
     email = email if email != user.email else ""
     phone = phone if phone != user.phone else ""
     challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
-    group = settings.AUTH.jwt.admin_group_name
-    if wish.app_metadata is not None and not (group and user.aud == settings.AUTH.jwt.aud and user.role == group):
+    group = conf.current().jwt.admin_group_name
+    if wish.app_metadata is not None and not (group and user.aud == conf.current().jwt.aud and user.role == group):
         raise errors.AppMetadataNotAllowed
     weakens = bool(email or phone or wish.password is not None)
     if weakens:
@@ -136,7 +135,7 @@ def _check_level(signed_in: SignedIn) -> None:
 
 def _unless_taken(change: _Change) -> _Change:
     """Refuse what somebody else has; where nothing is to be told of that, note it."""
-    strict = settings.AUTH.signup.strict_privacy_enabled
+    strict = conf.current().signup.strict_privacy_enabled
     row = queries.by_email(change.email, aud=None) if change.email else None
     if row and not strict:
         raise errors.EmailExists
@@ -148,7 +147,7 @@ def _unless_taken(change: _Change) -> _Change:
 
 def _prove_again(signed_in: SignedIn, user: UserRecord, wish: Wish, *, at: datetime) -> None:
     """What the configuration asks for before a password changes: a nonce, the current password."""
-    config, session = settings.AUTH.passwords, signed_in.session
+    config, session = conf.current().passwords, signed_in.session
     if config.update_requires_reauthentication and (session is None or at > session.created_at + _TRUSTED_FOR):
         if not wish.nonce:
             raise errors.ReauthenticationNeeded
@@ -175,7 +174,7 @@ def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
     """Frequency, recipient and quota of what the change will send, before anything is open."""
     if change.email and not _is_confirmed_at_once(user, change):
         messaging.refuse_soon(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
-        both = bool(user.email) and settings.AUTH.mailer.secure_email_change_enabled
+        both = bool(user.email) and conf.current().mailer.secure_email_change_enabled
         recipients.admit(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
         messaging.take_turn(EmailKind.EMAIL_CHANGE, user_id=user.id)
         messaging.note_change(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
@@ -183,7 +182,7 @@ def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
         messaging.refuse_soon(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
             sms_codes.admit(change.phone, at=at)
-        elif not settings.AUTH.sms.autoconfirm:
+        elif not conf.current().sms.autoconfirm:
             sms_codes.feign(change.phone, at=at)
         messaging.take_turn(SmsKind.PHONE_CHANGE, user_id=user.id)
         messaging.note_change(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
@@ -191,11 +190,11 @@ def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
 
 def _is_confirmed_at_once(user: UserRecord, change: _Change) -> bool:
     """A visitor's first address under auto-confirm; everybody else's change is confirmed by mail even then."""
-    return user.is_anonymous and settings.AUTH.mailer.autoconfirm and change.owner is None
+    return user.is_anonymous and conf.current().mailer.autoconfirm and change.owner is None
 
 
 def _is_number_confirmed_at_once(change: _Change) -> bool:
-    return settings.AUTH.sms.autoconfirm and not change.phone_is_taken
+    return conf.current().sms.autoconfirm and not change.phone_is_taken
 
 
 def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging, plugins
+from authsvc import audit, conf, messaging, plugins
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, PhoneVerifier, SmsKind
 from authsvc.security import crypto
@@ -42,7 +41,7 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
         if user.email:
-            code = crypto.random_code(digits=settings.AUTH.mailer.otp_length)
+            code = crypto.random_code(digits=conf.current().mailer.otp_length)
             one_time_tokens.store_code(
                 user_id=user.id, token_type=TokenType.REAUTHENTICATION, identifier=user.email, code=code, at=at
             )
@@ -68,7 +67,7 @@ def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
     token = one_time_tokens.find(user_id=user.id, token_type=TokenType.REAUTHENTICATION)
     if token is None or token.relates_to != (user.email or user.phone):
         raise errors.NonceInvalid
-    sms = settings.AUTH.sms
+    sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
         verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
         if not verifier.approves(phone=user.phone, code=nonce):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-from django.conf import settings
 from django.http import HttpResponse
 
 from accounts import error_sets, schemas
@@ -14,7 +13,7 @@ from accounts.profile import profile, reauthentication
 from accounts.profile.profile import Wish
 from accounts.users import identifiers, payloads
 from accounts.users.subjects import own
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, declares
 from authsvc.api.renderers import Answer
@@ -104,7 +103,7 @@ class IdentityView(Endpoint):
     )
     def delete(self, request: ServiceRequest, identity_id: str) -> HttpResponse:
         """Unlink an identity of the user that is not the last one."""
-        if not settings.AUTH.signup.manual_linking_enabled:
+        if not conf.current().signup.manual_linking_enabled:
             raise accounts_errors.ManualLinkingDisabled
         wanted = identifiers.uuid(identity_id)
         if wanted is None:
@@ -140,6 +139,6 @@ class ReauthenticateView(Endpoint):
 def _is_for(claims: Claims, *, asked: str) -> bool:
     """Whether the audience the client asks for, or the one its token stands for, is the token's own."""
     if not asked:
-        config = settings.AUTH.jwt
+        config = conf.current().jwt
         asked = config.aud if not claims.aud or claims.role in config.admin_roles else claims.aud[0]
     return bool(claims.aud) and claims.aud[0] == asked

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
 from accounts.messages import confirmation_emails, recipients
 from accounts.users import identifiers, queries, records
-from authsvc import messaging
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Group
 from tokens.flows.pkce import Challenge
@@ -18,7 +17,7 @@ from tokens.flows.pkce import Challenge
 
 def send(*, email: str, challenge: Challenge | None, redirect_to: str, caller: Caller, at: datetime) -> None:
     """Mail a recovery link and code; an address without an account gets the same answer and no mail."""
-    if not settings.AUTH.signup.email_enabled:
+    if not conf.current().signup.email_enabled:
         raise errors.MailRequestsDisabled
     if not email:
         raise errors.RecoveryAddressMissing

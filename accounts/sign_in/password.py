@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
@@ -17,7 +16,7 @@ from accounts.passwords import hashers, policy
 from accounts.passwords.policy import Weakness
 from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
@@ -49,7 +48,7 @@ def with_password(
     A ban or a missing confirmation is told only after the right password. With `roles`, users of any other role are
     refused as if the password were wrong; `not_after` ends the session at that time.
     """
-    config = settings.AUTH.signup
+    config = conf.current().signup
     if email and phone:
         raise errors.OnlyOneIdentifierOnLogin
     if email and not config.email_enabled:

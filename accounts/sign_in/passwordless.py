@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
@@ -15,7 +14,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import SignUp
 from accounts.users import identifiers, queries, records
-from authsvc import messaging
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Group
 from tokens.flows.pkce import Challenge
@@ -36,7 +35,7 @@ def send_magic_link(
     Raises the errors of the magic-link and sign-up endpoints, OtpDisabled where an account would have to be created
     and must not be.
     """
-    config = settings.AUTH
+    config = conf.current()
     row = queries.by_email(identifiers.lower_email(email), aud=caller.audience) if email else None
     if row is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for what is no address at all
@@ -78,7 +77,7 @@ def send_code_by_phone(
 
     Raises the errors of the passwordless and sign-up endpoints.
     """
-    config = settings.AUTH
+    config = conf.current()
     row = queries.by_phone(identifiers.bare_phone(phone), aud=caller.audience)
     if row is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled

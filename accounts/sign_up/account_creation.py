@@ -8,13 +8,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts.models import Identity, User
 from accounts.users import queries
 from accounts.users.records import IdentityRecord, UserRecord
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.security import encryption
 
 
@@ -222,7 +221,7 @@ def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
         **{
             "id": id,
             "aud": audience,
-            "role": settings.AUTH.jwt.default_group_name.strip(),
+            "role": conf.current().jwt.default_group_name.strip(),
             "password": "",
             "email_change": "",
             "phone_change": "",

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import errors
@@ -21,7 +20,7 @@ from accounts.passwords import policy
 from accounts.sign_up import account_creation
 from accounts.users import identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Group
 from authsvc.security import encryption
@@ -78,7 +77,7 @@ def register(
     at: datetime,
 ) -> Outcome:
     """Sign somebody up by address or number. Raises the errors of the sign-up endpoint, in its documented order."""
-    config = settings.AUTH
+    config = conf.current()
     if config.signup.disabled:
         raise errors.SignupDisabled
     if not password:
@@ -110,7 +109,7 @@ def register(
 @sign_in_metrics.watched("anonymous", who=lambda done: done.user.id)
 def anonymous(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> Outcome:
     """Sign in somebody who gives no address: a user without identity, to be made permanent later."""
-    if settings.AUTH.signup.disabled:
+    if conf.current().signup.disabled:
         raise errors.SignupDisabled
     with transaction.atomic(durable=True):
         user = account_creation.insert_anonymous(data=data, audience=caller.audience, at=at)
@@ -122,7 +121,7 @@ def admit(wanted: SignUp, *, group: Group, caller: Caller, at: datetime) -> Outc
 
     Under auto-confirm the address counts as confirmed at once; a session starts only where a password was chosen.
     """
-    confirmed_at_once = settings.AUTH.mailer.autoconfirm if wanted.email else settings.AUTH.sms.autoconfirm
+    confirmed_at_once = conf.current().mailer.autoconfirm if wanted.email else conf.current().sms.autoconfirm
     if not confirmed_at_once:
         if wanted.email:
             messaging.space_out(group, address=wanted.email)
@@ -253,12 +252,12 @@ def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime
 
 def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetime) -> Outcome:
     """A confirmed account: an error where sign-ups are confirmed at once, elsewhere what a new account would get."""
-    strict = settings.AUTH.signup.strict_privacy_enabled
-    if (settings.AUTH.mailer.autoconfirm or settings.AUTH.sms.autoconfirm) and not strict:
+    strict = conf.current().signup.strict_privacy_enabled
+    if (conf.current().mailer.autoconfirm or conf.current().sms.autoconfirm) and not strict:
         raise errors.UserAlreadyRegistered if wanted.email else errors.PhoneAlreadyRegistered
     if wanted.email:
         recipients.feign(wanted.email, kind=EmailKind.CONFIRMATION)
-    elif not settings.AUTH.sms.autoconfirm:
+    elif not conf.current().sms.autoconfirm:
         sms_codes.feign(wanted.phone, at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpResponse
 
 from accounts import error_sets, errors, schemas
@@ -12,7 +11,7 @@ from accounts.inputs import SignUpInput
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import Outcome
 from accounts.users import payloads
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, declares
 from authsvc.api.renderers import Answer
@@ -75,7 +74,7 @@ class SignUpView(Endpoint):
         return Answer(_told(outcome))
 
     def _anonymous(self, body: SignUpInput, request: ServiceRequest) -> HttpResponse:
-        if not settings.AUTH.signup.anonymous_enabled:
+        if not conf.current().signup.anonymous_enabled:
             raise errors.AnonymousSignInsDisabled
         self.throttle(Bucket.ANONYMOUS_SIGN_INS, request.http)
         outcome = sign_up.anonymous(data=body.data or {}, caller=request.caller, at=clock.now())

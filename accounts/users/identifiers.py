@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
-from django.conf import settings
-
 from accounts import errors
+from authsvc import conf
 
 _LONGEST_EMAIL = 255
 # The form of HTML's e-mail input: no quoting, no comments, no international names; one label will do for a domain.
@@ -55,7 +54,7 @@ def channel(text: str) -> str:
     """How a code reaches a phone: `sms`, the default, or `whatsapp` where the gateway can. Raises ChannelInvalid."""
     if text in ("", "sms"):
         return "sms"
-    if text == "whatsapp" and settings.AUTH.sms.provider in ("twilio", "twilio_verify"):
+    if text == "whatsapp" and conf.current().sms.provider in ("twilio", "twilio_verify"):
         return text
     raise errors.ChannelInvalid
 

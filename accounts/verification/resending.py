@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import uuid4
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts import errors
@@ -13,7 +12,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.profile import changes
 from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
-from authsvc import messaging
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Group
 from tokens.flows import pkce
@@ -47,9 +46,9 @@ def resend(
         raise errors.OnlyOneIdentifierOnResend
     if not email and not phone:
         raise errors.IdentifierMissingOnResend
-    if email and not settings.AUTH.signup.email_enabled:
+    if email and not conf.current().signup.email_enabled:
         raise errors.MailRequestsDisabled
-    if phone and not settings.AUTH.signup.phone_enabled:
+    if phone and not conf.current().signup.phone_enabled:
         raise errors.PhoneRequestsDisabled
     address = identifiers.email(email) if email else identifiers.phone(phone)
     group = Group.CONFIRMATION if type in ("signup", "sms") else Group.CHANGE
@@ -67,7 +66,7 @@ def resend(
         return sms_codes.pretend(address, at=at)
     owner = _other_owner(to, type, than=user)
     if mails:
-        both = type == "email_change" and user.email and settings.AUTH.mailer.secure_email_change_enabled
+        both = type == "email_change" and user.email and conf.current().mailer.secure_email_change_enabled
         recipients.admit(*([to, user.email] if both else [to]), kind=kind)
     else:
         (sms_codes.feign if owner else sms_codes.admit)(to, at=at)

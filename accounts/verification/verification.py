@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
-
 from accounts import errors
 from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
 from accounts.verification import redemption
 from accounts.verification.redemption import Proof, Verified
-from authsvc import plugins
+from authsvc import conf, plugins
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from authsvc.messaging import PhoneVerifier
@@ -95,11 +93,11 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
     if type not in _TEXTED:
         raise errors.CodeExpired
     sent = _sent_to(number, types=(_TEXTED[type],), audience=caller.audience)
-    fixed = settings.AUTH.sms.test_code(number, at=at)
+    fixed = conf.current().sms.test_code(number, at=at)
     by_code = False
     if fixed is not None and crypto.equal(fixed, code):
         found = sent[0] if sent else None
-    elif settings.AUTH.sms.provider == "twilio_verify":
+    elif conf.current().sms.provider == "twilio_verify":
         verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
         # The gateway knows the number alone: with two users waiting for it, nobody could say whose code this is.
         if not sent or not sent[0].is_only or not verifier.approves(phone=number, code=code):

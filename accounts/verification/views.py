@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-from django.conf import settings
 from django.http import HttpResponse, QueryDict
 
 from accounts import error_sets, errors, schemas
 from accounts.inputs import ConfirmForm, VerifyInput
 from accounts.verification import confirm_page, verification
 from accounts.verification.redemption import Verified
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, Reply, declares
 from authsvc.api.renderers import Answer, SeeOther
@@ -84,7 +83,7 @@ class VerifyView(LinkEndpoint):
         asked, token = parsing.query(request.http, "type"), parsing.query(request.http, "token")
         self.check(asked, token)
         target = self.redirect_target(request)
-        if settings.AUTH.mailer.link_confirm_page_enabled:
+        if conf.current().mailer.link_confirm_page_enabled:
             return confirm_page.page(asked=asked, token=token, target=target, path=request.http.path)
         return self.open_link(asked, token, target=target, request=request)
 

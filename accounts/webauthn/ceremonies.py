@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.security import crypto
 
 ALGORITHMS = (-7, -35, -36, -257, -258, -259, -37, -38, -39, -8)
@@ -52,7 +51,7 @@ def creation(
     discoverable: bool,
 ) -> Ceremony:
     """Ask for a new credential; a `discoverable` one is found by its authenticator without being named."""
-    party = settings.AUTH.webauthn
+    party = conf.current().webauthn
     handle, challenge = user_handle(user_id), crypto.random_key()
     parameters = [{"type": "public-key", "alg": algorithm} for algorithm in ALGORITHMS]
     options: dict[str, Any] = {
@@ -76,7 +75,7 @@ def creation(
 def request(*, user_id: UUID | None = None, allow: Sequence[Descriptor] = ()) -> Ceremony:
     """Ask for the use of a credential: one of those allowed, or of nobody in particular any discoverable one."""
     challenge = crypto.random_key()
-    options: dict[str, Any] = {"challenge": challenge, "timeout": _TIMEOUT, "rpId": settings.AUTH.webauthn.rp_id}
+    options: dict[str, Any] = {"challenge": challenge, "timeout": _TIMEOUT, "rpId": conf.current().webauthn.rp_id}
     if user_id is None:
         options["userVerification"] = "preferred"
         return Ceremony(options=options, state=_state(challenge, handle=b"", verification="preferred"))
@@ -98,7 +97,7 @@ def owner(state: dict[str, Any]) -> bytes:
 def _state(challenge: str, *, handle: bytes, verification: str) -> dict[str, Any]:
     return {
         "challenge": challenge,
-        "rpId": settings.AUTH.webauthn.rp_id,
+        "rpId": conf.current().webauthn.rp_id,
         "user_id": _base64(handle),
         "userVerification": verification,
     }

@@ -16,10 +16,10 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from django.conf import settings
 
 from accounts.webauthn import ceremonies
 from accounts.webauthn.webauthn_responses import Assertion, ClientData, Creation
+from authsvc import conf
 from authsvc.security import crypto
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
                     ),
                 ),
                 expected_challenge=crypto.unpadded_decode(state["challenge"]),
-                expected_rp_id=settings.AUTH.webauthn.rp_id,
+                expected_rp_id=conf.current().webauthn.rp_id,
                 expected_origin=creation.client_data.origin,
                 supported_pub_key_algs=cast("list[COSEAlgorithmIdentifier]", offered),
             )
@@ -129,7 +129,7 @@ def verify_assertion(
                     ),
                 ),
                 expected_challenge=crypto.unpadded_decode(state["challenge"]),
-                expected_rp_id=settings.AUTH.webauthn.rp_id,
+                expected_rp_id=conf.current().webauthn.rp_id,
                 expected_origin=assertion.client_data.origin,
                 credential_public_key=public_key,
                 credential_current_sign_count=0,
@@ -150,7 +150,7 @@ def has_grown(count: int, *, since: int) -> bool:
 
 def is_permitted(origin: str) -> bool:
     """Whether credentials may be used on pages of this origin, or in the app that it names."""
-    return _comparable(origin) in {_comparable(each) for each in settings.AUTH.webauthn.rp_origins}
+    return _comparable(origin) in {_comparable(each) for each in conf.current().webauthn.rp_origins}
 
 
 def _comparable(origin: str) -> tuple[str, str, int | None] | str:

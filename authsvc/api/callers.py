@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.http import HttpRequest
 
+from authsvc import conf
 from authsvc.api import client_ip
 from authsvc.caller import Caller
 from authsvc.errors import ValidationFailed
@@ -29,7 +29,7 @@ def address(request: HttpRequest) -> str:
 def of(request: HttpRequest) -> Caller:
     """Raises ValidationFailed for an audience that no account could be kept in."""
     meta = request.META
-    audience = meta.get("HTTP_X_JWT_AUD") or settings.AUTH.jwt.aud
+    audience = meta.get("HTTP_X_JWT_AUD") or conf.current().jwt.aud
     if len(audience) > _LONGEST_AUDIENCE:
         raise ValidationFailed("The audience is too long")
     return Caller(
@@ -44,11 +44,11 @@ def of(request: HttpRequest) -> Caller:
 
 def _link_base(request: HttpRequest) -> str:
     """The host the client used, when it is one the operator listed; else the configured external address."""
-    hosts = settings.AUTH.mailer.external_hosts
+    hosts = conf.current().mailer.external_hosts
     if not hosts:
-        return settings.AUTH.api.external_url
+        return conf.current().api.external_url
     host = request.META.get("HTTP_X_FORWARDED_HOST") or request.META.get("HTTP_HOST", "").rsplit(":", 1)[0]
     if host not in hosts:
-        return settings.AUTH.api.external_url
+        return conf.current().api.external_url
     plain = host == "localhost" and "http" in (request.META.get("HTTP_X_FORWARDED_PROTO"), request.scheme)
     return f"{'http' if plain else 'https'}://{host}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 import msgspec
-from django.conf import settings
 from django.http import HttpRequest
 
-from authsvc import plugins
+from authsvc import conf, plugins
 from authsvc.api import callers, parsing
 from authsvc.api.parsing import Body
 from authsvc.errors import ApiError, UnexpectedFailure
@@ -61,7 +60,7 @@ def check(request: HttpRequest) -> None:
 
     Raises BadJson, BodyTooLarge, and the errors of `verify`. The body can be read again.
     """
-    if not settings.AUTH.captcha.enabled:
+    if not conf.current().captcha.enabled:
         return
     if cast(Exemption, plugins.one("CAPTCHA_EXEMPTION")).applies_to(request):
         return
@@ -71,7 +70,7 @@ def check(request: HttpRequest) -> None:
 
 def verify(*, token: str, client_ip: str) -> None:
     """Have a token of the client's judged. Raises CaptchaFailed or CaptchaUnavailable."""
-    configured = settings.AUTH.captcha
+    configured = conf.current().captcha
     response = token.strip()
     if not response:
         raise CaptchaFailed("no captcha_token found")

@@ -6,8 +6,7 @@ import logging
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.conf.schema import Network
 
 logger = logging.getLogger(__name__)
@@ -26,7 +25,7 @@ def resolve(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | No
     announced = svc_forwarded(svc_forwarded_for)
     if announced is not None:
         return announced
-    networks = settings.AUTH.api.trusted_proxies
+    networks = conf.current().api.trusted_proxies
     address, trusted = _judge(peer.partition("%")[0], networks)
     if not forwarded_for or not (trusted or address is None):
         return address or ""
@@ -42,7 +41,7 @@ def resolve(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | No
 
 def svc_forwarded(header: str | None) -> str | None:
     """The address in Svc-Forwarded-For, or None where the setting is off or the header absent or no address."""
-    if not header or not settings.AUTH.api.forwarded_for_enabled:
+    if not header or not conf.current().api.forwarded_for_enabled:
         return None
     address = _read(header.partition(",")[0].strip())
     if address is None:

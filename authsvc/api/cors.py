@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
+
+from authsvc import conf
 
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _HEADERS = frozenset(
@@ -61,6 +62,6 @@ def _preflight(request: HttpRequest) -> HttpResponse:
 
 
 def _are_allowed(headers: str) -> bool:
-    more = {name.lower() for name in settings.AUTH.api.cors_allowed_headers}
+    more = {name.lower() for name in conf.current().api.cors_allowed_headers}
     names = {name.strip().lower() for name in headers.split(",")} - {""}
     return names <= _HEADERS | more

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.api import callers, exception_handler, routes, turns
 from authsvc.errors import RequestTimedOut
 from authsvc.security import redirects
@@ -28,13 +27,13 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
-        header = settings.AUTH.api.request_id_header
+        header = conf.current().api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
         audit.forget_last()
         with turns.of_process:
             response = self.get_response(request)
         took = time.monotonic() - started
-        limit = settings.AUTH.api.max_request_duration.total_seconds()
+        limit = conf.current().api.max_request_duration.total_seconds()
         if 0 < limit < took:
             response = exception_handler.answer(RequestTimedOut(), request)
         if request.path_info not in _UNLOGGED:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.errors import RequestRateExceeded
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
@@ -55,7 +54,7 @@ class Bucket(StrEnum):
 
     @property
     def shape(self) -> Shape:
-        rate: float = getattr(settings.AUTH.limits, self.field)
+        rate: float = getattr(conf.current().limits, self.field)
         match self:
             case Bucket.ANONYMOUS_SIGN_INS:
                 return Shape(burst=int(rate), per_second=rate / _HOUR)
@@ -82,7 +81,7 @@ def request_key(*, headers: Mapping[str, str], client_ip: str, svc_forwarded_ip:
     """
     if svc_forwarded_ip is not None:
         return svc_forwarded_ip
-    name = settings.AUTH.limits.header
+    name = conf.current().limits.header
     if not name:
         return client_ip
     value = headers.get(name)

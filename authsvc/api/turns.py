@@ -7,8 +7,7 @@ import threading
 import time
 from types import TracebackType
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.server import serving
 
 SECONDS_FOR_EACH = 0.0006
@@ -58,7 +57,7 @@ class Turns:
         until = now + min(rows * SECONDS_FOR_EACH, LONGEST_SECONDS)
         with self._lock:
             self._waiting[this] = None
-            if len(self._waiting) >= serving.threads(settings.AUTH):
+            if len(self._waiting) >= serving.threads(conf.current()):
                 del self._waiting[next(iter(self._waiting))]
         while this in self._waiting and now < until and self._is_busy(now):
             time.sleep(STEP_SECONDS)

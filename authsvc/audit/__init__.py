@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID, uuid4
 
 import orjson
-from django.conf import settings
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.caller import Caller
 from authsvc.db.sql import namespaced, planned, rows
 
@@ -186,7 +185,7 @@ def entry(
         event = {**payload, "audit_log_id": str(entry_id), "ip_address": address, "created_at": clock.text(at)}
         event |= {k: v for k, v in (("request_id", caller.request_id), ("user_agent", caller.user_agent)) if v}
         logger.info("audit_event", extra={"auth_audit_event": event})
-    stored = None if settings.AUTH.audit.disable_postgres else orjson.dumps(payload).decode()
+    stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()
     return NewEntry(id=entry_id, payload=stored, address=address)
 
 

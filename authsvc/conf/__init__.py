@@ -6,28 +6,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from authsvc.conf import deprecations, env, rules, schema, sections, sources
 from authsvc.conf.sources import directory as read_directory
 
 __all__ = [
+    "current",
     "directory",
     "for_django",
+    "keep",
     "load",
     "load_merged",
+    "newest",
     "origin",
     "read_directory",
     "secret_key",
     "without_directory",
 ]
+
+
+_kept: ContextVar[schema.AuthConfig | None] = ContextVar("authsvc_settings", default=None)
+
+
+def current() -> schema.AuthConfig:
+    """The settings that the present request or job began with; outside of both, the newest ones."""
+    return _kept.get() or newest()
+
+
+def newest() -> schema.AuthConfig:
+    """The settings that the next request or job will use."""
+    auth: schema.AuthConfig = settings.AUTH
+    return auth
+
+
+@contextlib.contextmanager
+def keep(chosen: schema.AuthConfig | None = None) -> Iterator[None]:
+    """Code that runs in the block, in this thread, sees one settings object throughout: the newest, or `chosen`."""
+    token = _kept.set(chosen or newest())
+    try:
+        yield
+    finally:
+        _kept.reset(token)
 
 
 def load(environ: Mapping[str, str] | None = None) -> schema.AuthConfig:

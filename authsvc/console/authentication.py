@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.middleware.csrf import rotate_token
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.console.model_admin import Operator
 from tokens import errors
 from tokens.sessions import aal, lifecycle, subjects
@@ -98,7 +97,7 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
 
 def _stands(found: SignedIn, *, level: str, seen_at: datetime, at: datetime) -> bool:
     subject, session = found.subject, found.session
-    if session is None or session.aal > level or subject.role not in settings.AUTH.jwt.admin_roles:
+    if session is None or session.aal > level or subject.role not in conf.current().jwt.admin_roles:
         return False
     if subject.banned_until is not None and at < subject.banned_until:
         return False

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import cast
 
-from django.conf import settings
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
+from authsvc import conf
 from authsvc.api import callers, exception_handler
 from authsvc.api.renderers import NO_STORE
 from authsvc.console import authentication, pages, static
@@ -71,7 +71,7 @@ def _with_user(get_response: Respond) -> Respond:
 
 
 def _is_open_to(request: HttpRequest) -> bool:
-    console = settings.AUTH.console
+    console = conf.current().console
     if not console.enabled:
         return False
     if not console.allowed_networks:

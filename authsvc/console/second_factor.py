@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from django import forms
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
@@ -15,7 +14,7 @@ from accounts.mfa.factor_types import Answer
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint
@@ -147,7 +146,7 @@ def _phones(user: UserRecord) -> list[FactorRecord]:
 
 def _choices(user: UserRecord) -> list[tuple[str, str]]:
     choices = [(factor.id, _name(factor)) for factor in _with_codes(user)]
-    if settings.AUTH.mfa.recovery_codes_enabled:
+    if conf.current().mfa.recovery_codes_enabled:
         choices.append((_RECOVERY, "Recovery code"))
     return choices
 

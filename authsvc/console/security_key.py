@@ -5,14 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 import orjson
-from django.conf import settings
 from django.http import HttpRequest
 
 from accounts.mfa import challenges, verification
 from accounts.mfa.factor_types import Answer
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.console import authentication
 from tokens.sessions.subjects import SignedIn
@@ -22,7 +21,7 @@ _CHALLENGE = "key_challenge"
 
 def of(user: UserRecord) -> FactorRecord | None:
     """The key that is challenged, which any other one of the user may answer for; None where none can be asked for."""
-    if not settings.AUTH.mfa.web_authn_verify_enabled or settings.AUTH.webauthn.missing:
+    if not conf.current().mfa.web_authn_verify_enabled or conf.current().webauthn.missing:
         return None
     keys = (each for each in user.factors if each.factor_type == FactorType.WEBAUTHN and each.status == "verified")
     return next(keys, None)

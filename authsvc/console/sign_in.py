@@ -5,13 +5,12 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from django import forms
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as sign_in
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint
@@ -71,7 +70,7 @@ def _start(request: HttpRequest, *, name: str, password: str) -> None:
         password=password,
         caller=callers.of(request),
         at=at,
-        roles=settings.AUTH.jwt.admin_roles,
+        roles=conf.current().jwt.admin_roles,
         not_after=at + authentication.LONGEST,
     )
     # The tokens themselves go nowhere: what the browser gets is the cookie.

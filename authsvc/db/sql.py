@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Model
 from django.db.models.signals import class_prepared
+
+from authsvc import conf
 
 
 def prefix(namespace: str) -> str:
@@ -19,7 +20,7 @@ def prefix(namespace: str) -> str:
 
 def namespaced(name: str) -> str:
     """A table, index or constraint name under DB_NAMESPACE, which is fixed for the life of a process."""
-    return prefix(settings.AUTH.database.namespace) + name
+    return prefix(conf.current().database.namespace) + name
 
 
 def rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -33,7 +34,7 @@ def rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[
     if connection.queries_logged:
         connection.queries_log.append({"sql": sql, "time": "0"})
     with connection.wrap_database_errors, connection.connection.cursor(binary=True) as cursor:
-        cursor.execute(sql, parameters, prepare=settings.AUTH.database.prepared_statements_enabled or None)
+        cursor.execute(sql, parameters, prepare=conf.current().database.prepared_statements_enabled or None)
         # `cursor.description` asks the same of every column, one by one: as much work as a short statement.
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
@@ -62,7 +63,7 @@ def _prefix_foreign_table(sender: type[Model], **_: object) -> None:
     # Django's contrib tables and its migration log have names of their own making; the queue's, which we do not manage,
     # belong to their library.
     options = sender._meta
-    start = prefix(settings.AUTH.database.namespace)
+    start = prefix(conf.current().database.namespace)
     if start and options.managed and not options.db_table.startswith(start):
         options.db_table = start + options.db_table
 

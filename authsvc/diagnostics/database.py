@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from authsvc import clock, jobs
+from authsvc import clock, conf, jobs
 from authsvc.db.embedded import EmbeddedDatabaseFailed
 from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, warning
 from authsvc.observability import readiness
@@ -98,7 +97,7 @@ def _room(cursor: CursorWrapper) -> Finding:
         " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         " AND application_name <> current_setting('application_name'))",
     )
-    needed = serving.connections(settings.AUTH)
+    needed = serving.connections(conf.current())
     free = most - kept - others
     said = f"this server may hold {needed}, and {free} of {most} are free for it"
     if needed > free:
@@ -114,7 +113,7 @@ def _pooler(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> Finding:
     ours = _own_port(connection.connection.fileno())
     if ours is None or seen is None or ours == seen:
         return ok("pooler", "none that could be seen")
-    if settings.AUTH.database.prepared_statements_enabled:
+    if conf.current().database.prepared_statements_enabled:
         return warning(
             "pooler",
             "something stands between this host and the database, and prepared statements are on",

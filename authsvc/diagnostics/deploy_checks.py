@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.core.checks import CheckMessage, Tags, Warning, register
 
+from authsvc import conf
 from authsvc.conf import sections
 from authsvc.conf.schema import AuthConfig, Server
 from authsvc.db import postgresql
@@ -220,5 +220,5 @@ def defaults_that_fall_short(**_: Any) -> list[CheckMessage]:
     return [
         Warning(f"{concern.what} ({concern.source})", hint=concern.hint, id=concern.id)
         for concern in CONCERNS
-        if concern.applies(settings.AUTH)
+        if concern.applies(conf.current())
     ]

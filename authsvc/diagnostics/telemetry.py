@@ -12,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.conf import env, schema
 from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
 from authsvc.observability.telemetry import exporters
@@ -27,7 +26,7 @@ _SIGNALS = {"traces": ("TRACES", "tracing"), "figures": ("METRICS", "push")}
 
 class Telemetry:
     def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
-        config = settings.AUTH.telemetry
+        config = conf.current().telemetry
         yield from _traces(config)
         yield from _figures(config)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.importer import declarations, queries
 from authsvc.importer.errors import ImportRefused
@@ -85,7 +84,7 @@ def _unknown_hashes() -> Iterator[str]:
 
 
 def _missing_keys() -> Iterator[str]:
-    known = settings.AUTH.database.decryption_keys
+    known = conf.current().database.decryption_keys
     for table in declarations.TABLES:
         for column in table.sealed:
             found = queries.execute(f"""
@@ -103,7 +102,7 @@ def _missing_keys() -> Iterator[str]:
 
 
 def _other_audiences() -> Iterator[str]:
-    audience = settings.AUTH.jwt.aud
+    audience = conf.current().jwt.aud
     number = queries.count("SELECT count(*) FROM staged_users WHERE skip IS NULL AND aud <> %s", [audience])
     if number:
         yield f"{number:,} users have another audience than AUTH_JWT_AUD, {audience!r}, whose tokens GET /user expects"

@@ -6,8 +6,7 @@ import logging
 import os
 import threading
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.jobs.worker import Worker
 
 STOP_SECONDS = 30.0
@@ -19,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 def start_in_process() -> None:
     """Start the worker of this process, unless it runs already or workers are to be processes of their own."""
-    if settings.AUTH.mailer.worker_enabled and not _running:
+    if conf.current().mailer.worker_enabled and not _running:
         worker = Worker()
         worker.start()
         _running.append(worker)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Concatenate, Generic, ParamSpec
 
-from django.conf import settings
 from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.db.sql import prefix
 
 P = ParamSpec("P")
@@ -144,7 +143,7 @@ def retry(*, job_id: int) -> None:
 
 def queue() -> str:
     """The queue of this installation: several may share a database and must not take each other's jobs."""
-    return prefix(settings.AUTH.database.namespace) or "default"
+    return prefix(conf.current().database.namespace) or "default"
 
 
 def _refuse_second(name: str) -> None:

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import procrastinate.worker
-from django.conf import settings
 from django.db import connections
 from procrastinate.contrib.django.utils import connector_params
 from psycopg_pool import AsyncConnectionPool
 
+from authsvc import conf
 from authsvc.jobs import procrastinate_app, registry, stalled_jobs
 
 POLL_SECONDS = 2.0
@@ -96,7 +96,7 @@ class Worker:
             update_heartbeat_interval=HEARTBEAT_SECONDS,
             stalled_worker_timeout=STALE_AFTER.total_seconds(),
             # A pooler in transaction mode accepts LISTEN and delivers nothing.
-            listen_notify=settings.AUTH.database.prepared_statements_enabled,
+            listen_notify=conf.current().database.prepared_statements_enabled,
         )
         loop = asyncio.get_running_loop()
         self._ask_to_stop = lambda: loop.call_soon_threadsafe(worker.stop)

@@ -8,13 +8,12 @@ from getpass import getpass
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from psycopg import errors as postgresql
 
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.db.embedded import EmbeddedDatabaseFailed
 from authsvc.errors import ApiError
@@ -45,7 +44,7 @@ class ServiceCommand(BaseCommand):
 
     def caller(self, *, audience: str = "") -> Caller:
         """Who calls a service when nobody does; the audience is the configured one unless given."""
-        return Caller(audience=audience or settings.AUTH.jwt.aud, link_base=settings.AUTH.api.external_url)
+        return Caller(audience=audience or conf.current().jwt.aud, link_base=conf.current().api.external_url)
 
     def tell(self, text: str, *, ending: str = "\n") -> None:
         """Something for the operator to read that is not what the command prints, and no error."""

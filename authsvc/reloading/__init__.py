@@ -7,7 +7,6 @@ requests on what they began with and `room.py` within the connections there may 
 
 from __future__ import annotations
 
-from authsvc.reloading.active_settings import steady
 from authsvc.reloading.watcher import around, prepare, start
 
-__all__ = ["around", "prepare", "start", "steady"]
+__all__ = ["around", "prepare", "start"]

@@ -52,7 +52,7 @@ class Swap:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        started = active_settings.newest()
+        started = conf.newest()
         self.room = Room(processes=serving.processes(started), threads=serving.threads(started))
         self._started_with = conf.without_directory()
         self._overlay: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Swap:
             if processes.is_speaker():
                 logger.error("reloader: error loading config", extra={"error": str(error)})
             return False
-        old = active_settings.newest()
+        old = conf.newest()
         new, kept_back = _with_what_stays(new, old)
         active_settings.change(new)
         self.room.fit(new)
@@ -98,7 +98,7 @@ def _checked(variables: Mapping[str, str]) -> schema.AuthConfig:
         new = conf.load_merged(variables)
     except ImproperlyConfigured as error:
         raise Refused("; ".join(str(error).splitlines())) from None
-    with active_settings.steady(new):
+    with conf.keep(new):
         faults = [message for message in checks.run_checks(tags=_CHECKED) if message.is_serious()]
     if faults:
         raise Refused("; ".join(str(fault.msg) for fault in faults))

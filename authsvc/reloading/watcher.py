@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from authsvc import conf
@@ -45,8 +44,8 @@ def prepare() -> None:
     with contextlib.suppress(OSError, ImproperlyConfigured):
         looks = folder.looks(Path(path))
         # What has changed since these settings were read, while migrations ran, is still to be taken over.
-        _last_looks = looks if conf.load() == settings.AUTH else None
-    configured = settings.AUTH.reloading
+        _last_looks = looks if conf.load() == conf.current() else None
+    configured = conf.current().reloading
     if configured.signal_enabled:
         processes.on_signal(signal.Signals(configured.signal_number), _ask)
 
@@ -60,7 +59,7 @@ def around(application: Application) -> Application:
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         # Whether the process lives is told however busy the database is.
         is_free = environ.get("PATH_INFO") == "/health"
-        with active_settings.steady(), contextlib.nullcontext() if is_free else room.place():
+        with conf.keep(), contextlib.nullcontext() if is_free else room.place():
             return application(environ, start_response)
 
     return serve
@@ -70,7 +69,7 @@ def start() -> None:
     """Watch the directory for as long as this process lives; nothing without one."""
     global _running
     if _swap is not None:
-        _running = Watcher(Path(conf.directory()), _swap, settings.AUTH.reloading, _last_looks)
+        _running = Watcher(Path(conf.directory()), _swap, conf.current().reloading, _last_looks)
         threading.Thread(target=_running.go_on, name="reloading", daemon=True).start()
 
 

@@ -13,7 +13,8 @@ import secrets
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from django.conf import settings
+
+from authsvc import conf
 
 # "-" and "_" become the standard alphabet; what only that alphabet has becomes a character nobody accepts.
 _URL_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
@@ -21,7 +22,7 @@ _URL_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
 
 def derive_key(label: str) -> bytes:
     """32 bytes for one purpose: HKDF-SHA256 (RFC 5869) of JWT_SECRET with `label` as the info."""
-    secret = settings.AUTH.jwt.secret.reveal().encode()
+    secret = conf.current().jwt.secret.reveal().encode()
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=label.encode()).derive(secret)
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from authsvc import conf
 from authsvc.db.sql import namespaced, row, rows
 from authsvc.security import encryption
 
@@ -48,7 +49,7 @@ def columns() -> list[Column]:
 
 def warn_of_unknown_keys() -> None:
     """Log each key that stored values need and that is not configured, as far as a look at some of them shows."""
-    known = settings.AUTH.database.decryption_keys.keys()
+    known = conf.current().database.decryption_keys.keys()
     for column in columns():
         for key_id in sorted(_key_ids(column) - known):
             logger.warning(

@@ -10,8 +10,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from django.conf import settings
 
+from authsvc import conf
 from authsvc.security import crypto
 
 _ALGORITHM = "aes-gcm-hkdf"
@@ -36,7 +36,7 @@ _decoder = msgspec.json.Decoder(_Envelope)
 
 def seal(text: str, *, bound_to: UUID) -> str:
     """What to store for `text` in the row `bound_to`: an envelope, or the text itself when encryption is off."""
-    config = settings.AUTH.database
+    config = conf.current().database
     if not config.encrypt:
         return text
     nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -58,7 +58,7 @@ def open(stored: str, *, bound_to: UUID) -> str:
     envelope = _parse(stored)
     if envelope is None:
         return stored
-    key = settings.AUTH.database.decryption_keys.get(envelope.key_id)
+    key = conf.current().database.decryption_keys.get(envelope.key_id)
     if key is None:
         raise Undecryptable(f"no decryption key with the id {envelope.key_id!r} is configured")
     try:
@@ -69,7 +69,7 @@ def open(stored: str, *, bound_to: UUID) -> str:
 
 def outdated(stored: str) -> bool:
     """Whether `seal` would protect this value better: encryption is on, and it is plain or under another key."""
-    config = settings.AUTH.database
+    config = conf.current().database
     if not config.encrypt:
         return False
     envelope = _parse(stored)

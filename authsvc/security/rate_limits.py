@@ -14,9 +14,9 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from django.conf import settings
 from django.db import connection
 
+from authsvc import conf
 from authsvc.conf import schema
 from authsvc.db.sql import namespaced
 
@@ -119,7 +119,7 @@ def sweep() -> int:
     interval; a day covers both unless an operator set a longer interval. The counters of the whole installation, one
     row each, stay.
     """
-    auth = settings.AUTH
+    auth = conf.current()
     kept = max(_KEPT, auth.sms.max_frequency, auth.mfa.phone_max_frequency, auth.smtp.max_frequency or _KEPT)
     values: dict[str, Any] = {"everybody": _EVERYBODY, "kept": kept, "limit": _SWEPT_AT_ONCE}
     with connection.cursor() as cursor:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 import ada_url
-from django.conf import settings
+
+from authsvc import conf
 
 if TYPE_CHECKING:  # the settings check their patterns with this module
     from authsvc.conf import schema
@@ -96,7 +97,7 @@ def resolve(*, header: str | None, query: str | None, referer: str | None) -> st
     for candidate in (header or query, referer):
         if candidate and (target := _permitted(candidate)) is not None:
             return target
-    return settings.AUTH.site.url
+    return conf.current().site.url
 
 
 def with_fragment(target: str, values: Mapping[str, str]) -> str:
@@ -134,7 +135,7 @@ def _permitted(given: str) -> str | None:
         url = ada_url.URL(given)
     except ValueError:
         return None
-    return _target(given, url) if _is_valid(given, url, _rules(settings.AUTH.site)) else None
+    return _target(given, url) if _is_valid(given, url, _rules(conf.current().site)) else None
 
 
 def _is_valid(given: str, url: ada_url.URL, rules: _Rules) -> bool:

@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from typing import NoReturn
 from uuid import UUID
 
-from django.conf import settings
 from django.db import Error as DatabaseError
 
-from authsvc import jobs
+from authsvc import conf, jobs
 from authsvc.messaging import Email, Sms
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
@@ -92,7 +91,7 @@ def _is_over_quota(message: Email | Sms) -> bool:
     """Whether a notice, which no request has been asked to pay for, finds the installation's quota used up."""
     if isinstance(message, Sms) or not message_types.EMAILS[message.kind].switch:
         return False
-    return rate_limits.take_event(bucket="email_sent", rate=settings.AUTH.limits.email_sent) is not None
+    return rate_limits.take_event(bucket="email_sent", rate=conf.current().limits.email_sent) is not None
 
 
 def _send(message: Email | Sms, *, at: datetime) -> str:
@@ -108,7 +107,7 @@ def _send(message: Email | Sms, *, at: datetime) -> str:
 def _send_text(message: Sms) -> str:
     body = renderer.render_sms(message.kind, message.variables)
     gateway = sms.configured()
-    if gateway is None and not settings.AUTH.mailer.dev_inbox_enabled:
+    if gateway is None and not conf.current().mailer.dev_inbox_enabled:
         raise NotDelivered("no SMS provider")
     gateway_id = ""
     if gateway is not None:

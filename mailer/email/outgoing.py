@@ -11,9 +11,9 @@ from email.header import Header
 from email.utils import format_datetime, formataddr
 from typing import Any
 
-from django.conf import settings
 from django.core import mail
 
+from authsvc import conf
 from authsvc.messaging import Email, EmailKind
 from mailer.email import smtp
 from mailer.errors import NotDelivered
@@ -59,7 +59,7 @@ def send(message: Email, rendered: renderer.Rendered, *, at: datetime) -> str:
     Returns the gateway's id of it or its answer, empty when there is none. Raises NotDelivered, permanent when the
     recipient is not one bare address; a back end of the operator's choice raises what it likes.
     """
-    config = settings.AUTH
+    config = conf.current()
     if not _ADDRESS.fullmatch(message.to):
         raise NotDelivered("the recipient is not an address", permanent=True)
     if not config.mailer.backend and not config.smtp.host:
@@ -75,7 +75,7 @@ def send(message: Email, rendered: renderer.Rendered, *, at: datetime) -> str:
 
 def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> Letter:
     """The letter with its headers. Its Message-ID is the message's own id, so that a second copy is known as one."""
-    config = settings.AUTH.smtp
+    config = conf.current().smtp
     added = _added_headers(message.kind)
     given = {name.lower(): values[0] for name, values in added.items()}
     sender = formataddr((_one_line(config.sender_name or config.admin_email), config.admin_email), _CHARSET)
@@ -100,7 +100,7 @@ def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> Let
 def _added_headers(kind: EmailKind) -> dict[str, tuple[str, ...]]:
     """SMTP_HEADERS without what cannot be a header or would contradict the body."""
     added = {}
-    for name, values in settings.AUTH.smtp.headers.items():
+    for name, values in conf.current().smtp.headers.items():
         lines = tuple(_one_line(value.replace("$messageType", str(kind))) for value in values if value)
         if lines and _HEADER_NAME.fullmatch(name) and name.lower() not in _STRUCTURE:
             added[name] = lines
@@ -108,7 +108,7 @@ def _added_headers(kind: EmailKind) -> dict[str, tuple[str, ...]]:
 
 
 def _through_backend(letter: Letter) -> str:
-    config = settings.AUTH.mailer
+    config = conf.current().mailer
     connection = mail.get_connection(config.backend, fail_silently=False, **config.backend_options)
     if not connection.send_messages([letter]):
         raise NotDelivered(f"{config.backend} did not take the message")

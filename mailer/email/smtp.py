@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from email.utils import parseaddr
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.utils.encoding import punycode
 
+from authsvc import conf
 from mailer.errors import NotDelivered
 
 CONNECT_SECONDS = 10.0
@@ -61,7 +61,7 @@ def try_out() -> str:
     try:
         with _session() as server:
             parts = ["encrypted" if isinstance(server.sock, ssl.SSLSocket) else "not encrypted"]
-            if settings.AUTH.smtp.user:
+            if conf.current().smtp.user:
                 parts.append("logged in" if server.has_extn("auth") else "it wants no login")
             with contextlib.suppress(OSError):
                 server.quit()
@@ -75,8 +75,8 @@ def try_out() -> str:
 @contextlib.contextmanager
 def _session() -> Iterator[smtplib.SMTP]:
     """A greeted, encrypted and logged-in connection."""
-    config = settings.AUTH.smtp
-    name = urlsplit(settings.AUTH.api.external_url).hostname
+    config = conf.current().smtp
+    name = urlsplit(conf.current().api.external_url).hostname
     encrypted = config.port == IMPLICIT_TLS_PORT
     if encrypted:
         server: smtplib.SMTP = smtplib.SMTP_SSL(
@@ -104,7 +104,7 @@ def _session() -> Iterator[smtplib.SMTP]:
 
 def _log_in(server: smtplib.SMTP, *, encrypted: bool) -> None:
     """Log in when there is a user and the server wants one at all."""
-    config = settings.AUTH.smtp
+    config = conf.current().smtp
     if not config.user or not server.has_extn("auth"):
         return
     offered = server.esmtp_features["auth"].upper().split()

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.messaging import EmailKind
 from mailer import gotemplate
 from mailer.rendering import message_types, renderer, template_sources
@@ -56,7 +55,7 @@ def of(key: str) -> Preview:
 
 def variables_of(kind: EmailKind) -> dict[str, Any]:
     """Values as they could be; the link is none that anybody has been sent."""
-    config = settings.AUTH
+    config = conf.current()
     link_type = _LINK_TYPES.get(kind, kind.value)
     return {
         "SiteURL": config.site.url,

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from authsvc import conf
+
 CAPACITY = 200
 """Letters kept; the oldest go first."""
 
@@ -58,7 +60,7 @@ def keep(*, channel: str, to: str, subject: str, html: str, text: str, message_i
 
     Raises OSError when the folder cannot be written.
     """
-    if not settings.AUTH.mailer.dev_inbox_enabled:
+    if not conf.current().mailer.dev_inbox_enabled:
         return
     letter = Letter(
         id=f"{time.time_ns():020d}-{secrets.token_hex(4)}",

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
-from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
+from authsvc import conf
 from mailer.inbox import previews, storage
 from mailer.rendering import message_types, template_sources
 
@@ -38,7 +38,7 @@ def _development_only(view: View[P]) -> View[P]:
     @wraps(view)
     def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         # Only a script of another site sends an origin with a GET, and the API's CORS answer would let it read.
-        if not settings.AUTH.mailer.dev_inbox_enabled or "Origin" in request.headers:
+        if not conf.current().mailer.dev_inbox_enabled or "Origin" in request.headers:
             raise Http404("there is no inbox")
         response = view(request, *args, **kwargs)
         response.headers.setdefault("Content-Security-Policy", _PAGE_POLICY)

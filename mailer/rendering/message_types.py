@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.messaging import EmailKind
 
 _COMMON = frozenset({"SiteURL", "Email", "Data"})
@@ -94,4 +93,4 @@ SMS_VARIABLES = frozenset({"Code"})
 def is_enabled(kind: EmailKind) -> bool:
     """Whether mails of this kind are sent at all: notices need their switch, the others have none."""
     switch = EMAILS[kind].switch
-    return not switch or switch in settings.AUTH.mailer.notifications
+    return not switch or switch in conf.current().mailer.notifications

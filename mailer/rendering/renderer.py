@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.messaging import EmailKind, SmsKind
 from mailer import gotemplate
 from mailer.rendering import message_types, plain_text, template_cache
@@ -53,7 +52,7 @@ def render_sms(kind: SmsKind, variables: Mapping[str, Any]) -> str:
     Raises `syntax.TemplateSyntaxError` for a configured text that is no template.
     """
     visible = _only(variables, message_types.SMS_VARIABLES)
-    config = settings.AUTH
+    config = conf.current()
     text = config.mfa.phone_template if kind is SmsKind.FACTOR else config.sms.template
     return _compiled(text).render(visible, mode=gotemplate.Mode.TEXT)
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.messaging import EmailKind
 from mailer.rendering import message_types, template_sources
 from mailer.rendering.template_sources import Origin, Source
@@ -56,7 +55,7 @@ class SourceCache:
 
     def refresh(self) -> None:
         """Fetch again what would soon be stale, and what could not be had, unless nobody sends mail."""
-        config = settings.AUTH.mailer
+        config = conf.current().mailer
         idle = self._clock() - self._asked_at
         if not config.template_reloading_enabled or idle > config.template_reloading_max_idle.total_seconds():
             return
@@ -100,11 +99,11 @@ class SourceCache:
 
     def _age(self, kept: _Kept) -> float:
         """In parts of the greatest age."""
-        greatest = settings.AUTH.mailer.template_max_age.total_seconds()
+        greatest = conf.current().mailer.template_max_age.total_seconds()
         return (self._clock() - kept.loaded_at) / greatest if greatest > 0 else 1
 
     def _may_try(self, kept: _Kept) -> bool:
-        pause = settings.AUTH.mailer.template_retry_interval.total_seconds()
+        pause = conf.current().mailer.template_retry_interval.total_seconds()
         return self._clock() - kept.tried_at >= pause
 
 
@@ -117,4 +116,4 @@ os.register_at_fork(after_in_child=shared.forget)
 
 def pause() -> timedelta:
     """Between two rounds of `refresh`."""
-    return max(_SHORTEST_PAUSE, settings.AUTH.mailer.template_retry_interval / 4)
+    return max(_SHORTEST_PAUSE, conf.current().mailer.template_retry_interval / 4)

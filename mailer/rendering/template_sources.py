@@ -10,8 +10,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.messaging import EmailKind
 from authsvc.outgoing import http
 from mailer import gotemplate
@@ -50,7 +49,7 @@ class Source:
 
 
 def origin(kind: EmailKind) -> Origin:
-    key, config = message_types.EMAILS[kind].key, settings.AUTH
+    key, config = message_types.EMAILS[kind].key, conf.current()
     place = config.mailer.templates.get(key, "")
     url = place if not place or place.startswith("http") else config.site.url + place
     return Origin(subject=config.mailer.subjects.get(key, ""), url=url)
@@ -75,7 +74,7 @@ def built_in(kind: EmailKind, origin: Origin) -> Source:
 
 def _fetch(url: str) -> str:
     """The text of a template. Raises TemplateUnusable."""
-    event, most = "templatemailer_template_body_http_error", settings.AUTH.mailer.template_max_size
+    event, most = "templatemailer_template_body_http_error", conf.current().mailer.template_max_size
     try:
         reply = http.send("GET", url, timeout=FETCH_TIMEOUT, max_bytes=most, truncate=True, follow_redirects=True)
     except http.Unreachable as problem:

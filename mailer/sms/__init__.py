@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from django.conf import settings
-
+from authsvc import conf
 from mailer.sms import messagebird, textlocal, twilio, twilio_verify, vonage
 from mailer.sms.base import Gateway, Text
 
@@ -23,5 +22,5 @@ GATEWAYS: Mapping[str, Callable[[], Gateway]] = {
 
 def configured() -> Gateway | None:
     """The gateway to use; None while none is set or its credentials are not complete."""
-    sms = settings.AUTH.sms
+    sms = conf.current().sms
     return GATEWAYS[sms.provider]() if sms.is_usable else None

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from django.conf import settings
-
+from authsvc import conf
 from authsvc.outgoing import http
 from mailer.errors import NotDelivered
 
@@ -111,7 +110,7 @@ def _call(
             form=form,
             auth=auth,
             headers=headers,
-            timeout=settings.AUTH.api.internal_http_timeout,
+            timeout=conf.current().api.internal_http_timeout,
             max_bytes=_MAX_ANSWER,
         )
     except http.Unreachable as error:

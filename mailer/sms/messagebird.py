@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from django.conf import settings
-
+from authsvc import conf
 from mailer.errors import NotDelivered
 from mailer.sms import base
 
@@ -15,7 +14,7 @@ class Messagebird:
 
     def send(self, text: base.Text) -> str:
         base.refuse_whatsapp(text, gateway="Messagebird")
-        config = settings.AUTH.sms.messagebird
+        config = conf.current().sms.messagebird
         answer = base.post(
             f"{self.origin}/messages",
             gateway="messagebird",
@@ -36,5 +35,5 @@ class Messagebird:
         return answer.text("id")
 
     def try_out(self) -> None:
-        key = settings.AUTH.sms.messagebird.access_key.reveal()
+        key = conf.current().sms.messagebird.access_key.reveal()
         base.get(f"{self.origin}/balance", gateway="messagebird", headers={"Authorization": f"AccessKey {key}"})

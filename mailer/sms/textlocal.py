@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from django.conf import settings
-
+from authsvc import conf
 from mailer.errors import NotDelivered
 from mailer.sms import base
 
@@ -19,7 +18,7 @@ class Textlocal:
 
     def send(self, text: base.Text) -> str:
         base.refuse_whatsapp(text, gateway="TextLocal")
-        config = settings.AUTH.sms.textlocal
+        config = conf.current().sms.textlocal
         answer = base.post(
             f"{self.origin}/send",
             gateway="textlocal",
@@ -36,7 +35,7 @@ class Textlocal:
         return answer.text("messages", 0, "id")
 
     def try_out(self) -> None:
-        key = settings.AUTH.sms.textlocal.api_key.reveal()
+        key = conf.current().sms.textlocal.api_key.reveal()
         answer = base.post(f"{self.origin}/balance", gateway="textlocal", form={"apikey": key})
         if answer.text("status") != "success":
             raise NotDelivered(f"textlocal error: {answer.text('errors', 0, 'message') or 'no success'}")

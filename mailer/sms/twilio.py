@@ -7,8 +7,7 @@ import re
 from typing import ClassVar
 from urllib.parse import quote
 
-from django.conf import settings
-
+from authsvc import conf
 from mailer.errors import NotDelivered
 from mailer.sms import base
 
@@ -19,7 +18,7 @@ class Twilio:
     origin: ClassVar[str] = "https://api.twilio.com"
 
     def send(self, text: base.Text) -> str:
-        config = settings.AUTH.sms.twilio
+        config = conf.current().sms.twilio
         answer = base.post(
             f"{self.origin}/2010-04-01/Accounts/{quote(config.account_sid, safe='')}/Messages.json",
             gateway="twilio",
@@ -35,7 +34,7 @@ class Twilio:
         return answer.text("sid")
 
     def try_out(self) -> None:
-        config = settings.AUTH.sms.twilio
+        config = conf.current().sms.twilio
         url = f"{self.origin}/2010-04-01/Accounts/{quote(config.account_sid, safe='')}.json"
         base.get(url, gateway="twilio", auth=(config.account_sid, config.auth_token.reveal()))
 
@@ -48,7 +47,7 @@ def refusal(answer: base.Answer) -> NotDelivered:
 
 
 def _form(text: base.Text) -> dict[str, str]:
-    config = settings.AUTH.sms.twilio
+    config = conf.current().sms.twilio
     sender = config.message_service_sid
     form = {"To": f"+{text.to}", "Channel": text.channel, "From": sender}
     if text.channel == "whatsapp":

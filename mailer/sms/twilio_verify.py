@@ -6,8 +6,7 @@ import logging
 from typing import ClassVar
 from urllib.parse import quote
 
-from django.conf import settings
-
+from authsvc import conf
 from mailer.errors import NotDelivered
 from mailer.sms import base, twilio
 
@@ -26,7 +25,7 @@ class TwilioVerify:
         return answer.text("sid")
 
     def try_out(self) -> None:
-        config = settings.AUTH.sms.twilio_verify
+        config = conf.current().sms.twilio_verify
         url = f"{self.origin}/v2/Services/{quote(config.message_service_sid, safe='')}"
         base.get(url, gateway="twilio_verify", auth=(config.account_sid, config.auth_token.reveal()))
 
@@ -35,7 +34,7 @@ class Verifier:
     """Asks whether a code is the one that was sent (`authsvc.messaging.PhoneVerifier`)."""
 
     def approves(self, *, phone: str, code: str) -> bool:
-        if settings.AUTH.sms.twilio_verify.missing:
+        if conf.current().sms.twilio_verify.missing:
             return False
         try:
             answer = _post("VerificationCheck", {"To": f"+{phone}", "Code": code})
@@ -50,7 +49,7 @@ class Verifier:
 
 
 def _post(resource: str, form: dict[str, str]) -> base.Answer:
-    config = settings.AUTH.sms.twilio_verify
+    config = conf.current().sms.twilio_verify
     return base.post(
         f"{TwilioVerify.origin}/v2/Services/{quote(config.message_service_sid, safe='')}/{resource}",
         gateway="twilio_verify",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from django.conf import settings
-
+from authsvc import conf
 from mailer.errors import NotDelivered
 from mailer.sms import base
 
@@ -19,7 +18,7 @@ class Vonage:
 
     def send(self, text: base.Text) -> str:
         base.refuse_whatsapp(text, gateway="Vonage")
-        config = settings.AUTH.sms.vonage
+        config = conf.current().sms.vonage
         form = {
             "from": config.sender,
             "to": text.to,
@@ -43,6 +42,6 @@ class Vonage:
         return message_id
 
     def try_out(self) -> None:
-        config = settings.AUTH.sms.vonage
+        config = conf.current().sms.vonage
         query = urlencode({"api_key": config.api_key.reveal(), "api_secret": config.api_secret.reveal()})
         base.get(f"{self.origin}/account/get-balance?{query}", gateway="vonage")

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 
-from django.conf import settings
-
+from authsvc import conf
 from oauthproviders.errors import Unusable
 
 _SHARE_OF_REQUEST = 0.8
@@ -40,7 +39,7 @@ def left() -> timedelta:
 
 def _whole() -> timedelta:
     """Less than a request may take, so that the answer still gets out when a provider hangs."""
-    api = settings.AUTH.api
+    api = conf.current().api
     if api.max_request_duration <= timedelta():
         return api.internal_http_timeout
     return min(api.internal_http_timeout, api.max_request_duration * _SHARE_OF_REQUEST)

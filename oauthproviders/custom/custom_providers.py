@@ -7,9 +7,9 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
+from authsvc import conf
 from authsvc.errors import ValidationFailed
 from authsvc.security import encryption
 from oauthproviders import errors, queries
@@ -95,7 +95,7 @@ def delete(identifier: str) -> None:
 
 
 def _check_quota() -> None:
-    most = settings.AUTH.custom_providers.most
+    most = conf.current().custom_providers.most
     if most and CustomProvider.objects.count() >= most:
         raise errors.TooManyCustomProviders
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Self
 from uuid import UUID
 
-from django.conf import settings
-
 from accounts.identities.external_identity import ProviderProfile
+from authsvc import conf
 from authsvc.conf import schema
 from authsvc.security import encryption
 from oauthproviders.base import profiles
@@ -74,7 +73,7 @@ class Custom(OAuth2):
 
 def find(identifier: str, *, data: Mapping[str, str]) -> Custom:
     """The provider of that identifier for a request with these parameters. Raises Unsupported."""
-    if not settings.AUTH.custom_providers.enabled:
+    if not conf.current().custom_providers.enabled:
         raise Unsupported("custom OAuth providers are disabled")
     row = CustomProvider.objects.filter(identifier=identifier).first()
     if row is None:
@@ -86,7 +85,7 @@ def find(identifier: str, *, data: Mapping[str, str]) -> Custom:
 
 def config_of(row: CustomProvider) -> schema.Provider:
     """The settings of a provider of our own list, made from a row. Raises Unsupported."""
-    base = settings.AUTH.custom_providers.external_url or settings.AUTH.api.external_url
+    base = conf.current().custom_providers.external_url or conf.current().api.external_url
     try:
         secret = encryption.open(row.client_secret, bound_to=row.id)
     except encryption.Undecryptable:
@@ -130,7 +129,7 @@ def scopes_of(provider_type: str, scopes: list[str]) -> list[str]:
 
 def is_public_only() -> bool:
     """Whether these providers are called at public addresses alone."""
-    return not settings.AUTH.custom_providers.private_networks_enabled
+    return not conf.current().custom_providers.private_networks_enabled
 
 
 def _mapped(row: CustomProvider, profile: ProviderProfile, raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, declares
 from authsvc.api.renderers import Answer, NoContent
@@ -27,7 +26,7 @@ class IsSwitchedOn(BasePermission):
     refusals = (errors.CustomProvidersDisabled,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        if not settings.AUTH.custom_providers.enabled:
+        if not conf.current().custom_providers.enabled:
             raise errors.CustomProvidersDisabled
         return True
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import transaction
 from social_core.exceptions import SocialAuthBaseException
 
@@ -17,6 +16,7 @@ from accounts.identities.arrivals import Arrival
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from accounts.users.subjects import AccountSubjects
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import OAuthError
 from authsvc.security import redirects
@@ -44,7 +44,7 @@ class Recognised:
     @property
     def target(self) -> str:
         """Where the browser goes from here, whatever comes of it."""
-        return settings.AUTH.federation.redirect_url or self.flow.referrer or settings.AUTH.site.url
+        return conf.current().federation.redirect_url or self.flow.referrer or conf.current().site.url
 
     @property
     def has_pkce(self) -> bool:
@@ -70,7 +70,7 @@ def recognise(*, state: str, cookies: Mapping[str, str], at: datetime) -> Recogn
         raise errors.StateAlreadyUsed
     # What PKCE proves at the exchange of the code, or what would be done before that, the cookie proves here.
     is_exposed = flow.code_challenge is None or flow.linking_target_id is not None
-    if settings.AUTH.federation.flow_binding_enabled and is_exposed and not flow_cookie.is_tied(flow.id, cookies):
+    if conf.current().federation.flow_binding_enabled and is_exposed and not flow_cookie.is_tied(flow.id, cookies):
         raise errors.StateNotFound
     linking_to = AccountSubjects().by_id(flow.linking_target_id) if flow.linking_target_id else None
     if flow.linking_target_id and linking_to is None:

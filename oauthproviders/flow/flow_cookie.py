@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpResponse
 
+from authsvc import conf
 from authsvc.security import crypto
 
 _KEY_LABEL = "oauthproviders.flow-binding"
@@ -18,14 +18,14 @@ _KEY_LABEL = "oauthproviders.flow-binding"
 
 def tie(response: HttpResponse, *, flow_id: UUID) -> None:
     """Let the browser that gets this response prove later that the flow began in it."""
-    if not settings.AUTH.federation.flow_binding_enabled:
+    if not conf.current().federation.flow_binding_enabled:
         return
-    address = urlsplit(settings.AUTH.api.external_url)
+    address = urlsplit(conf.current().api.external_url)
     is_secure = address.scheme == "https"
     response.set_cookie(
         _name(flow_id),
         _value(flow_id),
-        max_age=settings.AUTH.flows.expiry,
+        max_age=conf.current().flows.expiry,
         path=f"{address.path.rstrip('/')}/callback",
         httponly=True,
         secure=is_secure,

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
-
 from accounts.identities import arrivals, external_sign_in, linking
 from accounts.identities.arrivals import Arrival
 from accounts.users.records import UserRecord
 from accounts.users.subjects import AccountSubjects, own
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
 from authsvc.security import crypto
@@ -77,7 +76,7 @@ def _enter(arrival: Arrival, *, target: SignedIn | None, caller: Caller, at: dat
     def start(user: UserRecord) -> tuple[UserRecord, TokenPair]:
         return user, lifecycle.start(subject=user, method=_METHOD, caller=caller, at=at)
 
-    redirect_to = settings.AUTH.site.url
+    redirect_to = conf.current().site.url
     if target is not None:
         user, tokens = linking.link(
             arrival,

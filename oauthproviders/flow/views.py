@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from accounts import error_sets as account_refusals
 from accounts import errors as accounts_errors
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, Reply, declares
 from authsvc.api.renderers import Answer, Found, SeeOther
@@ -74,7 +73,7 @@ class LinkIdentityView(Endpoint):
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the browser to a provider, to link one more identity to the signed-in user."""
-        if not settings.AUTH.signup.manual_linking_enabled:
+        if not conf.current().signup.manual_linking_enabled:
             raise accounts_errors.ManualLinkingDisabled
         departure = authorize.begin(
             inputs.wish(request.http.GET),
@@ -151,7 +150,7 @@ class CallbackView(Endpoint):
         told = _told(error)
         request.META["authsvc.error_code"] = told.get("error_code", told["error"])
         if self.target is None:
-            return SeeOther(redirects.with_query(settings.AUTH.site.url, told))
+            return SeeOther(redirects.with_query(conf.current().site.url, told))
         return Found(redirects.with_error(self.target, told, in_query=True))
 
 

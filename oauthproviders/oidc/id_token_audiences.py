@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.conf import settings
-
 from accounts.identities.external_identity import ProviderProfile
+from authsvc import conf
 from authsvc.errors import ValidationFailed
 from oauthproviders.custom import provider as custom
 from oauthproviders.errors import ProviderDisabled, Unusable
@@ -57,17 +56,17 @@ def choose(claim: Claim) -> Trusted:
 
 
 def _choose(claim: Claim) -> Trusted:
-    provider, issuer, federation = claim.provider, claim.issuer, settings.AUTH.federation
+    provider, issuer, federation = claim.provider, claim.issuer, conf.current().federation
     if provider == "apple" or issuer in apple.ID_TOKEN_ISSUERS:
         found = _detected(claim, "Apple", "an Apple", is_right=lambda name: name in apple.ID_TOKEN_ISSUERS)
         return _built_in("apple", found, further=federation.ios_bundle_id)
     if provider == "google" or issuer == _FIXED["google"]:
         return _built_in("google", _FIXED["google"])
     if provider == "azure" or azure.ID_TOKEN_ISSUER.fullmatch(issuer):
-        authority = azure.authority_of(settings.AUTH.providers["azure"])
+        authority = azure.authority_of(conf.current().providers["azure"])
         found = _detected(claim, "Azure", "an Azure", is_right=authority.issues_elsewhere)
         return _built_in("azure", found, profile_of=authority.profile_of)
-    keycloak = settings.AUTH.providers["keycloak"]
+    keycloak = conf.current().providers["keycloak"]
     if provider == "keycloak" or (keycloak.enabled and keycloak.url and issuer == keycloak.url):
         return _built_in("keycloak", keycloak.url)
     for name, its_issuer in _FIXED.items():
@@ -103,7 +102,7 @@ def _built_in(
     further: str = "",
     profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = issuers.profile_of,
 ) -> Trusted:
-    config = settings.AUTH.providers[name]
+    config = conf.current().providers[name]
     if not config.enabled or not issuer:
         raise ProviderDisabled(f'Provider (issuer "{issuer}") is not enabled')
     return Trusted(
@@ -118,7 +117,7 @@ def _built_in(
 
 
 def _custom(identifier: str) -> Trusted:
-    if not settings.AUTH.custom_providers.enabled:
+    if not conf.current().custom_providers.enabled:
         raise ValidationFailed("Custom OAuth providers are disabled")
     row = CustomProvider.objects.filter(identifier=identifier).first()
     if row is None:

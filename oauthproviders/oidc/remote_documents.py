@@ -9,8 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from django.conf import settings
-
+from authsvc import conf
 from oauthproviders.base import deadline
 from oauthproviders.errors import Unusable
 
@@ -131,7 +130,7 @@ class Documents(Generic[Place, Document]):
                 self._entries.move_to_end(place, last=False)
 
     def _is_due(self, entry: _Entry[Document]) -> bool:
-        greatest = settings.AUTH.federation.discovery_max_age.total_seconds()
+        greatest = conf.current().federation.discovery_max_age.total_seconds()
         return self._clock() - entry.loaded_at >= greatest and not self._is_pausing(entry.tried_at)
 
     def _is_pausing(self, since: float) -> bool:

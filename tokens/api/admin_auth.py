@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import cast
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from authsvc import audit, clock
+from authsvc import audit, clock, conf
 from authsvc.errors import ApiError
 from tokens import errors
 from tokens.api import bearer_auth
@@ -43,7 +42,7 @@ def authenticate(token: str, *, at: datetime) -> Admin:
     The role counts that the token states; a user's must be one of an administrator at present as well. Raises the
     errors of a bearer token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor where one is not shown.
     """
-    roles = settings.AUTH.jwt.admin_roles
+    roles = conf.current().jwt.admin_roles
     claims = access_tokens.read(token, at=at)
     user_id = None
     if claims.session_id:

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens import errors, queries
@@ -171,4 +170,4 @@ def is_expired(flow: FlowState, at: datetime) -> bool:
     since = flow.created_at
     if flow.authentication_method == "magiclink" and flow.auth_code_issued_at is not None:
         since = flow.auth_code_issued_at
-    return since is None or at > since + settings.AUTH.flows.expiry
+    return since is None or at > since + conf.current().flows.expiry

@@ -14,8 +14,8 @@ from uuid import UUID
 
 import msgspec
 import orjson
-from django.conf import settings
 
+from authsvc import conf
 from authsvc.security import crypto
 from tokens.errors import BadJwt
 from tokens.jwt import signing_keys
@@ -69,7 +69,7 @@ class Issued:
 
 def issue(*, subject: Subject, session: SessionFacts, amr: Sequence[AmrEntry], at: datetime) -> Issued:
     """A token for this session of this user, issued at `at` and signed with the present signing key."""
-    config = settings.AUTH.jwt
+    config = conf.current().jwt
     aal = assurance.aal(entry.method for entry in amr)
     issued_at = int(at.timestamp())
     expires_at = _expiry(issued_at=issued_at, aal=aal, subject=subject, session=session)
@@ -131,8 +131,8 @@ def _remembered_under(keyset: signing_keys.KeySet) -> dict[str, Claims]:
 
 
 def _expiry(*, issued_at: int, aal: str, subject: Subject, session: SessionFacts) -> int:
-    expires_at = issued_at + int(settings.AUTH.jwt.exp.total_seconds())
-    allow_low_aal = settings.AUTH.sessions.allow_low_aal
+    expires_at = issued_at + int(conf.current().jwt.exp.total_seconds())
+    allow_low_aal = conf.current().sessions.allow_low_aal
     if allow_low_aal is None or aal >= assurance.highest_possible(subject):
         return expires_at
     return min(expires_at, int((session.created_at + allow_low_aal).timestamp()))

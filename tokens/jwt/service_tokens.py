@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import orjson
-from django.conf import settings
 
+from authsvc import conf
 from tokens.jwt import signing_keys
 
 
@@ -15,7 +15,7 @@ def issue(*, role: str, life: timedelta, at: datetime) -> str:
 
     No user and no session stand behind it: it holds until it expires or its key is no longer trusted.
     """
-    config = settings.AUTH.jwt
+    config = conf.current().jwt
     claims: dict[str, object] = {"role": role}
     if config.issuer:
         claims["iss"] = config.issuer

@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from jwt.algorithms import Algorithm, get_default_algorithms
 from jwt.exceptions import PyJWTError
 
+from authsvc import conf
 from authsvc.conf.schema import Jwt
 from authsvc.security import crypto
 
@@ -103,7 +103,7 @@ _kept: tuple[tuple[Jwt, KeySet], ...] = ()
 def current() -> KeySet:
     """The keys of the present configuration. Raises ImproperlyConfigured when JWT_KEYS cannot be used."""
     global _kept
-    config = settings.AUTH.jwt
+    config = conf.current().jwt
     for known, keyset in _kept:
         if known is config:
             return keyset
@@ -114,7 +114,7 @@ def current() -> KeySet:
 
 def discovery() -> dict[str, object]:
     """The provider metadata (OpenID Connect Discovery 1.0 §3, RFC 8414 §2)."""
-    issuer = settings.AUTH.jwt.issuer
+    issuer = conf.current().jwt.issuer
     base = issuer.rstrip("/")
     signing = current().signing
     scopes = ["openid", "profile", "email", "phone", "offline_access"]

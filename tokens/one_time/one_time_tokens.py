@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
+from authsvc import conf
 from authsvc.security import crypto
 from tokens import queries
 from tokens.models import OneTimeToken, TokenType
@@ -46,7 +46,7 @@ class Outstanding:
     def is_fresh(self, at: datetime) -> bool:
         """Whether the secret is still inside the life of what a mail, or a text message, carries."""
         mailed = "@" in self.relates_to
-        return at <= self.created_at + (settings.AUTH.mailer.otp_exp if mailed else settings.AUTH.sms.otp_exp)
+        return at <= self.created_at + (conf.current().mailer.otp_exp if mailed else conf.current().sms.otp_exp)
 
     def answers(self, code: str) -> bool:
         """Whether this is the code that was sent, and it has not been guessed at too often."""
@@ -89,7 +89,7 @@ def store_code(*, user_id: UUID, token_type: TokenType, identifier: str, code: s
 
 def make(*, pkce: bool) -> Secret:
     """A new secret for a mail, stored nowhere yet."""
-    code = crypto.random_code(digits=settings.AUTH.mailer.otp_length)
+    code = crypto.random_code(digits=conf.current().mailer.otp_length)
     return Secret(code=code, link_token=(PKCE_MARK if pkce else "") + crypto.link_token())
 
 
@@ -154,4 +154,4 @@ def count_wrong_code(token_ids: list[UUID]) -> None:
 
 def _guesses(by_code: bool) -> int:
     """How many wrong codes a secret bears: a link cannot be guessed."""
-    return (settings.AUTH.codes.max_attempts if by_code else 0) or _MOST_COUNTED + 1
+    return (conf.current().codes.max_attempts if by_code else 0) or _MOST_COUNTED + 1

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import F
 
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens import errors
@@ -67,7 +67,7 @@ def exchange(found: Found, *, session: SessionFacts, caller: Caller, at: datetim
         return None
     rows = LegacyRefreshToken.objects.filter(session_id=session.id)
     active = rows.filter(revoked=False).order_by("-id").first()
-    config = settings.AUTH.refresh
+    config = conf.current().refresh
     if not locked.revoked:
         return _convert(locked, row, caller=caller, at=at)
     inside = locked.updated_at is not None and at <= locked.updated_at + config.reuse_interval

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens import errors, queries
@@ -67,7 +66,7 @@ def check_limits(
 
     `token_used_at`: when an imported refresh token was last used, which counts as activity of its session.
     """
-    limits = settings.AUTH.sessions
+    limits = conf.current().sessions
     if session.not_after is not None and at > session.not_after:
         raise errors.SessionExpired
     if limits.timebox is not None and at > session.created_at + limits.timebox:
@@ -172,7 +171,7 @@ def _is_valid(session: SessionFacts, subject: Subject, at: datetime) -> bool:
 
 
 def _tag(session: SessionFacts) -> str:
-    tags = settings.AUTH.sessions.tags
+    tags = conf.current().sessions.tags
     if not tags:
         return ""
     return session.tag if session.tag in tags else tags[0]

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
@@ -112,7 +111,7 @@ def _take_turn(
     session = signed_in.session
     assert session is not None  # noqa: S101  (narrowing; both callers have checked)
     check(signed_in, at=at)
-    config = settings.AUTH.refresh
+    config = conf.current().refresh
     stored = session.refresh_token_hmac_key or ""
     resealed = encryption.seal(key, bound_to=session.id) if encryption.outdated(stored) else None
     with transaction.atomic(durable=True):
@@ -180,7 +179,7 @@ def check(signed_in: SignedIn, *, at: datetime, token_used_at: datetime | None =
 
 
 def _may_go_on(signed_in: SignedIn, *, at: datetime) -> bool:
-    if not settings.AUTH.sessions.single_per_user or signed_in.session is None:
+    if not conf.current().sessions.single_per_user or signed_in.session is None:
         return True
     return lifecycle.check_single(signed_in.session, subject=signed_in.subject, at=at)
 

@@ -6,10 +6,9 @@ import dataclasses
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens import errors
@@ -83,7 +82,7 @@ def step_down(user_id: UUID, *, factor_id: UUID | None = None) -> None:
 
 def _advance(session: Session, *, subject: Subject, caller: Caller, at: datetime) -> str:
     """Leave every refresh token handed out so far behind; the key that the next one is sealed with."""
-    config = settings.AUTH.refresh
+    config = conf.current().refresh
     # Where old tokens are given the newest one instead of being refused, it takes more than a higher counter.
     is_lenient = config.allow_reuse or not config.rotation_enabled
     key = None

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg import sql
 
+from authsvc import conf
 from authsvc.db import advisory_locks
 from authsvc.db.sql import namespaced
 
@@ -49,7 +49,7 @@ def ensure() -> None:
 
     Uses connections of its own. A failure is logged: the search is slower then, and nothing else.
     """
-    if not settings.AUTH.index_worker.is_on:
+    if not conf.current().index_worker.is_on:
         return
     try:
         with _connection() as connection, connection.cursor() as cursor:
@@ -64,7 +64,7 @@ def ensure() -> None:
 
 def _is_wanted(cursor: CursorWrapper) -> bool:
     """Whether the table can have them, and is not too big for what the settings say."""
-    config = settings.AUTH.index_worker
+    config = conf.current().index_worker
     access_method, estimate, is_being_indexed = _one(cursor, _TABLE, [namespaced("users")])
     if access_method == "orioledb" or is_being_indexed:
         # The process that began an index may be dead and its statement still running: it ends as a whole index.

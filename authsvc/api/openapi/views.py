@@ -15,6 +15,7 @@ from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
 from django.utils.safestring import mark_safe
 
+from authsvc import conf
 from authsvc.api.openapi import page
 from authsvc.api.openapi.document import Reply, declares
 from authsvc.api.renderers import NO_STORE
@@ -52,7 +53,7 @@ class DocsView(Endpoint):
 
         It is there with `AUTH_API_DOCS_ENABLED`, and wherever the development inbox is on.
         """
-        config = settings.AUTH
+        config = conf.current()
         if not config.api.docs_enabled and not config.mailer.dev_inbox_enabled:
             raise NotFound
         text, policy = _page()

@@ -10,9 +10,9 @@ from typing import Any, Self
 from uuid import UUID
 
 import psycopg
-from django.conf import settings
 from django.db.backends.postgresql.base import ServerBindingCursor
 
+from authsvc import conf
 from authsvc.observability import metrics, spans
 
 _TOLD = (bool, int, float, UUID, date, datetime, timedelta)
@@ -43,14 +43,14 @@ class LoggingCursor(WatchedCursor):
             return super().execute(query, params, **options)
         finally:
             fields: dict[str, object] = {"component": "sql"}
-            if settings.AUTH.logging.sql == "all":
+            if conf.current().logging.sql == "all":
                 fields["statement_args"] = _told(params)
             logger.info("%s", query, extra=fields)
 
 
 def wanted() -> type[ServerBindingCursor] | None:
     """The cursor for a new connection; None where nobody wants to know."""
-    config = settings.AUTH
+    config = conf.current()
     if config.logging.sql != "none":
         return LoggingCursor
     return WatchedCursor if config.telemetry.metrics or config.telemetry.traces else None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
 from oauthproviders.providers import apple_client_secret
@@ -29,7 +28,7 @@ class Command(ServiceCommand):
     def handle(
         self, *_: Any, team_id: str, key_id: str, key_file: str, client_id: str, expires: str, **__: Any
     ) -> None:
-        configured = settings.AUTH.providers["apple"].client_ids
+        configured = conf.current().providers["apple"].client_ids
         client_id = client_id or (configured[0] if configured else "")
         if not client_id:
             raise CommandError("--client-id: AUTH_EXTERNAL_APPLE_CLIENT_ID is empty, so it must be given")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from accounts.administration import user_administration
 from accounts.administration.user_administration import Changes, NewUser
 from accounts.passwords import policy
 from accounts.users import identifiers
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
@@ -35,7 +34,7 @@ class Command(ServiceCommand):
         )
 
     def handle(self, *_: Any, email: str, password_file: str, role: str, promote: bool, **__: Any) -> None:
-        roles = settings.AUTH.jwt.admin_roles
+        roles = conf.current().jwt.admin_roles
         if role not in roles:
             raise CommandError(f"{role} is no role of an operator: choose one of {', '.join(roles)} with --role")
         address = identifiers.email(email or self.ask("E-mail address: "))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandParser
 
 from accounts.administration import user_administration
 from accounts.administration.user_administration import NewUser
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
@@ -27,7 +26,7 @@ class Command(ServiceCommand):
     def handle(
         self, *_: Any, email: str, password: str, role: str, admin: bool, confirm: bool, aud: str, **__: Any
     ) -> None:
-        config = settings.AUTH
+        config = conf.current()
         wish = NewUser(
             email=email,
             password=password,

@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from django.conf import settings
 from django.core.management.commands import migrate
 from django.db import DatabaseError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import errors as postgresql
 
+from authsvc import conf
 from authsvc.db import advisory_locks
 from authsvc.jobs import shared_tables
 
@@ -59,7 +59,7 @@ def _without_end(connection: BaseDatabaseWrapper) -> Iterator[None]:
 
     Behind a pooler in transaction mode a session has nothing of its own, and what is set may reach somebody else.
     """
-    is_own = settings.AUTH.database.prepared_statements_enabled
+    is_own = conf.current().database.prepared_statements_enabled
     if is_own:
         _execute(connection, "SET application_name = 'auth_migrations'", "SET statement_timeout = 0")
     try:

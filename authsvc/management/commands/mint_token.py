@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
 from tokens.jwt import service_tokens
@@ -30,6 +29,6 @@ class Command(ServiceCommand):
             raise CommandError("--expires: the token would be worth nothing")
         if not role:
             raise CommandError("--role: a token without a role opens nothing")
-        if role not in settings.AUTH.jwt.admin_roles:
+        if role not in conf.current().jwt.admin_roles:
             self.tell(f"{role} is not in AUTH_JWT_ADMIN_ROLES: this token opens nothing of this service")
         self.stdout.write(service_tokens.issue(role=role, life=life, at=clock.now()))

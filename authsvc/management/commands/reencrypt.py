@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError
 
+from authsvc import conf
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
 from authsvc.security import encrypted_columns
@@ -20,7 +20,7 @@ class Command(ServiceCommand):
     )
 
     def handle(self, *_: Any, **__: Any) -> None:
-        if not settings.AUTH.database.encrypt:
+        if not conf.current().database.encrypt:
             raise CommandError("encryption is off: set AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT")
         left = 0
         for column in encrypted_columns.columns():

@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
 import authsvc
+from authsvc import conf
 from authsvc.conf import deprecations, schema
 from authsvc.db import embedded
 from authsvc.observability.telemetry import folder
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         return authsvc.__version__
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        config = settings.AUTH
+        config = conf.current()
         for number in processes.STOPPING:
             signal.signal(number, _leave)
         try:

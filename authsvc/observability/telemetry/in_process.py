@@ -10,9 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol, cast
 
-from django.conf import settings
-
-from authsvc import jobs
+from authsvc import conf, jobs
 from authsvc.conf import env, schema
 from authsvc.observability import metrics
 from authsvc.observability.telemetry import about, folder, queue
@@ -32,7 +30,7 @@ class _Part(Protocol):
 
 def start_in_process() -> None:
     """Start what the settings ask for, unless it runs; what cannot be started is logged and left out."""
-    config = settings.AUTH.telemetry
+    config = conf.current().telemetry
     wanted = {"tracing": "tracing" if config.traces else "", "metrics": _EXPORTERS.get(config.metrics, "")}
     missing = [name for name, module in wanted.items() if module and name not in _stops]
     if not missing:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from authsvc import conf
 from mailer.inbox import previews, storage
 
 RECIPIENT = "preview@example.com"
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--to-inbox", action="store_true", help="keep it in the development inbox instead")
 
     def handle(self, *, kind: str, text: bool, to_inbox: bool, **_: Any) -> None:
-        if to_inbox and not settings.AUTH.mailer.dev_inbox_enabled:
+        if to_inbox and not conf.current().mailer.dev_inbox_enabled:
             raise CommandError("there is no inbox: AUTH_MAILER_DEV_INBOX_ENABLED is not set")
         preview = previews.of(kind)
         if preview.problem:
@@ -36,7 +36,7 @@ class Command(BaseCommand):
                 text=preview.text,
                 message_id="preview",
             )
-            self.stdout.write(f"{settings.AUTH.api.external_url.rstrip('/')}/inbox/")
+            self.stdout.write(f"{conf.current().api.external_url.rstrip('/')}/inbox/")
             return
         # Not among the output, which may go to a file and from there into a browser.
         self.stderr.write(f"Subject: {preview.subject}")
