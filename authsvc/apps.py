@@ -7,7 +7,9 @@ from types import ModuleType
 
 from django.apps import AppConfig
 
+from authsvc import conf
 from authsvc.db import sql
+from authsvc.observability import metrics
 
 
 class AuthsvcConfig(AppConfig):
@@ -23,3 +25,7 @@ class AuthsvcConfig(AppConfig):
         # Each module registers its checks or console pages when it is imported.
         for name in ("diagnostics.system_checks", "diagnostics.deploy_checks", "audit.admin"):
             import_module(f"authsvc.{name}")
+        if conf.current().telemetry.metrics:
+            import_module("authsvc.observability.django_metrics").count_operations(self.apps.get_models())
+            queue_metrics = import_module("authsvc.jobs.queue_metrics")
+            metrics.installation_collectors.append(queue_metrics.QueueCollector())

@@ -125,7 +125,7 @@ def space_out(group: Group, *, address: str) -> None:
     """
     remaining = rate_limits.admit_once(group=group, key=address, interval=_interval(group))
     if remaining is not None:
-        metrics.LIMIT_REFUSALS.add("email_frequency")
+        metrics.LIMIT_REFUSALS.labels("email_frequency").inc()
         raise EmailSentTooRecently(int(remaining))
 
 
@@ -133,7 +133,7 @@ def space_out_sms(group: Group, *, address: str) -> None:
     """As `space_out`, for text messages; `address` is the number in digits. Raises SmsSentTooRecently."""
     remaining = rate_limits.admit_once(group=group, key=address, interval=conf.current().sms.max_frequency)
     if remaining is not None:
-        metrics.LIMIT_REFUSALS.add("sms_frequency")
+        metrics.LIMIT_REFUSALS.labels("sms_frequency").inc()
         raise SmsSentTooRecently(int(remaining))
 
 
@@ -173,7 +173,7 @@ def _ask_email_quota(ask: Callable[..., float | None]) -> None:
         return
     wait = ask(bucket="email_sent", rate=rate)
     if wait is not None:
-        metrics.LIMIT_REFUSALS.add("email_sent")
+        metrics.LIMIT_REFUSALS.labels("email_sent").inc()
         raise EmailRateExceeded(wait)
 
 
@@ -181,7 +181,7 @@ def _ask_sms_quota(ask: Callable[..., float | None]) -> None:
     config = conf.current()
     wait = None if config.sms.autoconfirm else ask(bucket="sms_sent", rate=config.limits.sms_sent)
     if wait is not None:
-        metrics.LIMIT_REFUSALS.add("sms_sent")
+        metrics.LIMIT_REFUSALS.labels("sms_sent").inc()
         raise SmsRateExceeded(wait)
 
 
@@ -244,7 +244,7 @@ def note_change(kind: EmailKind | SmsKind, *, address: str) -> None:
 
 
 def _too_soon(kind: EmailKind | SmsKind, remaining: float) -> EmailSentTooRecently | SmsSentTooRecently:
-    metrics.LIMIT_REFUSALS.add("email_frequency" if isinstance(kind, EmailKind) else "sms_frequency")
+    metrics.LIMIT_REFUSALS.labels("email_frequency" if isinstance(kind, EmailKind) else "sms_frequency").inc()
     return (EmailSentTooRecently if isinstance(kind, EmailKind) else SmsSentTooRecently)(int(remaining))
 
 

@@ -31,9 +31,13 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "authsvc.console.apps.ConsoleConfig",
 ]
+# Both before all others, so that responses of other middleware are counted too.
+_METRICS_MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "authsvc.observability.django_metrics.RouteMetricsMiddleware",
+]
 MIDDLEWARE = [
-    *(["authsvc.observability.telemetry.middleware.traced"] if AUTH.telemetry.traces else []),
-    *(["authsvc.observability.telemetry.middleware.measured"] if AUTH.telemetry.metrics else []),
+    *(_METRICS_MIDDLEWARE if AUTH.telemetry.metrics else []),
     "authsvc.api.cors.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
@@ -41,7 +45,7 @@ MIDDLEWARE = [
 ROOT_URLCONF = "authsvc.urls"
 WSGI_APPLICATION = "authsvc.wsgi.application"
 
-DATABASES = {"default": postgresql.settings_from(AUTH.database)}
+DATABASES = {"default": postgresql.settings_from(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))}
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
 PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]

@@ -21,7 +21,7 @@ from authsvc.outgoing import http
 _SECONDS = 5.0
 _MOST = 16_777_216
 # What a collector is sent: its name in variables, our module for it.
-_SIGNALS = {"traces": ("TRACES", "tracing"), "figures": ("METRICS", "push")}
+_MODULES = {"traces": "authsvc.observability.tracing", "metrics": "authsvc.observability.otlp_metrics"}
 
 
 class Telemetry:

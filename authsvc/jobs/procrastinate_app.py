@@ -20,7 +20,7 @@ from procrastinate.manager import JobManager
 
 from authsvc import clock, conf
 from authsvc.jobs import registry
-from authsvc.observability import spans
+from authsvc.observability import telemetry
 
 PATIENCE_SECONDS = 30.0
 """How long the end of a job may wait for a database that is being restarted."""
@@ -119,7 +119,7 @@ def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Corout
     def run(job: Job, arguments: dict[str, Any]) -> None:
         close_old_connections()
         try:
-            with conf.keep(), spans.job(name=task.name):
+            with conf.keep(), telemetry.job_span(task.name):
                 task.function(_run_of(task, job), **arguments)
         except (registry.TryAgain, registry.GiveUp):
             raise
@@ -141,7 +141,7 @@ def _clockwork(work: registry.Periodic, threads: Executor) -> Callable[[int], Co
     def run() -> None:
         close_old_connections()
         try:
-            with conf.keep(), spans.job(name=work.name):
+            with conf.keep(), telemetry.job_span(work.name):
                 work.function()
         except Exception:
             # Raising would keep a failed job in the table for every time the clock strikes.
