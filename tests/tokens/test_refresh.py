@@ -13,8 +13,7 @@ from accounts.models import User
 from authsvc import clock
 from authsvc.conf.schema import Secret
 from authsvc.models import AuditLogEntry
-from authsvc.security import crypto
-from authsvc.security import encryption
+from authsvc.security import crypto, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire
