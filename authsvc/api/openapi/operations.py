@@ -74,9 +74,7 @@ def operations() -> list[Operation]:
             doc = document.operation_doc(function)
             if doc is None:
                 raise Undeclared(f"{method.upper()} {path} ({view.__module__}.{view.__name__}) declares nothing")
-            found[path, method] = Operation(
-                path=path, method=method, view=view, function=function, doc=doc
-            )
+            found[path, method] = Operation(path=path, method=method, view=view, function=function, doc=doc)
     return list(found.values())
 
 
