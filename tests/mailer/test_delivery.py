@@ -197,7 +197,7 @@ def test_an_unexpected_failure_is_noted_without_its_text(
     with pytest.raises(jobs.TryAgain):
         deliver(an_email())
     assert Attempt.objects.get().error == "ModuleNotFoundError"
-    assert "email.py" in vars(caplog.records[0])["stack"]
+    assert "outgoing.py" in vars(caplog.records[0])["stack"]
 
 
 def test_without_a_mail_server_a_letter_counts_as_delivered(auth_config: ChangeConfig) -> None:
