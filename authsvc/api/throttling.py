@@ -106,7 +106,7 @@ def check(bucket: Bucket, *, key: str | None) -> None:
     if key is None:
         return
     shape = bucket.shape
-    wait = rate_limits.take(
+    wait = rate_limits.consume(
         bucket=bucket.value, key=key, burst=shape.burst, per_second=shape.per_second, life=shape.life
     )
     if wait is not None:

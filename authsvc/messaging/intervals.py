@@ -30,14 +30,14 @@ def enforce_email_interval(group: IntervalGroup, *, address: str) -> None:
 
     The interval starts whether or not the request then sends a message.
     """
-    remaining = rate_limits.admit_once(group=group, key=address, interval=_email_interval(group))
+    remaining = rate_limits.allow_once(group=group, key=address, interval=_email_interval(group))
     if remaining is not None:
         raise _sent_too_recently(EmailSentTooRecently, remaining)
 
 
 def enforce_sms_interval(group: IntervalGroup, *, address: str) -> None:
     """Allow one request of this group per phone number (in digits) and interval. Raises SmsSentTooRecently."""
-    remaining = rate_limits.admit_once(group=group, key=address, interval=conf.current().sms.max_frequency)
+    remaining = rate_limits.allow_once(group=group, key=address, interval=conf.current().sms.max_frequency)
     if remaining is not None:
         raise _sent_too_recently(SmsSentTooRecently, remaining)
 
@@ -58,14 +58,14 @@ def enforce_user_interval(kind: EmailKind | SmsKind, *, user_id: UUID) -> None:
     Call it after all other checks: the interval starts here, and a mistyped address should not start it. Raises as
     `check_user_interval`.
     """
-    remaining = rate_limits.admit_once(group=f"turn:{kind}", key=str(user_id), interval=_user_interval(kind))
+    remaining = rate_limits.allow_once(group=f"turn:{kind}", key=str(user_id), interval=_user_interval(kind))
     if remaining is not None:
         raise _sent_too_recently(_error_for(kind), remaining)
 
 
 def start_change_interval(kind: EmailKind | SmsKind, *, address: str) -> None:
     """Start the interval of `/resend` for an address that a signed-in user is changing."""
-    rate_limits.admit_once(group=IntervalGroup.CHANGE, key=address, interval=_user_interval(kind))
+    rate_limits.allow_once(group=IntervalGroup.CHANGE, key=address, interval=_user_interval(kind))
 
 
 TooRecent = type[EmailSentTooRecently] | type[SmsSentTooRecently]

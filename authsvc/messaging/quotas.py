@@ -20,12 +20,12 @@ def consume_email_quota() -> None:
     The email is not returned to the quota if the request fails later. Under auto-confirm nothing is consumed, but a
     quota of zero still raises.
     """
-    _require_email_quota(rate_limits.take_event)
+    _require_email_quota(rate_limits.consume_event)
 
 
 def check_email_quota() -> None:
     """Raise EmailRateExceeded if the email quota is used up."""
-    _require_email_quota(rate_limits.peek_event)
+    _require_email_quota(rate_limits.check_event)
 
 
 def consume_sms_quota() -> None:
@@ -33,12 +33,12 @@ def consume_sms_quota() -> None:
 
     Under auto-confirm nothing is consumed, and a quota of zero does not raise.
     """
-    _require_sms_quota(rate_limits.take_event)
+    _require_sms_quota(rate_limits.consume_event)
 
 
 def check_sms_quota() -> None:
     """Raise SmsRateExceeded if the SMS quota is used up."""
-    _require_sms_quota(rate_limits.peek_event)
+    _require_sms_quota(rate_limits.check_event)
 
 
 def _require_email_quota(wait_for: Callable[..., float | None]) -> None:

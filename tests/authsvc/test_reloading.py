@@ -233,14 +233,14 @@ def test_only_the_counters_of_limits_that_changed_begin_anew(
     caplog.set_level("INFO", "authsvc.config")
     hour = timedelta(hours=1)
     for bucket in ("Verify", "Token", "email_sent"):
-        rate_limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
+        rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
     put(folder / "01.env", AUTH_RATE_LIMIT_VERIFY="60", AUTH_RATE_LIMIT_EMAIL_SENT="100/1h")
     assert swap.make()
 
     begun_anew = {
         bucket
         for bucket in ("Verify", "Token", "email_sent")
-        if rate_limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
+        if rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
     }
     assert begun_anew == {"Verify", "email_sent"}
     told = [record for record in caplog.records if record.message.startswith("env ")]

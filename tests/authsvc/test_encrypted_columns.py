@@ -23,7 +23,7 @@ from tokens.models import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-KEYS = {name: Secret(crypto.random_key()) for name in ("old", "new")}
+KEYS = {name: Secret(crypto.generate_key()) for name in ("old", "new")}
 Encrypt = Callable[..., Any]
 
 
@@ -49,7 +49,7 @@ def make_factor(user: User, secret: str) -> Factor:
         user=user,
         factor_type=FactorType.TOTP,
         status=FactorStatus.VERIFIED,
-        secret=encryption.seal(secret, bound_to=factor_id),
+        secret=encryption.encrypt(secret, bound_to=factor_id),
         created_at=clock.now(),
         updated_at=clock.now(),
     )
@@ -63,7 +63,9 @@ def texts() -> dict[str, list[tuple[str, str]]]:
         "secret": list(Factor.objects.order_by("id").values_list("id", "secret")),
     }
     return {
-        name: [(encryption.key_id(text or ""), encryption.open(text or "", bound_to=row_id)) for row_id, text in values]
+        name: [
+            (encryption.key_id(text or ""), encryption.decrypt(text or "", bound_to=row_id)) for row_id, text in values
+        ]
         for name, values in stored.items()
     }
 
@@ -131,14 +133,14 @@ def test_without_encryption_the_command_changes_nothing() -> None:
 def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
     user = factories.make_user()
     encrypt_with("new")
-    seal = encryption.seal
+    seal = encryption.encrypt
 
     def somebody_was_faster(text: str, **given: Any) -> str:
         User.objects.update(password="another")
         return seal(text, **given)
 
-    monkeypatch.setattr(encryption, "seal", somebody_was_faster)
-    outcome = encrypted_columns.reseal(encrypted_columns.columns()[0], note=lambda _: None)
+    monkeypatch.setattr(encryption, "encrypt", somebody_was_faster)
+    outcome = encrypted_columns.reencrypt(encrypted_columns.columns()[0], note=lambda _: None)
     assert (outcome.done, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 
@@ -149,7 +151,7 @@ def test_many_rows_take_several_batches(encrypt_with: Encrypt, monkeypatch: pyte
         factories.make_session()
     encrypt_with("new")
     seen: list[int] = []
-    outcome = encrypted_columns.reseal(encrypted_columns.columns()[1], note=seen.append)
+    outcome = encrypted_columns.reencrypt(encrypted_columns.columns()[1], note=seen.append)
     assert (outcome.done, seen) == (5, [2, 2, 1])
 
 
@@ -173,10 +175,10 @@ def test_unknown_keys_are_told_once_for_each_column(encrypt_with: Encrypt, caplo
         factories.make_session()
     encrypt_with("new")
     with caplog.at_level(logging.WARNING):
-        encrypted_columns.warn_of_unknown_keys()
+        encrypted_columns.warn_about_unknown_keys()
         assert not caplog.records
         encrypt_with("new", known=("new",))
-        encrypted_columns.warn_of_unknown_keys()
+        encrypted_columns.warn_about_unknown_keys()
     assert [(vars(record)["column"], vars(record)["key_id"]) for record in caplog.records] == [
         ("users.encrypted_password", "old"),
         ("sessions.refresh_token_hmac_key", "old"),

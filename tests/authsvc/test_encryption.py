@@ -56,7 +56,7 @@ def keys_a_and_b(auth_config: ChangeConfig) -> ChooseKey:
 
 def test_a_value_sealed_by_the_reference_opens(auth_config: ChangeConfig) -> None:
     auth_config(database={"decryption_keys": {"key-id": Secret(KEY)}})
-    assert encryption.open(STORED, bound_to=ROW) == "data"
+    assert encryption.decrypt(STORED, bound_to=ROW) == "data"
 
 
 @pytest.mark.parametrize(
@@ -75,22 +75,22 @@ def test_what_was_not_sealed_for_this_row_and_key_does_not_open(
     auth_config: ChangeConfig, stored: str, row: UUID, keys: dict[str, str]
 ) -> None:
     auth_config(database={"decryption_keys": {key_id: Secret(key) for key_id, key in keys.items()}})
-    with pytest.raises(encryption.Undecryptable) as caught:
-        encryption.open(stored, bound_to=row)
+    with pytest.raises(encryption.DecryptionError) as caught:
+        encryption.decrypt(stored, bound_to=row)
     assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize("stored", PLAIN)
 def test_anything_else_is_a_plain_value(keys_a_and_b: ChooseKey, stored: str) -> None:
-    assert encryption.open(stored, bound_to=ROW) == stored
-    assert encryption.outdated(stored)
+    assert encryption.decrypt(stored, bound_to=ROW) == stored
+    assert encryption.needs_reencryption(stored)
 
 
 @pytest.mark.parametrize("text", ["", "secret", "grüße \N{OK HAND SIGN}", "{}"])
 def test_a_sealed_value_opens_again_and_hides_its_text(keys_a_and_b: ChooseKey, text: str) -> None:
-    stored = encryption.seal(text, bound_to=ROW)
-    assert encryption.open(stored, bound_to=ROW) == text
-    assert not encryption.outdated(stored)
+    stored = encryption.encrypt(text, bound_to=ROW)
+    assert encryption.decrypt(stored, bound_to=ROW) == text
+    assert not encryption.needs_reencryption(stored)
     members = json.loads(stored)
     assert list(members) == ["key_id", "alg", "data", "nonce"]
     assert (members["key_id"], members["alg"]) == ("a", "aes-gcm-hkdf")
@@ -98,29 +98,29 @@ def test_a_sealed_value_opens_again_and_hides_its_text(keys_a_and_b: ChooseKey, 
 
 
 def test_the_same_text_is_sealed_differently_each_time(keys_a_and_b: ChooseKey) -> None:
-    assert encryption.seal("secret", bound_to=ROW) != encryption.seal("secret", bound_to=ROW)
+    assert encryption.encrypt("secret", bound_to=ROW) != encryption.encrypt("secret", bound_to=ROW)
 
 
 def test_without_encryption_a_value_stays_as_it_is_and_envelopes_still_open(keys_a_and_b: ChooseKey) -> None:
-    stored = encryption.seal("secret", bound_to=ROW)
+    stored = encryption.encrypt("secret", bound_to=ROW)
     keys_a_and_b("a", encrypt=False)
-    assert encryption.seal("secret", bound_to=ROW) == "secret"
-    assert encryption.open(stored, bound_to=ROW) == "secret"
-    assert not encryption.outdated("secret")
-    assert not encryption.outdated(stored)
+    assert encryption.encrypt("secret", bound_to=ROW) == "secret"
+    assert encryption.decrypt(stored, bound_to=ROW) == "secret"
+    assert not encryption.needs_reencryption("secret")
+    assert not encryption.needs_reencryption(stored)
 
 
 def test_after_a_change_of_key_the_old_envelope_opens_and_is_outdated(keys_a_and_b: ChooseKey) -> None:
-    stored = encryption.seal("secret", bound_to=ROW)
+    stored = encryption.encrypt("secret", bound_to=ROW)
     keys_a_and_b("b")
-    assert encryption.open(stored, bound_to=ROW) == "secret"
-    assert encryption.outdated(stored)
-    assert json.loads(encryption.seal("secret", bound_to=ROW))["key_id"] == "b"
+    assert encryption.decrypt(stored, bound_to=ROW) == "secret"
+    assert encryption.needs_reencryption(stored)
+    assert json.loads(encryption.encrypt("secret", bound_to=ROW))["key_id"] == "b"
 
 
 def test_a_random_key_can_be_the_encryption_key(auth_config: ChangeConfig) -> None:
-    key = Secret(crypto.random_key())
+    key = Secret(crypto.generate_key())
     auth_config(
         database={"encrypt": True, "encryption_key_id": "new", "encryption_key": key, "decryption_keys": {"new": key}}
     )
-    assert encryption.open(encryption.seal("secret", bound_to=ROW), bound_to=ROW) == "secret"
+    assert encryption.decrypt(encryption.encrypt("secret", bound_to=ROW), bound_to=ROW) == "secret"
