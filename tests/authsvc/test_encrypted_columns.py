@@ -18,7 +18,7 @@ from authsvc.conf.schema import Secret
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
-from tests.live import LiveServer
+from tests.live.servers import LiveServer
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -266,7 +266,7 @@ def test_each_bucket_follows_its_setting(
     auth_config: AuthConfig, bucket: Bucket, burst: float, per_second: float
 ) -> None:
     auth_config(limits={"token_refresh": 300, "verify": 60, "otp": 15, "anonymous_users": 5.9})
-    assert bucket.shape == throttling.Shape(burst=burst, per_second=per_second, life=HOUR)
+    assert bucket.parameters == throttling.BucketParameters(burst=burst, per_second=per_second, life=HOUR)
 
 
 def headers(**values: str) -> HttpHeaders:
