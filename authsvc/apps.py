@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 from authsvc import conf
 from authsvc.db import sql
@@ -26,6 +26,6 @@ class AuthsvcConfig(AppConfig):
         for name in ("diagnostics.system_checks", "diagnostics.deploy_checks", "audit.admin"):
             import_module(f"authsvc.{name}")
         if conf.current().telemetry.metrics:
-            import_module("authsvc.observability.django_metrics").count_operations(self.apps.get_models())
+            import_module("authsvc.observability.django_metrics").count_operations(apps.get_models())
             queue_metrics = import_module("authsvc.jobs.queue_metrics")
             metrics.installation_collectors.append(queue_metrics.QueueCollector())

@@ -123,7 +123,7 @@ TOKEN_GRANTS = {  # tokens.api.grants.Grant
 }
 PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.messaging.PhoneVerifier
 CAPTCHA_EXEMPTION = "tokens.api.admin_auth.AdminExemption"  # authsvc.api.captcha.Exemption
-SEALED_COLUMNS = [  # what authsvc.security.encryption protects, each value bound to the id of its row
+ENCRYPTED_COLUMNS = [  # what authsvc.security.encryption protects, each value bound to the id of its row
     "users.encrypted_password",
     "sessions.refresh_token_hmac_key",
     "mfa_factors.secret",
@@ -140,10 +140,10 @@ EXAMINATIONS = [  # authsvc.diagnostics.checks.Examination, in the order of what
     "authsvc.diagnostics.telemetry.Telemetry",
     "authsvc.diagnostics.proxy.Proxy",
 ]
-PERSONAL_DATA = [  # authsvc.personal_data.Keeper, in the order of an export
+PERSONAL_DATA = [  # authsvc.personal_data.PersonalDataSource, in the order of an export
     "accounts.users.personal_data.Account",
     "tokens.personal_data.SignIns",
     "mailer.personal_data.Messages",
-    "authsvc.audit.erasure.Counters",
+    "authsvc.security.personal_data.RateLimitCounters",
     "authsvc.audit.erasure.AuditTrail",
 ]

@@ -20,9 +20,9 @@ from pytest_django import Settings
 from authsvc import messaging
 from authsvc.conf.schema import AuthConfig
 from authsvc.db import embedded
-from tests import openapi
+from tests import openapi, recorded_metrics
 
-pytest_plugins = ["tests.live"]
+pytest_plugins = ["tests.live.servers"]
 
 # Nobody misses the data of a test run after a power failure.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
@@ -171,3 +171,9 @@ def mailbox() -> Iterator[Mailbox]:
     yield box
     messaging.email_requested.disconnect(box.accept_email)
     messaging.sms_requested.disconnect(box.accept_sms)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> recorded_metrics.RecordedMetrics:
+    """The service's own metrics, recorded during the test."""
+    return recorded_metrics.enable(monkeypatch)

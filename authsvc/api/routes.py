@@ -9,6 +9,6 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
 
-def both(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
+def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
     """The route and its twin that ends in a slash; neither redirects to the other."""
     return [path(route, view, **kwargs), path(f"{route}/", view, **kwargs)]

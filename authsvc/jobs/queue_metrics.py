@@ -30,7 +30,10 @@ _executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="queue-metrics"
 
 
 class QueueCollector:
-    """A collector of prometheus_client. Takes at most `TIMEOUT_SECONDS`; leaves the queue out when it cannot be read."""
+    """A collector of prometheus_client that takes at most `TIMEOUT_SECONDS`.
+
+    Leaves the queue out while the database does not answer.
+    """
 
     def collect(self) -> Iterator[Metric]:
         started = time.monotonic()

