@@ -42,6 +42,10 @@ MIDDLEWARE = [
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
 ]
+PROMETHEUS_LATENCY_BUCKETS = (  # seconds, for requests and for statements
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    float("inf"),
+)
 ROOT_URLCONF = "authsvc.urls"
 WSGI_APPLICATION = "authsvc.wsgi.application"
 

@@ -1,4 +1,4 @@
-"""Spans and figures as a collector gets them from a real server."""
+"""A collector receives spans and metrics of a running server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plain(value: Any) -> object:
     return getattr(value, value.WhichOneof("value"))
 
 
-def test_spans_and_figures_over_http_tell_what_happened_and_no_secret(serve: Serve) -> None:
+def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
     with Collector() as collector, HttpPeer() as templates:
         templates.answer(Answer(body=b"<p>{{ .ConfirmationURL }}</p>"))
         server = serve(
@@ -101,13 +101,13 @@ def test_spans_and_figures_over_http_tell_what_happened_and_no_secret(serve: Ser
         assert templates.received[0].headers["traceparent"].startswith(f"00-{call.trace_id}-{call.id}-")
 
         responses = collector.wait_for_metric(
-            "http_status_codes", lambda found: value_of(found, code=404, **{"http.route": "noroute"}) == 1
+            "django_http_responses_total_by_status_view_method",
+            lambda metric: value_of(metric, status="404", view="noroute") == 1,
         )
-        assert value_of(responses, **{"http.route": "/nowhere"}) == 0
+        assert value_of(responses, view="/nowhere") == 0
         collector.wait_for_metric("auth_queue_jobs")
-        took = collector.metrics["http.server.request.duration"]
-        assert took.unit == "s"
-        points = took.histogram.data_points
+        points = collector.metrics["django_http_requests_latency_seconds_by_view_method"].histogram.data_points
+        assert points
         assert all(sum(point.bucket_counts) == point.count for point in points)
         assert {"auth.version": authsvc.__version__}.items() <= collector.resources[-1].items()
         assert server.stop() == 0
@@ -121,20 +121,20 @@ def test_spans_and_figures_over_http_tell_what_happened_and_no_secret(serve: Ser
 
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
-def test_figures_of_the_installation_are_sent_by_one_process_until_it_dies_and_then_by_another(
-    program: str, serve: Serve
-) -> None:
+def test_one_process_exports_the_metrics_of_the_installation_until_it_ends(program: str, serve: Serve) -> None:
     with Collector() as collector:
         serve(AUTH_METRICS_ENABLED="true", AUTH_SERVER=program, **collector.environment)
-        collector.wait_for_metric("auth_running")
-        (first,) = {pid for pid, names in told_by(collector) if "auth_running" in names}
-        collector.wait(lambda: {pid for pid, names in told_by(collector) if "auth_running" not in names})
+        collector.wait_for_metric("auth_queue_jobs")
+        (first,) = {pid for pid, names in exported_by(collector) if "auth_queue_jobs" in names}
+        collector.wait(lambda: {pid for pid, names in exported_by(collector) if "auth_queue_jobs" not in names})
         os.kill(first, signal.SIGKILL)
-        collector.wait(lambda: any(pid != first and "auth_running" in names for pid, names in told_by(collector)))
+        collector.wait(
+            lambda: any(pid != first and "auth_queue_jobs" in names for pid, names in exported_by(collector))
+        )
 
 
-def told_by(collector: Collector) -> list[tuple[int, set[str]]]:
-    """Who sent each message, and which figures were in it."""
+def exported_by(collector: Collector) -> list[tuple[int, set[str]]]:
+    """Process id and names of metrics of every message."""
     found: list[tuple[int, set[str]]] = []
     for raw in list(collector.raw):
         (group,) = metrics_service_pb2.ExportMetricsServiceRequest.FromString(raw).resource_metrics
@@ -143,7 +143,7 @@ def told_by(collector: Collector) -> list[tuple[int, set[str]]]:
     return found
 
 
-def test_what_is_not_sent_yet_goes_out_over_grpc_at_the_end(serve: Serve) -> None:
+def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> None:
     trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
     with Collector("grpc") as collector:
         later = {"OTEL_BSP_SCHEDULE_DELAY": "3600000", "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
@@ -159,10 +159,10 @@ def test_what_is_not_sent_yet_goes_out_over_grpc_at_the_end(serve: Serve) -> Non
         (span,) = [span for span in collector.spans if span.name == "api"]
         assert (span.trace_id, span.parent_id) == (trace_id, parent_id)
         assert span.attributes["url.path"] == "/settings"
-        assert value_of(collector.metrics["http_status_codes"], code=200) > 0
+        assert value_of(collector.metrics["django_http_responses_total_by_status"], status="200") > 0
 
 
-def test_neither_a_silent_collector_nor_a_taken_port_holds_anybody_up(serve: Serve) -> None:
+def test_a_silent_collector_and_a_taken_port_delay_no_request(serve: Serve) -> None:
     with HttpPeer() as silent, socket.socket() as taken:
         silent.answer(Answer(hang=True))
         taken.bind(("127.0.0.1", 0))
