@@ -14,8 +14,7 @@ from django.db.models import DateTimeField, F, Model
 
 from accounts.models import Factor, User
 from accounts.passwords import policy
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, queries, records
 from accounts.users.records import UserRecord
 from authsvc import clock
 from authsvc.caller import Caller

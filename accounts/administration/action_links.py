@@ -14,8 +14,7 @@ from accounts.administration import invitations
 from accounts.messages import links, notification_emails, recipients
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, json_columns, queries, records
+from accounts.users import account_creation, identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller

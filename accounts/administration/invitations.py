@@ -12,8 +12,7 @@ from accounts import errors
 from accounts.identities import account_claiming
 from accounts.messages import notification_emails, recipients
 from accounts.models import User
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, queries, records
+from accounts.users import account_creation, identifiers, queries, records
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging
 from authsvc.caller import Caller

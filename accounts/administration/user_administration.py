@@ -15,10 +15,9 @@ from accounts import errors
 from accounts.administration import bans
 from accounts.models import Identity, User
 from accounts.passwords import hashers, policy
-from accounts.profile import changes
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, json_columns, queries, records
+from accounts.users import account_creation, identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes
 from authsvc import audit, conf
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
@@ -152,7 +151,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     columns |= _confirmed(wish, at=at)
     if wish.password is not None:
         sealed = encryption.seal(policy.hash(wish.password), bound_to=user_id)
-        columns |= {"password": sealed, **changes.nothing_pending()}
+        columns |= {"password": sealed, **contact_changes.nothing_pending()}
     if email:
         columns["email"] = email
     if phone:

@@ -13,10 +13,9 @@ from django.db import transaction
 from accounts.identities.arrivals import Arrival
 from accounts.messages import notification_emails, recipients
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.profile import changes
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, queries, records
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes
 from authsvc import messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Group
@@ -53,7 +52,11 @@ def take_over(user_id: UUID, *, but: UUID) -> None:
     """
     with transaction.atomic(savepoint=False):
         User.objects.filter(id=user_id).update(
-            password=None, phone=None, phone_confirmed_at=None, raw_user_meta_data={}, **changes.nothing_pending()
+            password=None,
+            phone=None,
+            phone_confirmed_at=None,
+            raw_user_meta_data={},
+            **contact_changes.nothing_pending(),
         )
         Identity.objects.filter(user_id=user_id).exclude(id=but).delete()
         _close_ways_in(user_id)

@@ -16,8 +16,7 @@ from accounts.identities.account_matching import Kind, Owner
 from accounts.identities.arrivals import Arrival
 from accounts.messages import notification_emails
 from accounts.models import Identity, User
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, queries, records
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action

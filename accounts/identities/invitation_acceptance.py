@@ -12,8 +12,7 @@ from accounts import errors
 from accounts.identities import account_claiming
 from accounts.identities.arrivals import Arrival
 from accounts.models import User
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, queries, records
 from accounts.users.records import UserRecord
 from authsvc import audit
 from authsvc.audit import Action

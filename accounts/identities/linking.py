@@ -14,10 +14,9 @@ from accounts.identities import account_claiming, primary_email
 from accounts.identities.arrivals import Arrival
 from accounts.messages import notification_emails
 from accounts.models import Identity, User
-from accounts.profile import changes
-from accounts.sign_up import account_creation
-from accounts.users import json_columns, queries, records
+from accounts.users import account_creation, json_columns, queries, records
 from accounts.users.records import IdentityRecord, UserRecord
+from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
@@ -144,7 +143,7 @@ def _link(
     if email:
         one_time_tokens.clear(target.id)
         metadata = json_columns.merged("raw_user_meta_data", {"email_verified": is_proved})
-        columns = {**changes.nothing_pending(), "email": email, "raw_user_meta_data": metadata}
+        columns = {**contact_changes.nothing_pending(), "email": email, "raw_user_meta_data": metadata}
         columns |= {"email_confirmed_at": at} if is_proved else {"email_confirmed_at": None, "confirmation_sent_at": at}
     if target.is_anonymous and is_proved:
         columns["is_anonymous"] = False
@@ -164,7 +163,7 @@ def _promote(user: UserRecord, remaining: list[IdentityRecord]) -> None:
         raise errors.NoFreeEmail from None
     if promoted is None:
         return
-    columns: dict[str, Any] = {**changes.nothing_pending(), "email": promoted.email or None}
+    columns: dict[str, Any] = {**contact_changes.nothing_pending(), "email": promoted.email or None}
     if not promoted.email or not (promoted.verified or conf.current().mailer.autoconfirm):
         columns["email_confirmed_at"] = None
         columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": False})

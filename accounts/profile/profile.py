@@ -14,10 +14,11 @@ from accounts import errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.profile import changes, reauthentication
+from accounts.profile import reauthentication
 from accounts.sign_in.password import stored_hash
 from accounts.users import identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, SmsKind
@@ -200,7 +201,7 @@ def _is_number_confirmed_at_once(change: _Change) -> bool:
 def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
     """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
     sealed = encryption.seal(password_hash, bound_to=user.id)
-    User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **changes.nothing_pending())
+    User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **contact_changes.nothing_pending())
     one_time_tokens.clear(user.id)
     flow_states.abandon(user.id)
     lifecycle.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
@@ -220,18 +221,20 @@ def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
 
 def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
     if _is_number_confirmed_at_once(change):
-        changes.complete_phone(user, phone=change.phone, at=at)
+        contact_changes.complete_phone(user, phone=change.phone, at=at)
         one_time_tokens.clear(user.id)
         return
-    changes.announce_phone(user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at)
+    contact_changes.announce_phone(
+        user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at
+    )
 
 
 def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller: Caller, at: datetime) -> None:
     if _is_confirmed_at_once(user, change):
-        changes.complete_email(user, email=change.email, at=at)
+        contact_changes.complete_email(user, email=change.email, at=at)
         one_time_tokens.clear(user.id)
         return
-    changes.announce_email(
+    contact_changes.announce_email(
         user,
         email=change.email,
         owner=change.owner,

@@ -12,9 +12,9 @@ from accounts import errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import policy
-from accounts.profile import changes
 from accounts.users import json_columns, queries, records
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes
 from authsvc import audit
 from authsvc.audit import Action
 from authsvc.caller import Caller
@@ -78,7 +78,7 @@ def redeem(
     new_hash = _first_password(proof, password=password, by_browser=by_browser)
     with transaction.atomic(durable=True):
         # The user before the secrets, as everywhere: two requests that lock in different orders block each other.
-        if proof.type == "email_change" and changes.accept_one_side(user, at=at):
+        if proof.type == "email_change" and contact_changes.accept_one_side(user, at=at):
             _spend_one(proof)
             return Verified(user=user, type=proof.type)
         _take_effect(proof, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
@@ -113,10 +113,10 @@ def _take_effect(proof: Proof, *, new_hash: str | None, signing_in: bool, caller
     match proof.type:
         case "email_change":
             audit.record(Action.MODIFIED, actor=user, caller=caller, at=at)
-            changes.complete_email(user, email=user.email_change, at=at, **columns)
+            contact_changes.complete_email(user, email=user.email_change, at=at, **columns)
         case "phone_change":
             audit.record(Action.MODIFIED, actor=user, caller=caller, at=at)
-            changes.complete_phone(user, phone=user.phone_change, at=at, **columns)
+            contact_changes.complete_phone(user, phone=user.phone_change, at=at, **columns)
         case "sms":
             audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "phone"})
             columns |= {"phone_confirmed_at": at, "is_anonymous": False, **_providers(user), "updated_at": at}
@@ -143,7 +143,7 @@ def _confirm_or_sign_in(
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
     if new_hash is not None:
         columns["password"] = encryption.seal(new_hash, bound_to=user.id)
-        columns |= changes.nothing_pending()
+        columns |= contact_changes.nothing_pending()
     User.objects.filter(id=user.id).update(**columns)
     if proof.type not in _CONFIRMING and user.email_confirmed_at is None:
         account_claiming.turn_out(user, at=at)

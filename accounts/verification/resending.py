@@ -9,9 +9,9 @@ from django.db import transaction
 
 from accounts import errors
 from accounts.messages import confirmation_emails, recipients, sms_codes
-from accounts.profile import changes
 from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Group
@@ -82,7 +82,7 @@ def resend(
                     at=at,
                 )
             case "email_change":
-                message_id = changes.announce_email(
+                message_id = contact_changes.announce_email(
                     user,
                     email=to,
                     owner=owner,
@@ -93,7 +93,7 @@ def resend(
                 )
                 return str(message_id)
             case "phone_change":
-                return changes.announce_phone(user, phone=to, channel="sms", is_taken=owner is not None, at=at)
+                return contact_changes.announce_phone(user, phone=to, channel="sms", is_taken=owner is not None, at=at)
             case _:
                 return sms_codes.send_sign_in_code(user, channel="sms", caller=caller, at=at)
 

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Factor, Identity, User
-from accounts.sign_up import account_creation
+from accounts.users import account_creation
 from authsvc import clock, messaging
 from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
