@@ -14,7 +14,7 @@ from accounts.mfa import views as mfa_views
 from accounts.passkeys import views as passkeys_views
 from accounts.profile import views as profile_views
 from accounts.recovery import views as recovery_views
-from accounts.sign_in import views
+from accounts.sign_in import views as sign_in_views
 from accounts.sign_up import views as sign_up_views
 from accounts.verification import views as verification_views
 from authsvc.api.routes import both
@@ -26,9 +26,9 @@ urlpatterns = [
     *both("signup", sign_up_views.SignUpView.as_view()),
     *both("verify", verification_views.VerifyView.as_view()),
     *both("verify/confirm", verification_views.ConfirmView.as_view()),
-    *both("otp", views.OtpView.as_view()),
-    *both("magiclink", views.MagicLinkView.as_view()),
-    *both("resend", views.ResendView.as_view()),
+    *both("otp", sign_in_views.OtpView.as_view()),
+    *both("magiclink", sign_in_views.MagicLinkView.as_view()),
+    *both("resend", verification_views.ResendView.as_view()),
     *both("recover", recovery_views.RecoverView.as_view()),
     *both("factors", mfa_views.FactorsView.as_view()),
     *both("factors/recovery_codes", mfa_views.RecoveryCodesView.as_view()),

@@ -35,7 +35,7 @@ email_requested = Signal()
 """Arguments: message: Email."""
 sms_requested = Signal()
 """Arguments: message: Sms."""
-decoy_requested = Signal()
+placeholder_requested = Signal()
 """No arguments: store what a message would have stored, and send nothing."""
 
 
@@ -118,7 +118,7 @@ class Group(StrEnum):
     CHANGE = "change"
 
 
-def space_out(group: Group, *, address: str) -> None:
+def enforce_email_interval(group: Group, *, address: str) -> None:
     """Let one request of this group through per address and interval. Raises EmailSentTooRecently.
 
     Taken whatever the request then finds, so that a refusal tells nothing about the address.
@@ -129,7 +129,7 @@ def space_out(group: Group, *, address: str) -> None:
         raise EmailSentTooRecently(int(remaining))
 
 
-def space_out_sms(group: Group, *, address: str) -> None:
+def enforce_sms_interval(group: Group, *, address: str) -> None:
     """As `space_out`, for text messages; `address` is the number in digits. Raises SmsSentTooRecently."""
     remaining = rate_limits.admit_once(group=group, key=address, interval=conf.current().sms.max_frequency)
     if remaining is not None:
@@ -211,13 +211,13 @@ def post(*messages: Email | Sms) -> None:
             raise MessageNotAccepted(message.kind) from error
 
 
-def post_decoy() -> None:
+def post_placeholder() -> None:
     """Take the time that announcing a message takes, and send nothing: for answers as if one had been sent."""
     with transaction.atomic(savepoint=False):
-        decoy_requested.send(sender=None)
+        placeholder_requested.send(sender=None)
 
 
-def refuse_soon(kind: EmailKind | SmsKind, sent_at: datetime | None, *, at: datetime) -> None:
+def check_user_interval(kind: EmailKind | SmsKind, sent_at: datetime | None, *, at: datetime) -> None:
     """The interval of a signed-in user's requests, counted from the last message of this kind to them.
 
     Raises EmailSentTooRecently, SmsSentTooRecently.
@@ -227,7 +227,7 @@ def refuse_soon(kind: EmailKind | SmsKind, sent_at: datetime | None, *, at: date
         raise _too_soon(kind, remaining)
 
 
-def take_turn(kind: EmailKind | SmsKind, *, user_id: UUID) -> None:
+def enforce_user_interval(kind: EmailKind | SmsKind, *, user_id: UUID) -> None:
     """Let one message of this kind through per signed-in user and interval, also of requests at the same time.
 
     To be asked last: the interval counts from here, and whoever mistyped an address should not have to wait. Raises as
@@ -238,7 +238,7 @@ def take_turn(kind: EmailKind | SmsKind, *, user_id: UUID) -> None:
         raise _too_soon(kind, remaining)
 
 
-def note_change(kind: EmailKind | SmsKind, *, address: str) -> None:
+def start_change_interval(kind: EmailKind | SmsKind, *, address: str) -> None:
     """Let a signed-in user's change count for the interval in which it can be asked for again without a session."""
     rate_limits.admit_once(group=Group.CHANGE, key=address, interval=_own_interval(kind))
 

@@ -57,7 +57,7 @@ def make_user(
 
     `password_hash` is stored as it is, in place of a hash of `password`. An address that is not given is a new one.
     """
-    made = account_creation.insert(
+    made = account_creation.create_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
         password_hash=password_hash if password_hash is not None else _hash(password) if password else "",
         data=data or {},

@@ -29,8 +29,8 @@ class GenerateLinkView(Endpoint):
         query=(REDIRECT_TO,),
         answers={200: schemas.ActionLink},
         refusals=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_DELIVERY,
             *error_sets.NEW_PASSWORD,
             errors.LinkTypeUnknown,
             errors.PasswordRequired,

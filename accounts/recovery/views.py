@@ -26,8 +26,8 @@ class RecoverView(Endpoint):
         query=(REDIRECT_TO,),
         answers={200: Empty},
         refusals=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL_REQUEST,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
             *token_refusals.PKCE,
             errors.RecoveryAddressMissing,
             errors.MailRequestsDisabled,
@@ -36,7 +36,7 @@ class RecoverView(Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code to somebody who has lost the password."""
         body = parsing.parse(request.http, RecoverInput)
-        recovery.send(
+        recovery.send_recovery_email(
             email=body.email or "",
             challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),

@@ -29,7 +29,7 @@ class IdTokenGrant:
         ValidationFailed,
         errors.ProviderDisabled,
         *BearerAuthentication.refusals,
-        *account_refusals.ARRIVAL,
+        *account_refusals.EXTERNAL_IDENTITY,
     )
 
     def exchange(self, body: IdTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class CallbackView(Endpoint):
             ),
         },
         redirected=(
-            *account_refusals.ARRIVAL,
+            *account_refusals.EXTERNAL_IDENTITY,
             BodyTooLarge,
             accounts_errors.InviteNotFound,
             accounts_errors.InvitedEmailMismatch,

@@ -33,24 +33,24 @@ def number(transactional_db: None) -> str:
 
 
 def test_the_second_text_within_the_interval_is_refused(number: str, auth_config: ChangeConfig) -> None:
-    messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+    messaging.enforce_sms_interval(Group.PASSWORDLESS, address=number)
     with pytest.raises(SmsSentTooRecently) as refused:
-        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        messaging.enforce_sms_interval(Group.PASSWORDLESS, address=number)
     error = refused.value
     assert (error.status, error.error_code) == (429, "over_sms_send_rate_limit")
     assert error.message == "For security purposes, you can only request this after 59 seconds."
     assert error.retry_after == 59
-    messaging.space_out_sms(Group.CONFIRMATION, address=number)
-    messaging.space_out_sms(Group.PASSWORDLESS, address=f"{number}0")
+    messaging.enforce_sms_interval(Group.CONFIRMATION, address=number)
+    messaging.enforce_sms_interval(Group.PASSWORDLESS, address=f"{number}0")
 
 
 def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeConfig) -> None:
     auth_config(sms={"max_frequency": timedelta(seconds=5)}, smtp={"max_frequency": timedelta(hours=1)})
-    messaging.space_out_sms(Group.CHANGE, address=number)
+    messaging.enforce_sms_interval(Group.CHANGE, address=number)
     with pytest.raises(SmsSentTooRecently, match=r"after 4 seconds\."):
-        messaging.space_out_sms(Group.CHANGE, address=number)
+        messaging.enforce_sms_interval(Group.CHANGE, address=number)
     with pytest.raises(EmailSentTooRecently, match="after 3599 seconds"):
-        messaging.space_out(Group.CHANGE, address=number)
+        messaging.enforce_email_interval(Group.CHANGE, address=number)
 
 
 @pytest.mark.parametrize("rate", [schema.Rate(events=1), schema.Rate(events=1, over=timedelta(hours=1))])
