@@ -10,9 +10,9 @@ from accounts import errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging, plugins
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, PhoneVerifier, SmsKind
+from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -69,7 +69,7 @@ def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
         raise errors.NonceInvalid
     sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
-        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+        verifier = messaging.phone_verifier.get()
         if not verifier.is_approved(phone=user.phone, code=nonce):
             raise errors.CodeExpired
     elif not token.answers(nonce):

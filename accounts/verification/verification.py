@@ -11,10 +11,9 @@ from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
 from accounts.verification import redemption
 from accounts.verification.redemption import Proof, Verified
-from authsvc import conf, plugins
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
-from authsvc.messaging import PhoneVerifier
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -98,7 +97,7 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
     if fixed is not None and crypto.constant_time_equal(fixed, code):
         found = sent[0] if sent else None
     elif conf.current().sms.provider == "twilio_verify":
-        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+        verifier = messaging.phone_verifier.get()
         # The gateway knows the number alone: with two users waiting for it, nobody could say whose code this is.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
             raise errors.CodeExpired

@@ -12,7 +12,7 @@ from typing import Any
 from accounts.identities import arrivals, external_sign_in, linking
 from accounts.identities.arrivals import Arrival
 from accounts.users.records import UserRecord
-from accounts.users.subjects import AccountSubjects, own
+from accounts.users.subjects import AccountUsers, own
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
@@ -93,7 +93,7 @@ def _enter(arrival: Arrival, *, target: SignedIn | None, caller: Caller, at: dat
             arrival, then=start, starts_session=True, redirect_to=redirect_to, caller=caller, at=at
         )
     # What the statement that changed the user returned knows nothing of an identity added by it.
-    return Entered(user=AccountSubjects().by_id(user.id) or user, tokens=tokens)
+    return Entered(user=AccountUsers().by_id(user.id) or user, tokens=tokens)
 
 
 def _signed_in(caller: Caller, *, at: datetime) -> SignedIn:

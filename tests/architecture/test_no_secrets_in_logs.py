@@ -327,7 +327,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     row = queries.by_id(user.id)
     assert row is not None
     record = records.read(row)
-    signed_in = subjects.current().signed_in(user_id=user.id, session_id=made.session.id)
+    signed_in = subjects.user_source.get().signed_in(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()
