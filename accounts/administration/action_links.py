@@ -117,7 +117,7 @@ def _invitation(address: str, wish: Wish, *, actor: audit.Administrator, caller:
     with transaction.atomic(durable=True):
         user, secret = invitations.prepare(address, found, data=wish.data, actor=actor, caller=caller, at=at)
         if is_mailed:
-            messaging.post(
+            messaging.send(
                 confirmation_emails.invitation(user, secret=secret, redirect_to=wish.redirect_to, caller=caller, at=at)
             )
         return _link("invite", user, secret, wish, caller=caller)
@@ -140,7 +140,7 @@ def _sign_up(address: str, wish: Wish, *, caller: Caller, at: datetime) -> Actio
             user = invitations.reopen(
                 found,
                 at=at,
-                password=encryption.seal(password_hash, bound_to=found.id) if password_hash else "",
+                password=encryption.encrypt(password_hash, bound_to=found.id) if password_hash else "",
                 confirmation_sent_at=at,
                 raw_user_meta_data=json_columns.merged("raw_user_meta_data", wish.data),
             )

@@ -167,7 +167,7 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
     elif user.email:
         confirmation_emails.send_confirmation(user, redirect_to=redirect_to, caller=caller, at=at)
     if is_linked and not match.needs_verification and user.email:
-        messaging.post(notification_emails.identity_linked(user, provider=match.identity.provider))
+        messaging.send(notification_emails.identity_linked(user, provider=match.identity.provider))
     return user
 
 

@@ -134,7 +134,7 @@ def unlink(signed_in: SignedIn, user: UserRecord, *, identity_id: UUID, caller: 
             _replace_email(user, remaining)
         account_claiming.merge_user_metadata(user.id, at=at)
         if user.email:
-            messaging.post(notification_emails.identity_unlinked(user, provider=removed.provider))
+            messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
 
 
 def _check(request: LinkRequest) -> None:
@@ -168,7 +168,7 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     signed_in_at = at if starts_session and request.is_verified else None
     linked = account_claiming.merge_user_metadata(user.id, signed_in_at=signed_in_at, at=at)
     if linked.email and request.is_verified:
-        messaging.post(notification_emails.identity_linked(linked, provider=identity.provider))
+        messaging.send(notification_emails.identity_linked(linked, provider=identity.provider))
     return linked
 
 

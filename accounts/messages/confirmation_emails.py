@@ -16,9 +16,9 @@ from accounts.messages import recipients
 from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
-from authsvc.audit import Action, NewEntry
+from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
-from authsvc.messaging import Email, EmailKind, Group
+from authsvc.messaging import Email, EmailKind, IntervalGroup
 from tokens.flows import flow_states
 from tokens.flows.pkce import Challenge
 from tokens.models import TokenType
@@ -109,7 +109,7 @@ def send(
     secret = one_time_tokens.make(pkce=challenge is not None)
     token = one_time_tokens.digests(secret, token_type=kind.token_type, identifier=user.email, at=at)
     with transaction.atomic(savepoint=False):
-        entry = audit.entry(kind.action, actor=user, caller=caller, at=at, traits=traits)
+        entry = audit.prepare_entry(kind.action, actor=user, caller=caller, at=at, traits=traits)
         queries.note_request(user_id=user.id, sent_at=kind.sent_at, entry=entry, token=token)
         if challenge is not None:
             flow_states.begin(
@@ -120,7 +120,7 @@ def send(
                 at=at,
             )
         message = kind.build(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
-        messaging.post(message)
+        messaging.send(message)
     return str(message.id)
 
 
@@ -130,14 +130,14 @@ def simulate_send(kind: ConfirmationEmail, *, address: str, at: datetime) -> Non
     token = one_time_tokens.digests(secret, token_type=kind.token_type, identifier=address, at=at)
     with transaction.atomic(savepoint=False):
         queries.note_request(
-            user_id=uuid4(), sent_at=kind.sent_at, entry=NewEntry(id=uuid4(), payload="{}"), token=token
+            user_id=uuid4(), sent_at=kind.sent_at, entry=PendingEntry(id=uuid4(), payload="{}"), token=token
         )
-        messaging.post_placeholder()
+        messaging.simulate_send()
 
 
 def reserve_confirmation(address: str) -> None:
     """Check interval, recipient and quota of a `send_confirmation`. Call it before the transaction."""
-    messaging.enforce_email_interval(Group.CONFIRMATION, address=address)
+    messaging.enforce_email_interval(IntervalGroup.CONFIRMATION, address=address)
     recipients.reserve_email(address, kind=EmailKind.CONFIRMATION)
 
 
@@ -146,7 +146,7 @@ def send_confirmation(user: UserRecord, *, redirect_to: str, caller: Caller, at:
     secret = one_time_tokens.issue(
         user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
     )
-    messaging.post(confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
+    messaging.send(confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
 
 
 def action_link(*, base: str, purpose: str, token: str, link_type: str, redirect_to: str) -> str:

@@ -12,9 +12,9 @@ from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
 from accounts.models import Factor, FactorChallenge
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
-from authsvc import conf, messaging, plugins
+from authsvc import conf, messaging
 from authsvc.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
-from authsvc.messaging import PhoneVerifier, Sms, SmsKind
+from authsvc.messaging import Sms, SmsKind
 from authsvc.security import crypto, encryption, rate_limits
 
 _TURN = f"turn:{SmsKind.FACTOR}"
@@ -43,13 +43,13 @@ class Phone:
         _require_gateway()
         # By number, so that it makes no difference to enrol it once more; last, as the interval counts from here.
         interval = conf.current().mfa.phone_max_frequency
-        remaining = rate_limits.admit_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
+        remaining = rate_limits.allow_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
         if remaining is not None:
             raise SmsSentTooRecently(int(remaining))
 
     def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
         config = conf.current().mfa
-        code = crypto.random_code(digits=config.phone_otp_length)
+        code = crypto.generate_code(digits=config.phone_otp_length)
         message = Sms(
             kind=SmsKind.FACTOR,
             to=factor.phone or "",
@@ -58,13 +58,13 @@ class Phone:
             user_id=user.id,
             expires_at=at + config.challenge_expiry,
         )
-        return Opened(otp_code=encryption.seal(code, bound_to=challenge_id), message=message)
+        return Opened(otp_code=encryption.encrypt(code, bound_to=challenge_id), message=message)
 
     def prove(self, attempt: Attempt) -> Proof:
         _require_gateway()
         if conf.current().sms.provider == "twilio_verify":
-            verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
-            if not verifier.approves(phone=attempt.factor.phone or "", code=attempt.answer.code):
+            verifier = messaging.phone_verifier.get()
+            if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.answer.code):
                 raise errors.CodeExpired
         else:
             _compare(attempt.challenge, attempt.answer.code)
@@ -78,20 +78,20 @@ def _nothing(_: Factor) -> Mapping[str, Any]:
 def _compare(challenge: FactorChallenge, code: str) -> None:
     stored = challenge.otp_code or ""
     try:
-        expected = encryption.open(stored, bound_to=challenge.id)
-    except encryption.Undecryptable as error:
+        expected = encryption.decrypt(stored, bound_to=challenge.id)
+    except encryption.DecryptionError as error:
         raise UnexpectedFailure("Database error verifying MFA Phone code") from error
-    if expected and crypto.equal(expected, code):
+    if expected and crypto.constant_time_equal(expected, code):
         return
-    if expected and encryption.outdated(stored):
+    if expected and encryption.needs_reencryption(stored):
         FactorChallenge.objects.filter(id=challenge.id).update(
-            otp_code=encryption.seal(expected, bound_to=challenge.id)
+            otp_code=encryption.encrypt(expected, bound_to=challenge.id)
         )
     raise errors.PhoneCodeInvalid
 
 
 def _require_gateway() -> None:
     try:
-        messaging.require_sms_gateway()
+        messaging.check_sms_gateway()
     except SmsGatewayMissing:
         raise errors.NoGatewayForFactor from None

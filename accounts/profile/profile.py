@@ -200,14 +200,14 @@ def _is_number_confirmed_at_once(change: _Change) -> bool:
 
 def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
     """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
-    sealed = encryption.seal(password_hash, bound_to=user.id)
+    sealed = encryption.encrypt(password_hash, bound_to=user.id)
     User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **pending_changes.cleared_columns())
     one_time_tokens.clear(user.id)
     flow_states.abandon(user.id)
     lifecycle.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
-        messaging.post(notification_emails.password_changed(user))
+        messaging.send(notification_emails.password_changed(user))
 
 
 def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:

@@ -10,9 +10,9 @@ from accounts import errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging, plugins
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, PhoneVerifier, SmsKind
+from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -41,11 +41,11 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
         if user.email:
-            code = crypto.random_code(digits=conf.current().mailer.otp_length)
+            code = crypto.generate_code(digits=conf.current().mailer.otp_length)
             one_time_tokens.store_code(
                 user_id=user.id, token_type=TokenType.REAUTHENTICATION, identifier=user.email, code=code, at=at
             )
-            messaging.post(notification_emails.reauthentication(user, code=code, at=at))
+            messaging.send(notification_emails.reauthentication(user, code=code, at=at))
             return None
         return sms_codes.send_code(
             user_id=user.id,
@@ -69,8 +69,8 @@ def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
         raise errors.NonceInvalid
     sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
-        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
-        if not verifier.approves(phone=user.phone, code=nonce):
+        verifier = messaging.phone_verifier.get()
+        if not verifier.is_approved(phone=user.phone, code=nonce):
             raise errors.CodeExpired
     elif not token.answers(nonce):
         one_time_tokens.count_wrong_code([token.id])

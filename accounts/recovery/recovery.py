@@ -11,7 +11,7 @@ from accounts.messages import confirmation_emails, recipients
 from accounts.users import identifiers, queries, records
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Group
+from authsvc.messaging import EmailKind, IntervalGroup
 from tokens.flows.pkce import Challenge
 
 
@@ -24,7 +24,7 @@ def send_recovery_email(
     if not email:
         raise errors.RecoveryAddressMissing
     address = identifiers.email(email)
-    messaging.enforce_email_interval(Group.PASSWORDLESS, address=address)
+    messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
     row = queries.by_email(address, aud=caller.audience)
     if row is None:
         recipients.check_email(address, kind=EmailKind.RECOVERY)

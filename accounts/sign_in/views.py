@@ -9,11 +9,11 @@ from accounts.inputs import MagicLinkInput, OtpInput
 from accounts.sign_in import passwordless
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Empty, declares
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
-from tokens.api import error_sets as token_refusals
+from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
 
 
@@ -21,15 +21,15 @@ class OtpView(Endpoint):
     bucket = Bucket.OTP
     captcha = True
 
-    @declares(
+    @document(
         body=OtpInput,
         query=(REDIRECT_TO,),
-        answers={200: schemas.MessageSent},
-        refusals=(
+        responses={200: schemas.MessageSent},
+        errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             errors.PasswordTooLong,
             errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnOtp,
@@ -49,7 +49,7 @@ class OtpView(Endpoint):
 
         Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
         """
-        body = parsing.parse(request.http, OtpInput)
+        body = parsing.parse_body(request.http, OtpInput)
         if body.email and body.phone:
             raise errors.OnlyOneIdentifierOnOtp
         if body.email and body.channel:
@@ -83,14 +83,14 @@ class MagicLinkView(Endpoint):
     bucket = Bucket.MAGIC_LINK
     captcha = True
 
-    @declares(
+    @document(
         body=MagicLinkInput,
         query=(REDIRECT_TO,),
-        answers={200: Empty},
-        refusals=(
+        responses={200: Empty},
+        errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,
             errors.SignupDisabled,
@@ -101,7 +101,7 @@ class MagicLinkView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code that sign in, and make an account where there is none."""
-        body = parsing.parse(request.http, MagicLinkInput)
+        body = parsing.parse_body(request.http, MagicLinkInput)
         passwordless.send_magic_link(
             email=body.email or "",
             data=body.data or {},

@@ -21,7 +21,7 @@ from accounts.users import account_creation, identifiers, json_columns, queries,
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Group
+from authsvc.messaging import EmailKind, IntervalGroup
 from authsvc.security import encryption
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
@@ -102,7 +102,7 @@ def sign_up(
         challenge=challenge,
         redirect_to=redirect_to,
     )
-    return sign_up_or_repeat(wanted, group=Group.CONFIRMATION, caller=caller, at=at)
+    return sign_up_or_repeat(wanted, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("anonymous", who=lambda done: done.user.id)
@@ -115,7 +115,7 @@ def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime
         return SignUpResult(user=user, tokens=lifecycle.start(subject=user, method="anonymous", caller=caller, at=at))
 
 
-def sign_up_or_repeat(wanted: SignUpRequest, *, group: Group, caller: Caller, at: datetime) -> SignUpResult:
+def sign_up_or_repeat(wanted: SignUpRequest, *, group: IntervalGroup, caller: Caller, at: datetime) -> SignUpResult:
     """The part that every request shares which may have to create an account; nothing is open on the way in.
 
     Under auto-confirm the address counts as confirmed at once; a session starts only where a password was chosen.
@@ -199,7 +199,7 @@ def _repeat(
             provider=wanted.provider,
             stamped=f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at",
             is_nobodys=is_nobodys,
-            password=encryption.seal(password_hash, bound_to=found.id) if is_nobodys else None,
+            password=encryption.encrypt(password_hash, bound_to=found.id) if is_nobodys else None,
             user_metadata=None if identity_data is None else json.dumps(account_creation.user_metadata(identity_data)),
             identity_data=None if identity_data is None else json.dumps(identity_data),
             at=at,
@@ -262,7 +262,7 @@ def _duplicate(wanted: SignUpRequest, found: UserRecord, *, caller: Caller, at: 
         sms_codes.check_sms(wanted.phone, at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)
-        messaging.post_placeholder()
+        messaging.simulate_send()
     look_alike = account_creation.fabricated_user(
         email=wanted.email, phone=wanted.phone, data=wanted.data, audience=caller.audience, at=at
     )

@@ -11,10 +11,9 @@ from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
 from accounts.verification import redemption
 from accounts.verification.redemption import Redemption, VerifiedSecret
-from authsvc import conf, plugins
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
-from authsvc.messaging import PhoneVerifier
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -95,12 +94,12 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
     sent = _sent_to(number, types=(_TEXTED[type],), audience=caller.audience)
     fixed = conf.current().sms.test_code(number, at=at)
     by_code = False
-    if fixed is not None and crypto.equal(fixed, code):
+    if fixed is not None and crypto.constant_time_equal(fixed, code):
         found = sent[0] if sent else None
     elif conf.current().sms.provider == "twilio_verify":
-        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+        verifier = messaging.phone_verifier.get()
         # The gateway knows the number alone: with two users waiting for it, nobody could say whose code this is.
-        if not sent or not sent[0].is_only or not verifier.approves(phone=number, code=code):
+        if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
             raise errors.CodeExpired
         found = sent[0]
     else:
@@ -119,7 +118,7 @@ def _by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
     if type not in _MAILED:
         raise errors.InvalidEmailVerificationType
     row = queries.with_token_of_link(
-        link_hash=crypto.link_hash(token), token_types=[str(each) for each in _MAILED[type]]
+        link_hash=crypto.hash_link_token(token), token_types=[str(each) for each in _MAILED[type]]
     )
     if row is None:
         raise errors.LinkExpired

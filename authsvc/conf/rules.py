@@ -110,7 +110,7 @@ def _encryption(database: schema.Database, variables: Variables) -> None:
 def _is_key(secret: schema.Secret) -> bool:
     """Base64url without padding of 32 bytes."""
     try:
-        return len(crypto.unpadded_decode(secret.reveal())) == _KEY_BYTES
+        return len(crypto.base64url_decode(secret.reveal())) == _KEY_BYTES
     except ValueError:
         return False
 

@@ -15,7 +15,7 @@ from accounts.identities import external_sign_in, invitation_acceptance, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
-from accounts.users.subjects import AccountSubjects
+from accounts.users.subjects import AccountUsers
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import OAuthError
@@ -72,7 +72,7 @@ def recognise(*, state: str, cookies: Mapping[str, str], at: datetime) -> Recogn
     is_exposed = flow.code_challenge is None or flow.linking_target_id is not None
     if conf.current().federation.flow_binding_enabled and is_exposed and not flow_cookie.is_tied(flow.id, cookies):
         raise errors.StateNotFound
-    linking_to = AccountSubjects().by_id(flow.linking_target_id) if flow.linking_target_id else None
+    linking_to = AccountUsers().by_id(flow.linking_target_id) if flow.linking_target_id else None
     if flow.linking_target_id and linking_to is None:
         raise errors.LinkingTargetNotFound
     return Recognised(flow=flow, linking_to=linking_to)

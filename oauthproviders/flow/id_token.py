@@ -14,7 +14,7 @@ from django.db import transaction
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.users.records import UserRecord
-from accounts.users.subjects import AccountSubjects, own
+from accounts.users.subjects import AccountUsers, own
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
@@ -72,7 +72,7 @@ def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
         else:
             entered = _link(identity, target, caller=caller, at=at)
         # The statement that updated the user returned the identities from before the update.
-        return Entered(user=AccountSubjects().by_id(entered.user.id) or entered.user, tokens=entered.tokens)
+        return Entered(user=AccountUsers().by_id(entered.user.id) or entered.user, tokens=entered.tokens)
     except (ApiError, OAuthError):
         raise
     except Exception as error:  # nobody knows what the client could do about it
@@ -169,5 +169,5 @@ def _check_nonce(given: str, *, told: str) -> None:
     """Whether the token was made for whoever knows what its nonce is the digest of."""
     if bool(given) != bool(told):
         raise OAuthError(_INVALID, "Passed nonce and nonce in id_token should either both exist or not.")
-    if given and not crypto.equal(hashlib.sha256(given.encode()).hexdigest(), told):
+    if given and not crypto.constant_time_equal(hashlib.sha256(given.encode()).hexdigest(), told):
         raise OAuthError("invalid nonce", "Nonces mismatch")

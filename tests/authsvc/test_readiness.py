@@ -12,10 +12,10 @@ import requests
 from django.conf import settings
 from django.db import DatabaseError, connection, connections
 
-from authsvc.jobs import VitalSigns, registry
+from authsvc.jobs import WorkerHealth, registry
 from authsvc.observability import readiness
-from tests import live
 from tests.conftest import Api
+from tests.live import servers
 
 READY = readiness.State({"database": {"ok": True}})
 
@@ -112,8 +112,8 @@ def test_an_empty_database_lacks_every_migration(fresh_database_url: str) -> Non
 
 
 def test_workers_count_as_gone_only_with_a_job_waiting() -> None:
-    assert VitalSigns(silence=None, wait=None).is_alive
-    assert not VitalSigns(silence=None, wait=61).is_alive
+    assert WorkerHealth(heartbeat_age=None, job_delay=None).is_healthy
+    assert not WorkerHealth(heartbeat_age=None, job_delay=61).is_healthy
 
 
 @pytest.mark.parametrize("query", ["", "?ready=0", "?ready=", "?other=1"])
@@ -165,7 +165,7 @@ def test_a_database_that_hangs_is_asked_once_and_waited_for_no_longer_than_the_l
     assert checks.state().is_ready
 
 
-def test_a_running_server_is_ready_once_it_answers(serve: Callable[..., live.LiveServer]) -> None:
+def test_a_running_server_is_ready_once_it_answers(serve: Callable[..., servers.LiveServer]) -> None:
     running = serve()
     answer = requests.get(f"{running.url}/health?ready=1", timeout=30)
     assert (answer.status_code, answer.json()["ready"]) == (200, True)

@@ -23,9 +23,9 @@ from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
 from authsvc.messaging import Email, EmailKind
 from mailer import tasks
-from tests import live
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
+from tests.live import servers
 from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
 from tests.settings import ENVIRONMENT
 
@@ -37,7 +37,7 @@ def post(**given: Any) -> Email:
     variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
     message = Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, **given)
     with transaction.atomic():
-        messaging.post(message)
+        messaging.send(message)
     return message
 
 
@@ -48,9 +48,9 @@ def message_ids(server: FakeSmtp) -> list[UUID]:
 @contextlib.contextmanager
 def process(*arguments: str, server: FakeSmtp) -> Iterator[subprocess.Popen[str]]:
     """Python in a process of its own, on the test database, with `server` as its mail server."""
-    url = live.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    url = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
-    env |= {**ENVIRONMENT, "DATABASE_URL": url, "PYTHONPATH": str(live.PROJECT), "AUTH_LOG_LEVEL": "info"}
+    env |= {**ENVIRONMENT, "DATABASE_URL": url, "PYTHONPATH": str(servers.PROJECT), "AUTH_LOG_LEVEL": "info"}
     env |= {"AUTH_SMTP_HOST": server.host, "AUTH_SMTP_PORT": str(server.port), "AUTH_SMTP_ADMIN_EMAIL": "a@example.com"}
     env["DJANGO_SETTINGS_MODULE"] = "authsvc.settings"
     started = subprocess.Popen(
@@ -68,7 +68,7 @@ def process(*arguments: str, server: FakeSmtp) -> Iterator[subprocess.Popen[str]
             started.kill()
 
 
-WORKER = (str(live.PROJECT / "manage.py"), "worker")
+WORKER = (str(servers.PROJECT / "manage.py"), "worker")
 
 
 # --- delivery ---------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: F
 
 def test_a_letter_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
-        messaging.post(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
+        messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
         transaction.set_rollback(True)
     sent = post()
     wait_until(lambda: smtp.received)
@@ -157,7 +157,7 @@ def test_after_the_last_pause_a_letter_has_failed_and_can_be_retried_by_hand(
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "retry"), (len(tasks.PAUSES) + 1, "failed")]
     smtp.answers.clear()
-    jobs.retry(job_id=queue.jobs()[0]["id"])
+    jobs.retry_failed_job(job_id=queue.jobs()[0]["id"])
     wait_until(lambda: not queue.jobs())
     assert message_ids(smtp) == [message.id]
 
@@ -181,15 +181,15 @@ def test_jobs_of_another_installation_are_left_alone(
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test declares is forgotten after it."""
     monkeypatch.setattr(registry, "tasks", dict(registry.tasks))
-    monkeypatch.setattr(registry, "periodics", dict(registry.periodics))
+    monkeypatch.setattr(registry, "periodic_tasks", dict(registry.periodic_tasks))
 
 
 def test_a_task_that_raises_is_run_again_and_then_kept(queue: Queue, registered: None) -> None:
     seen: list[tuple[int, int, timedelta | None]] = []
 
-    @jobs.task(name="tests.raise", pauses=[timedelta(0)])
+    @jobs.task(name="tests.raise", retry_delays=[timedelta(0)])
     def break_down(run: jobs.Run, /, *, number: int) -> None:
-        seen.append((number, run.attempt, run.pause))
+        seen.append((number, run.attempt, run.retry_delay))
         raise ZeroDivisionError
 
     break_down.defer(number=7)
@@ -279,7 +279,7 @@ def test_a_worker_asked_to_stop_finishes_the_letter_in_hand(
 def outage() -> Iterator[None]:
     """The database throws everybody but this test out and lets nobody in, as one that is being restarted."""
     name = connection.settings_dict["NAME"]
-    with psycopg.connect(live.server_url(), autocommit=True) as other:
+    with psycopg.connect(servers.server_url(), autocommit=True) as other:
         allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
         other.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
         try:
