@@ -85,7 +85,7 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
     known = request.session.get(_SESSION)
     if known is None:
         return None
-    found = subjects.current().with_session(UUID(known))
+    found = subjects.user_source.get().with_session(UUID(known))
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
     level = request.session.get(_LEVEL, aal.AAL1)
     if found is None or not _stands(found, level=level, seen_at=seen_at, at=at):

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from authsvc import conf
 from authsvc.conf import env, schema
-from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.observability import otlp
 from authsvc.outgoing import http
 
@@ -23,14 +23,14 @@ _MAX_PAGE_BYTES = 16_777_216
 _OTLP_MODULES = {"traces": "authsvc.observability.tracing", "metrics": "authsvc.observability.otlp_metrics"}
 
 
-class Telemetry:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+class TelemetryDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         config = conf.current().telemetry
         yield from _check_traces(config)
         yield from _check_metrics(config)
 
 
-def _check_traces(config: schema.Telemetry) -> Iterator[Finding]:
+def _check_traces(config: schema.Telemetry) -> Iterator[CheckResult]:
     if not config.tracing_enabled:
         yield unused("traces", "not exported", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
     elif not config.traces:
@@ -43,7 +43,7 @@ def _check_traces(config: schema.Telemetry) -> Iterator[Finding]:
         yield from _check_otlp("traces", config)
 
 
-def _check_metrics(config: schema.Telemetry) -> Iterator[Finding]:
+def _check_metrics(config: schema.Telemetry) -> Iterator[CheckResult]:
     if not config.metrics_enabled:
         yield unused("metrics", "not exported", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
     elif config.metrics == "prometheus":
@@ -55,7 +55,7 @@ def _check_metrics(config: schema.Telemetry) -> Iterator[Finding]:
         yield failure("metrics", message, "Set AUTH_METRICS_EXPORTER=opentelemetry, or =prometheus.")
 
 
-def _check_import(subject: str, module: str) -> Finding | None:
+def _check_import(subject: str, module: str) -> CheckResult | None:
     try:
         import_module(module)
     except Exception as error:  # noqa: BLE001  (incompatible libraries raise anything)
@@ -63,7 +63,7 @@ def _check_import(subject: str, module: str) -> Finding | None:
     return None
 
 
-def _check_otlp(signal: str, config: schema.Telemetry) -> Iterator[Finding]:
+def _check_otlp(signal: str, config: schema.Telemetry) -> Iterator[CheckResult]:
     """Check the export of a signal, `traces` or `metrics`, to a collector."""
     if fault := _check_import(signal, _OTLP_MODULES[signal]):
         yield fault
@@ -117,7 +117,7 @@ class _Variables:
         return parts.hostname, parts.port or 443, scheme == "https" or not is_insecure
 
 
-def _check_collector(subject: str, variables: _Variables) -> Finding:
+def _check_collector(subject: str, variables: _Variables) -> CheckResult:
     remedy = "Check OTEL_EXPORTER_OTLP_ENDPOINT"
     try:
         host, port, uses_tls = variables.address()
@@ -165,7 +165,7 @@ def _tls_context(variables: _Variables, url: str) -> ssl.SSLContext:
     return context
 
 
-def _check_listener(config: schema.Telemetry) -> Finding:
+def _check_listener(config: schema.Telemetry) -> CheckResult:
     address = (config.prometheus_host, config.prometheus_port)
     shown = f"{config.prometheus_host}:{config.prometheus_port}"
     try:

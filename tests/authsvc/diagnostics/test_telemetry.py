@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from authsvc.conf.schema import Secret
-from authsvc.diagnostics.checks import Circumstances, Finding, Outcome
-from authsvc.diagnostics.telemetry import Telemetry
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
+from authsvc.diagnostics.telemetry import TelemetryDiagnostic
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.fakes.smtp import server_tls
@@ -32,9 +32,10 @@ import sys
 sys.modules.update({name: None for name in BLOCKED})
 import json, django
 django.setup()
-from authsvc.diagnostics.checks import Circumstances
-from authsvc.diagnostics.telemetry import Telemetry
-found = [[each.subject, each.outcome, each.remedy] for each in Telemetry().examine(Circumstances(public_url=""))]
+from authsvc.diagnostics.registry import DiagnosticContext
+from authsvc.diagnostics.telemetry import TelemetryDiagnostic
+results = TelemetryDiagnostic().run(DiagnosticContext(public_url=""))
+found = [[each.subject, each.outcome, each.remedy] for each in results]
 loaded = sorted(name for name in ("opentelemetry", "prometheus_client", "grpc") if sys.modules.get(name) is not None)
 print(json.dumps({"found": found, "loaded": loaded}))
 """
@@ -73,9 +74,9 @@ def traced(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Config
     return configure
 
 
-def look(subject: str) -> Finding:
+def look(subject: str) -> CheckResult:
     """The one finding about it, with a remedy where one is due."""
-    [found] = [each for each in Telemetry().examine(Circumstances(public_url="")) if each.subject == subject]
+    [found] = [each for each in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if each.subject == subject]
     assert found.remedy or found.outcome in (Outcome.OK, Outcome.UNUSED)
     return found
 
@@ -123,7 +124,7 @@ def test_an_unknown_exporter_or_protocol_of_traces_is_a_failure(
     auth_config(telemetry={"tracing_enabled": True, **changed})
     found = look("traces")
     assert found.outcome is Outcome.FAILURE
-    assert "unknown exporter" in found.said or "unsupported protocol" in found.said
+    assert "unknown exporter" in found.message or "unsupported protocol" in found.message
 
 
 @pytest.mark.parametrize("changed", [{"metrics_exporter": "other"}, {"otlp_protocol": "carrier-pigeon"}])
@@ -133,7 +134,7 @@ def test_an_unknown_exporter_or_protocol_of_metrics_is_a_failure(
     auth_config(telemetry={"metrics_enabled": True, **changed})
     found = look("metrics")
     assert found.outcome is Outcome.FAILURE
-    assert "unknown exporter" in found.said or "unsupported protocol" in found.said
+    assert "unknown exporter" in found.message or "unsupported protocol" in found.message
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_a_collector_that_accepts_connections_passes_and_receives_nothing(
     place = f"{HOST}:{collector.getsockname()[1]}"
     traced(**{f"OTEL_EXPORTER_OTLP_{name}": value.format(place=place) for name, value in variables.items()})
     found = look("traces")
-    assert (found.outcome, found.said) == (Outcome.OK, f"{place} accepts connections")
+    assert (found.outcome, found.message) == (Outcome.OK, f"{place} accepts connections")
     taken, _ = collector.accept()
     with taken:
         assert taken.recv(1) == b""
@@ -179,10 +180,10 @@ def test_the_certificate_of_a_collector_is_verified(protocol: str, traced: Confi
     with HttpPeer(tls=tls) as peer:
         endpoint = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol, "OTEL_EXPORTER_OTLP_ENDPOINT": peer.url}
         traced(**endpoint)
-        assert "CERTIFICATE_VERIFY_FAILED" in look("traces").said
+        assert "CERTIFICATE_VERIFY_FAILED" in look("traces").message
         traced(**endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE=str(authority))
         found = look("traces")
-        assert (found.outcome, found.said) == (Outcome.OK, f"{HOST}:{peer.port} accepts connections with TLS")
+        assert (found.outcome, found.message) == (Outcome.OK, f"{HOST}:{peer.port} accepts connections with TLS")
         traced(**endpoint, OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE=str(tmp_path / "none"))
         assert look("traces").outcome is Outcome.FAILURE
         assert peer.received == []
@@ -196,7 +197,7 @@ def test_grpc_without_a_scheme_uses_tls(traced: Configure, tmp_path: Path) -> No
             OTEL_EXPORTER_OTLP_ENDPOINT=f"{HOST}:{peer.port}",
             OTEL_EXPORTER_OTLP_CERTIFICATE=str(authority),
         )
-        assert look("traces").said.endswith("accepts connections with TLS")
+        assert look("traces").message.endswith("accepts connections with TLS")
 
 
 def test_a_collector_that_requests_a_client_certificate_receives_it(traced: Configure, tmp_path: Path) -> None:
@@ -234,16 +235,16 @@ def test_an_unreachable_collector_is_reported_without_a_secret(
     )
     found = look("traces")
     assert found.outcome is expected
-    assert "hunter2" not in found.said + found.remedy
+    assert "hunter2" not in found.message + found.remedy
 
 
 def test_the_protocol_of_a_signal_applies_to_that_signal(traced: Configure, collector: socket.socket) -> None:
     port = collector.getsockname()[1]
     # An address that gRPC understands and HTTP does not.
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc")
-    assert f"{HOST}:{port}" in look("traces").said
+    assert f"{HOST}:{port}" in look("traces").message
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="carrier-pigeon")
-    assert "carrier-pigeon" in look("traces").said
+    assert "carrier-pigeon" in look("traces").message
 
 
 def test_a_collector_behind_a_proxy_of_the_environment_is_not_checked(
@@ -253,7 +254,7 @@ def test_a_collector_behind_a_proxy_of_the_environment_is_not_checked(
     monkeypatch.setenv("http_proxy", "http://me:hunter2@proxy.invalid:3128")
     found = look("traces")
     assert found.outcome is Outcome.UNUSED
-    assert "hunter2" not in found.said
+    assert "hunter2" not in found.message
     monkeypatch.setenv("no_proxy", "collector.invalid")
     assert look("traces").outcome is Outcome.FAILURE
 
@@ -303,7 +304,7 @@ def test_an_address_of_another_host_is_a_failure(host: str, auth_config: ChangeC
     auth_config(telemetry=prometheus_settings(servers.free_port(), host))
     found = look("metrics")
     assert found.outcome is Outcome.FAILURE
-    assert host in found.said
+    assert host in found.message
 
 
 def test_another_program_on_the_port_is_a_failure(auth_config: ChangeConfig) -> None:
@@ -312,7 +313,7 @@ def test_another_program_on_the_port_is_a_failure(auth_config: ChangeConfig) -> 
         auth_config(telemetry=prometheus_settings(peer.port))
         found = look("metrics")
         assert found.outcome is Outcome.FAILURE
-        assert "in use" in found.said
+        assert "in use" in found.message
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
@@ -332,4 +333,4 @@ def test_the_listener_of_a_running_server_passes(
         time.sleep(0.05)
     auth_config(telemetry=prometheus_settings(port, host))
     found = look("metrics")
-    assert (found.outcome, found.said) == (Outcome.OK, f"served to Prometheus at {host}:{port}")
+    assert (found.outcome, found.message) == (Outcome.OK, f"served to Prometheus at {host}:{port}")
