@@ -47,8 +47,10 @@ def listen(config: schema.Telemetry) -> None:
 
 def start(target: dict[str, str]) -> None:
     """Answer on the open port in this process; `target` are the labels of `target_info`."""
+    if _socket is None:
+        raise RuntimeError("the port has not been opened")
     directory = metrics_directory.current()
-    if _socket is None or directory is None:
+    if directory is None:
         return
     server = _Server(_socket, build_registry(directory, target))
     threading.Thread(target=server.serve_forever, name="prometheus", daemon=True).start()

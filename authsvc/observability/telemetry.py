@@ -28,6 +28,7 @@ _DEFAULT_VARIABLES = {
 }
 
 _is_instrumented = False
+_is_listening = False
 _stops: list[Callable[[], None]] = []
 _job_span: Callable[[str], AbstractContextManager[object]] = nullcontext
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def prepare() -> None:
     if config.traces:
         _attempt("tracing", _instrument)
     if config.metrics == "prometheus":
-        _attempt("metrics listener", lambda: import_module("authsvc.observability.prometheus").listen(config))
+        _attempt("metrics listener", lambda: _listen(config))
 
 
 def start_in_process(*, is_leader: Callable[[], bool]) -> None:
@@ -74,6 +75,12 @@ def _instrument() -> None:
     _is_instrumented = True
 
 
+def _listen(config: schema.Telemetry) -> None:
+    global _is_listening
+    import_module("authsvc.observability.prometheus").listen(config)
+    _is_listening = True
+
+
 def _start_tracing(config: schema.Telemetry) -> None:
     global _job_span
     tracing = import_module("authsvc.observability.tracing")
@@ -82,9 +89,9 @@ def _start_tracing(config: schema.Telemetry) -> None:
 
 
 def _start_metrics(config: schema.Telemetry, is_leader: Callable[[], bool]) -> None:
-    if config.metrics == "prometheus":
+    if _is_listening:
         import_module("authsvc.observability.prometheus").start(otlp.resource_attributes(config))
-    else:
+    elif config.metrics == "opentelemetry":
         _stops.append(import_module("authsvc.observability.otlp_metrics").start(config, is_leader=is_leader))
     count = import_module("authsvc.observability.django_metrics").count_migrations
     threading.Thread(target=count, name="migration-metrics", daemon=True).start()
