@@ -18,7 +18,7 @@ from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 
 
-def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
+def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
     """Send a code to the user's address, or number when there is none; the id of a text message, None for a mail.
 
     Raises NothingToReauthenticateBy, EmailNotVerified, PhoneNotVerified, and the refusals of sending.
@@ -31,11 +31,11 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         raise errors.PhoneNotVerified
     if user.email:
         messaging.check_user_interval(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        recipients.admit(user.email, kind=EmailKind.REAUTHENTICATION)
+        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION)
         messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id)
     else:
         messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        sms_codes.admit(user.phone, at=at)
+        sms_codes.reserve_sms(user.phone, at=at)
         messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
@@ -57,7 +57,7 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         )
 
 
-def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
+def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
     """Spend the code, and with it every other secret of the user, whatever becomes of the request that brings it.
 
     Raises NonceInvalid, NonceWithoutAddress; CodeExpired where a gateway of codes refuses.

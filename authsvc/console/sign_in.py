@@ -64,7 +64,7 @@ def _start(request: HttpRequest, *, name: str, password: str) -> None:
     """Raises the errors of the password grant; to users who are no operators, that of a wrong password."""
     at = clock.now()
     is_email = "@" in name
-    done = sign_in.with_password(
+    done = sign_in.sign_in_with_password(
         email=name if is_email else "",
         phone="" if is_email else name,
         password=password,
