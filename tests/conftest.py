@@ -54,7 +54,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         return
     folder = _folder()
     if folder is None:
-        from tests.live import servers  # loaded as a plug-in, after this module
+        from tests.live import servers  # noqa: PLC0415  (pytest loads it as a plug-in after this module)
 
         servers.drop_template()
     elif embedded.stop(folder):
