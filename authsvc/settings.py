@@ -1,4 +1,4 @@
-"""Django's settings, derived from the one configuration object `AUTH`, and the plug-in lists.
+"""Django's settings, derived from the one configuration object `AUTH`.
 
 Nothing here or elsewhere reads the environment: `authsvc.conf` does, once.
 """
@@ -108,38 +108,3 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
 }
-
-# What lower apps ask of upper ones. Every entry satisfies the Protocol named beside it, which is checked at start.
-SUBJECTS = "accounts.users.subjects.AccountSubjects"  # tokens.sessions.subjects.Subjects
-TOKEN_GRANTS = {  # tokens.api.grants.Grant
-    "password": "accounts.sign_in.password_grant.PasswordGrant",
-    "refresh_token": "tokens.api.grants.RefreshTokenGrant",
-    "pkce": "tokens.api.grants.PkceGrant",
-    "id_token": "oauthproviders.flow.id_token_grant.IdTokenGrant",
-}
-PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.messaging.PhoneVerifier
-CAPTCHA_EXEMPTION = "tokens.api.admin_auth.AdminExemption"  # authsvc.api.captcha.Exemption
-ENCRYPTED_COLUMNS = [  # what authsvc.security.encryption protects, each value bound to the id of its row
-    "users.encrypted_password",
-    "sessions.refresh_token_hmac_key",
-    "mfa_factors.secret",
-    "mfa_challenges.otp_code",
-    "custom_oauth_providers.client_secret",
-]
-EXAMINATIONS = [  # authsvc.diagnostics.checks.Examination, in the order of what `manage.py doctor` prints
-    "authsvc.diagnostics.database.Database",
-    "tokens.diagnostics.Keys",
-    "mailer.diagnostics.Mail",
-    "mailer.diagnostics.Templates",
-    "mailer.diagnostics.TextMessages",
-    "oauthproviders.diagnostics.Providers",
-    "authsvc.diagnostics.telemetry.Telemetry",
-    "authsvc.diagnostics.proxy.Proxy",
-]
-PERSONAL_DATA = [  # authsvc.personal_data.PersonalDataSource, in the order of an export
-    "accounts.users.personal_data.Account",
-    "tokens.personal_data.SignIns",
-    "mailer.personal_data.Messages",
-    "authsvc.security.personal_data.RateLimitCounters",
-    "authsvc.audit.erasure.AuditTrail",
-]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from authsvc import conf
 from authsvc.conf import env, schema
-from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.observability.telemetry import exporters
 from authsvc.outgoing import http
 
@@ -24,48 +24,48 @@ _MOST = 16_777_216
 _SIGNALS = {"traces": ("TRACES", "tracing"), "figures": ("METRICS", "push")}
 
 
-class Telemetry:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+class TelemetryDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         config = conf.current().telemetry
         yield from _traces(config)
         yield from _figures(config)
 
 
-def _traces(config: schema.Telemetry) -> Iterator[Finding]:
+def _traces(config: schema.Telemetry) -> Iterator[CheckResult]:
     if not config.tracing_enabled:
         yield unused("traces", "none leave", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
     elif not config.traces:
-        said = f"none leave, because no exporter is called {config.tracing_exporter}"
-        yield failure("traces", said, "Set AUTH_TRACING_EXPORTER=opentelemetry.")
+        message = f"none leave, because no exporter is called {config.tracing_exporter}"
+        yield failure("traces", message, "Set AUTH_TRACING_EXPORTER=opentelemetry.")
     else:
         yield from _sent("traces", config)
 
 
-def _figures(config: schema.Telemetry) -> Iterator[Finding]:
+def _figures(config: schema.Telemetry) -> Iterator[CheckResult]:
     if not config.metrics_enabled:
         yield unused("figures", "none are kept", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
     elif config.metrics == "prometheus":
-        yield _unloadable("figures", f"{__package__}.prometheus") or _listener(config)
+        yield _unloadable("figures", "authsvc.observability.telemetry.prometheus") or _listener(config)
     elif config.metrics:
         yield from _sent("figures", config)
     else:
-        said = f"none are kept, because no exporter is called {config.metrics_exporter}"
-        yield failure("figures", said, "Set AUTH_METRICS_EXPORTER=opentelemetry, or =prometheus.")
+        message = f"none are kept, because no exporter is called {config.metrics_exporter}"
+        yield failure("figures", message, "Set AUTH_METRICS_EXPORTER=opentelemetry, or =prometheus.")
 
 
-def _unloadable(subject: str, module: str) -> Finding | None:
+def _unloadable(subject: str, module: str) -> CheckResult | None:
     try:
         import_module(module)
     except Exception as error:  # noqa: BLE001  (whatever libraries raise that do not fit each other)
-        said = f"the libraries cannot be loaded: {error}"
-        return failure(subject, said, "pip install -r requirements.server.lock")
+        message = f"the libraries cannot be loaded: {error}"
+        return failure(subject, message, "pip install -r requirements.server.lock")
     return None
 
 
-def _sent(subject: str, config: schema.Telemetry) -> Iterator[Finding]:
+def _sent(subject: str, config: schema.Telemetry) -> Iterator[CheckResult]:
     """About what goes to a collector."""
     signal, part = _SIGNALS[subject]
-    if fault := _unloadable(subject, f"{__package__}.{part}"):
+    if fault := _unloadable(subject, f"authsvc.observability.telemetry.{part}"):
         yield fault
         return
     variables = _Variables(config, signal)
@@ -114,7 +114,7 @@ class _Variables:
         return parts.hostname, parts.port or 443, scheme == "https" or not is_plain
 
 
-def _collector(subject: str, variables: _Variables) -> Finding:
+def _collector(subject: str, variables: _Variables) -> CheckResult:
     remedy = "Check OTEL_EXPORTER_OTLP_ENDPOINT"
     try:
         host, port, is_encrypted = variables.place()
@@ -162,7 +162,7 @@ def _context(variables: _Variables, url: str) -> ssl.SSLContext:
     return context
 
 
-def _listener(config: schema.Telemetry) -> Finding:
+def _listener(config: schema.Telemetry) -> CheckResult:
     address = (config.prometheus_host, config.prometheus_port)
     place = f"{config.prometheus_host}:{config.prometheus_port}"
     try:

@@ -65,7 +65,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> Refreshed | None:
     if refresh_tokens.is_legacy(token):
         return _attempt_legacy(token, caller=caller, at=at)
     presented = refresh_tokens.open(token)
-    signed_in = subjects.current().with_session(presented.session_id)
+    signed_in = subjects.user_source.get().with_session(presented.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.RefreshTokenNotFound
     key = session_key(signed_in.session)
@@ -76,7 +76,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> Refreshed | None:
 
 def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> Refreshed | None:
     found = legacy_refresh.find(token)
-    signed_in = subjects.current().with_session(found.session_id)
+    signed_in = subjects.user_source.get().with_session(found.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.NoValidSession
     counter = signed_in.session.refresh_token_counter

@@ -68,7 +68,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
     """Raises the errors of the password grant; users who are not operators get the error for a wrong password."""
     at = clock.now()
     is_email = "@" in name
-    signed_in = password_sign_in.with_password(
+    signed_in = password_sign_in.sign_in_with_password(
         email=name if is_email else "",
         phone="" if is_email else name,
         password=password,

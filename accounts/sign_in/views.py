@@ -1,13 +1,12 @@
-"""POST /otp, /magiclink and /resend."""
+"""POST /otp and /magiclink."""
 
 from __future__ import annotations
 
 from django.http import HttpResponse
 
 from accounts import error_sets, errors, schemas
-from accounts.inputs import MagicLinkInput, OtpInput, ResendInput
+from accounts.inputs import MagicLinkInput, OtpInput
 from accounts.sign_in import passwordless
-from accounts.verification import resending
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
@@ -27,9 +26,9 @@ class OtpView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.MessageSent},
         errors=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL_REQUEST,
-            *error_sets.TEXT,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
+            *error_sets.SMS_REQUEST,
             *token_error_sets.PKCE,
             errors.PasswordTooLong,
             errors.PhoneInvalid,
@@ -57,7 +56,7 @@ class OtpView(Endpoint):
             raise errors.ChannelWithoutPhone
         challenge = pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method)
         if body.phone:
-            message_id = passwordless.send_code_by_phone(
+            message_id = passwordless.send_sms_code(
                 phone=body.phone,
                 data=body.data or {},
                 channel=body.channel or "",
@@ -89,8 +88,8 @@ class MagicLinkView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: Empty},
         errors=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL_REQUEST,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
             *token_error_sets.PKCE,
             errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,
@@ -113,42 +112,3 @@ class MagicLinkView(Endpoint):
             at=clock.now(),
         )
         return Answer({})
-
-
-class ResendView(Endpoint):
-    bucket = Bucket.RESEND
-    captcha = True
-
-    @document(
-        body=ResendInput,
-        query=(REDIRECT_TO,),
-        responses={200: schemas.MessageAccepted},
-        errors=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL_REQUEST,
-            *error_sets.TEXT,
-            *token_error_sets.PKCE,
-            errors.PhoneInvalid,
-            errors.ResendTypeMissing,
-            errors.ResendNeedsEmail,
-            errors.ResendNeedsPhone,
-            errors.OnlyOneIdentifierOnResend,
-            errors.IdentifierMissingOnResend,
-            errors.MailRequestsDisabled,
-            errors.PhoneRequestsDisabled,
-        ),
-    )
-    def post(self, request: ServiceRequest) -> HttpResponse:
-        """Send the confirmation of a sign-up, or of a change of address or number, once more."""
-        body = parsing.parse_body(request.http, ResendInput)
-        message_id = resending.resend(
-            type=body.type or "",
-            email=body.email or "",
-            phone=body.phone or "",
-            code_challenge=body.code_challenge,
-            code_challenge_method=body.code_challenge_method,
-            redirect_to=self.redirect_target(request),
-            caller=request.caller,
-            at=clock.now(),
-        )
-        return Answer({"message_id": message_id})

@@ -1,4 +1,4 @@
-"""Whose account an identity belongs to that nobody has yet: the rule as a table."""
+"""The rule that finds the account of a new external identity, as a table."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from accounts.identities.account_matching import Decision, Kind, Owner, candidate, claimed, decide, domain_of
-from accounts.identities.external_identity import Address
+from accounts.identities.account_matching import AddressOwner, Decision, Outcome, linking_domain, match_account
+from accounts.identities.external_identity import Address, candidate_address, claimed_address
 
 ADA, BOB = UUID(int=1), UUID(int=2)
 MAIL, OTHER = "ada@example.com", "other@example.com"
@@ -16,17 +16,17 @@ DOMAINS = {"github": "social", "custom:google": "social"}
 
 def account(
     user: UUID = ADA, email: str = MAIL, *, provider: str | None = None, verified: bool = True, audience: str = "here"
-) -> Owner:
-    return Owner(user_id=user, provider=provider, email=email, verified=verified, audience=audience)
+) -> AddressOwner:
+    return AddressOwner(user_id=user, provider=provider, email=email, verified=verified, audience=audience)
 
 
-def decided(
-    *owners: Owner, provider: str = "google", wanted: str = MAIL, proved: tuple[str, ...] = (MAIL,)
+def decide(
+    *owners: AddressOwner, provider: str = "google", candidate: str = MAIL, verified: tuple[str, ...] = (MAIL,)
 ) -> Decision:
-    return decide(
+    return match_account(
         provider=provider,
-        wanted=Address(email=wanted, verified=wanted in proved, primary=True),
-        proved=frozenset(proved),
+        candidate=candidate,
+        verified=frozenset(verified),
         owners=owners,
         audience="here",
         domains=DOMAINS,
@@ -34,14 +34,14 @@ def decided(
 
 
 def link(user: UUID = ADA) -> Decision:
-    return Decision(kind=Kind.LINK, user_id=user)
+    return Decision(outcome=Outcome.LINK, user_id=user)
 
 
 def create(email: str = MAIL) -> Decision:
-    return Decision(kind=Kind.CREATE, email=email)
+    return Decision(outcome=Outcome.CREATE, email=email)
 
 
-SEVERAL = Decision(kind=Kind.SEVERAL)
+AMBIGUOUS = Decision(outcome=Outcome.AMBIGUOUS)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ SEVERAL = Decision(kind=Kind.SEVERAL)
         ((account(), account(provider="email")), link()),
         ((account(provider="email", verified=False),), create()),
         ((account(), account(BOB, provider="email", verified=False)), link()),
-        ((account(provider="gitlab"), account(BOB, provider="email")), SEVERAL),
+        ((account(provider="gitlab"), account(BOB, provider="email")), AMBIGUOUS),
         ((account(provider="gitlab"), account(BOB)), link()),
         ((account(provider="github"),), create()),
         ((account(provider="github"), account(BOB)), link(BOB)),
@@ -63,8 +63,10 @@ SEVERAL = Decision(kind=Kind.SEVERAL)
         ((account(email=OTHER),), create()),
     ],
 )
-def test_a_proved_address_leads_to_whoever_has_proved_it_too(owners: tuple[Owner, ...], expected: Decision) -> None:
-    assert decided(*owners) == expected
+def test_a_verified_address_links_to_the_account_that_has_verified_it(
+    owners: tuple[AddressOwner, ...], expected: Decision
+) -> None:
+    assert decide(*owners) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,10 +82,10 @@ def test_a_proved_address_leads_to_whoever_has_proved_it_too(owners: tuple[Owner
         ((account(provider="sso:1"),), create()),
     ],
 )
-def test_an_address_that_is_not_proved_leads_nowhere_and_is_not_taken_from_others(
-    owners: tuple[Owner, ...], expected: Decision
+def test_an_unverified_address_links_to_no_account_and_is_not_taken_from_another(
+    owners: tuple[AddressOwner, ...], expected: Decision
 ) -> None:
-    assert decided(*owners, proved=()) == expected
+    assert decide(*owners, verified=()) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,27 +94,27 @@ def test_an_address_that_is_not_proved_leads_nowhere_and_is_not_taken_from_other
         ((account(),), create()),
         ((account(provider="custom:google"),), link()),
         ((account(provider="google"),), create()),
-        ((account(provider="custom:google"), account(BOB, provider="github")), SEVERAL),
+        ((account(provider="custom:google"), account(BOB, provider="github")), AMBIGUOUS),
     ],
 )
-def test_a_linking_domain_keeps_to_itself(owners: tuple[Owner, ...], expected: Decision) -> None:
-    assert decided(*owners, provider="github") == expected
+def test_accounts_match_within_their_linking_domain_only(owners: tuple[AddressOwner, ...], expected: Decision) -> None:
+    assert decide(*owners, provider="github") == expected
 
 
-def test_single_sign_on_is_a_domain_for_each_of_its_providers() -> None:
-    assert decided(account(provider="sso:1"), provider="sso:1") == link()
-    assert decided(account(provider="sso:2"), provider="sso:1") == create()
-    assert decided(account(), provider="sso:1") == create()
+def test_each_single_sign_on_provider_is_its_own_linking_domain() -> None:
+    assert decide(account(provider="sso:1"), provider="sso:1") == link()
+    assert decide(account(provider="sso:2"), provider="sso:1") == create()
+    assert decide(account(), provider="sso:1") == create()
 
 
-def test_any_of_several_proved_addresses_will_do() -> None:
-    assert decided(account(email=OTHER), proved=(MAIL, OTHER)) == link()
-    assert decided(account(email=OTHER), proved=(OTHER,)) == link()
-    assert decided(account(), account(BOB, email=OTHER), proved=(MAIL, OTHER)) == SEVERAL
+def test_any_verified_address_matches() -> None:
+    assert decide(account(email=OTHER), verified=(MAIL, OTHER)) == link()
+    assert decide(account(email=OTHER), verified=(OTHER,)) == link()
+    assert decide(account(), account(BOB, email=OTHER), verified=(MAIL, OTHER)) == AMBIGUOUS
 
 
-def test_a_primary_address_that_is_not_proved_is_not_taken_from_others() -> None:
-    assert decided(account(), proved=(OTHER,)) == create("")
+def test_an_unverified_primary_address_is_not_taken_from_another_account() -> None:
+    assert decide(account(), verified=(OTHER,)) == create("")
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,8 @@ def test_a_primary_address_that_is_not_proved_is_not_taken_from_others() -> None
         ("sso:x", "sso:x"),
     ],
 )
-def test_a_provider_has_a_domain(provider: str, domain: str) -> None:
-    assert domain_of(provider, {**DOMAINS, "sso:x": "elsewhere"}) == domain
+def test_linking_domain_of_a_provider(provider: str, domain: str) -> None:
+    assert linking_domain(provider, {**DOMAINS, "sso:x": "elsewhere"}) == domain
 
 
 FIRST, SECOND = Address(email="a@example.com"), Address(email="b@example.com", verified=True)
@@ -141,8 +143,8 @@ PRIMARY = Address(email="c@example.com", primary=True)
         ((FIRST, PRIMARY, SECOND), PRIMARY, "c@example.com"),
     ],
 )
-def test_the_primary_address_is_the_one_that_is_meant(
+def test_the_primary_address_is_preferred(
     addresses: tuple[Address, ...], in_identity: Address | None, for_account: str
 ) -> None:
-    assert claimed(addresses) == in_identity
-    assert candidate(addresses).email == for_account
+    assert claimed_address(addresses) == in_identity
+    assert candidate_address(addresses).email == for_account

@@ -17,7 +17,7 @@ from authsvc import clock, conf
 from authsvc.security import encryption
 
 
-def insert(
+def create_user(
     *,
     email: str = "",
     phone: str = "",
@@ -61,7 +61,7 @@ def insert(
     return _record(user, identity)
 
 
-def insert_as_given(
+def create_user_as_administrator(
     *,
     email: str = "",
     phone: str = "",
@@ -101,21 +101,21 @@ def insert_as_given(
     return _record(user, *identities)
 
 
-def insert_from_provider(
+def create_user_from_provider(
     *,
     email: str,
     provider: str,
     subject: str,
-    said: Mapping[str, Any],
+    identity_data: Mapping[str, Any],
     audience: str,
     is_sso_user: bool,
     at: datetime,
     **columns: Any,
 ) -> UserRecord:
-    """Insert a user known by who they are elsewhere, with that identity. Two statements; joins the transaction.
+    """Insert a user who signs in at a provider, with that identity. Two statements; must run inside a transaction.
 
-    What the provider has `said` is the identity's data and the user's metadata. `columns` stand in the row as they
-    are. Raises IntegrityError when somebody else has the identity or the address.
+    `identity_data` also becomes the user's metadata; `columns` are stored unchanged. Raises IntegrityError when another
+    user has the identity or the address.
     """
     user_id = uuid4()
     confirmed = columns.get("email_confirmed_at") is not None
@@ -128,28 +128,30 @@ def insert_from_provider(
             "password": None,
             "is_sso_user": is_sso_user,
             "raw_app_meta_data": {"provider": provider, "providers": [provider]},
-            "raw_user_meta_data": user_metadata(said, email_verified=confirmed),
+            "raw_user_meta_data": user_metadata(identity_data, email_verified=confirmed),
             **columns,
         },
     )
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
-        identity = add_identity(user_id, provider=provider, subject=subject, said=said, at=at)
+        identity = add_identity(user_id, provider=provider, subject=subject, identity_data=identity_data, at=at)
     return _record(user, identity)
 
 
-def add_identity(user_id: UUID, *, provider: str, subject: str, said: Mapping[str, Any], at: datetime) -> Identity:
+def add_identity(
+    user_id: UUID, *, provider: str, subject: str, identity_data: Mapping[str, Any], at: datetime
+) -> Identity:
     """Insert a further identity of a user. One statement; joins the transaction.
 
     Raises IntegrityError when somebody has it already.
     """
-    identity = _identity(user_id, provider=provider, data=said, at=at, subject=subject)
+    identity = _identity(user_id, provider=provider, data=identity_data, at=at, subject=subject)
     with transaction.atomic(savepoint=False):
         Identity.objects.bulk_create([identity])
     return identity
 
 
-def look_alike(*, email: str, phone: str, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
+def fabricated_user(*, email: str, phone: str, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
     """What `insert` would have returned for an unconfirmed user; nothing is stored."""
     made = _make(email=email, phone=phone, password_hash="", data=data, audience=audience, confirmed=False, at=at)
     return _record(*made)
@@ -167,7 +169,7 @@ def _make(
 ) -> tuple[User, Identity]:
     provider = "email" if email else "phone"
     user_id = uuid4()
-    identity_data = first_identity_data(user_id=user_id, email=email, data=data)
+    identity_data = own_identity_data(user_id=user_id, email=email, data=data)
     user = _user(
         id=user_id,
         audience=audience,
@@ -199,7 +201,7 @@ def _identity(
     )
 
 
-def insert_anonymous(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
+def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
     """Insert a user whom nothing but their session knows. One statement; joins the caller's transaction."""
     user = _user(
         id=uuid4(),
@@ -235,7 +237,7 @@ def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
     )
 
 
-def first_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def own_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """What an identity of ours says: the client's data, overruled by what we know."""
     known: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
     if email:

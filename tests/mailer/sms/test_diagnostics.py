@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.diagnostics.checks import Circumstances, Finding, Outcome
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
 from mailer import diagnostics
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.mailer.sms.conftest import UseGateway
 
 
-def look() -> Finding:
-    [finding] = diagnostics.TextMessages().examine(Circumstances(public_url=""))
-    return finding
+def look() -> CheckResult:
+    [result] = diagnostics.SmsDiagnostic().run(DiagnosticContext(public_url=""))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_credentials_are_tried_where_nothing_is_sent(
     peer.answer(refused)
     found = look()
     assert found.outcome is Outcome.FAILURE
-    assert "hunter2" not in found.said + found.remedy
+    assert "hunter2" not in found.message + found.remedy
 
 
 @pytest.mark.parametrize(("phones", "expected"), [(True, Outcome.FAILURE), (False, Outcome.UNUSED)])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from accounts.identities.primary_email import NothingFree, Promoted, choose
+from accounts.identities.primary_email import NoAvailableEmail, PrimaryEmail, choose
 from accounts.users.records import IdentityRecord
 
 
@@ -29,22 +29,27 @@ PHONE = identity()
     ("email", "remaining", "taken", "expected"),
     [
         ("proved@example.com", [CLAIMED, PROVED], [], None),
-        ("gone@example.com", [CLAIMED, PROVED], [], Promoted(email="proved@example.com", verified=True)),
-        ("gone@example.com", [PHONE, CLAIMED], [], Promoted(email="claimed@example.com", verified=False)),
-        ("gone@example.com", [PHONE, UNSAID], [], Promoted(email="unsaid@example.com", verified=False)),
-        ("gone@example.com", [UNSAID, CLAIMED], [], Promoted(email="unsaid@example.com", verified=False)),
-        ("gone@example.com", [PHONE], [], Promoted(email="", verified=False)),
-        ("gone@example.com", [PROVED, CLAIMED], [PROVED.email], Promoted(email="claimed@example.com", verified=False)),
-        ("gone@example.com", [PROVED, PHONE], [PROVED.email], Promoted(email="", verified=False)),
-        ("", [PHONE, PROVED], [], Promoted(email="proved@example.com", verified=True)),
+        ("gone@example.com", [CLAIMED, PROVED], [], PrimaryEmail(email="proved@example.com", verified=True)),
+        ("gone@example.com", [PHONE, CLAIMED], [], PrimaryEmail(email="claimed@example.com", verified=False)),
+        ("gone@example.com", [PHONE, UNSAID], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
+        ("gone@example.com", [UNSAID, CLAIMED], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
+        ("gone@example.com", [PHONE], [], PrimaryEmail(email="", verified=False)),
+        (
+            "gone@example.com",
+            [PROVED, CLAIMED],
+            [PROVED.email],
+            PrimaryEmail(email="claimed@example.com", verified=False),
+        ),
+        ("gone@example.com", [PROVED, PHONE], [PROVED.email], PrimaryEmail(email="", verified=False)),
+        ("", [PHONE, PROVED], [], PrimaryEmail(email="proved@example.com", verified=True)),
     ],
 )
 def test_the_best_address_that_is_free_is_chosen(
-    email: str, remaining: list[IdentityRecord], taken: list[str], expected: Promoted | None
+    email: str, remaining: list[IdentityRecord], taken: list[str], expected: PrimaryEmail | None
 ) -> None:
     assert choose(email, remaining, taken=taken) == expected
 
 
 def test_nothing_can_be_promoted_that_is_somebody_elses() -> None:
-    with pytest.raises(NothingFree):
+    with pytest.raises(NoAvailableEmail):
         choose("gone@example.com", [PROVED, CLAIMED], taken=["proved@example.com", "claimed@example.com"])

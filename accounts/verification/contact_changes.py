@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from django.db import IntegrityError, transaction
 
 from accounts import errors
-from accounts.messages import notification_emails, sms_codes
+from accounts.messages import confirmation_emails, notification_emails, sms_codes
 from accounts.models import Identity, User
 from accounts.users import json_columns
 from accounts.users.records import UserRecord
@@ -23,7 +23,7 @@ from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 
 
-def announce_email(
+def start_email_change(
     user: UserRecord,
     *,
     email: str,
@@ -53,7 +53,7 @@ def announce_email(
                 user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT, identifier=user.email, pkce=pkce, at=at
             )
             messaging.send(
-                notification_emails.email_change(
+                confirmation_emails.email_change(
                     pending, to=user.email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
                 )
             )
@@ -65,14 +65,14 @@ def announce_email(
         if owner is not None:
             message = notification_emails.email_taken(owner)
         else:
-            message = notification_emails.email_change(
+            message = confirmation_emails.email_change(
                 pending, to=email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
             )
         messaging.send(message)
     return message.id
 
 
-def announce_phone(user: UserRecord, *, phone: str, channel: str, is_taken: bool = False, at: datetime) -> str:
+def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: bool = False, at: datetime) -> str:
     """Remember the new number as pending and text a code to it; returns the message's id. Joins the transaction.
 
     Whoever has a number that `is_taken` is not bothered, and nobody is told: the code is kept back.
@@ -90,21 +90,7 @@ def announce_phone(user: UserRecord, *, phone: str, channel: str, is_taken: bool
         )
 
 
-def nothing_pending() -> dict[str, Any]:
-    """The columns of a user whose password has just changed: whatever was asked for before has to be asked for again.
-
-    A change left pending could be sent anew by anybody who knows the address, to whoever had asked for it.
-    """
-    sent = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
-    return {
-        "email_change": "",
-        "phone_change": "",
-        "email_change_confirm_status": 0,
-        **{f"{name}_sent_at": None for name in sent},
-    }
-
-
-def accept_one_side(user: UserRecord, *, at: datetime) -> bool:
+def confirm_first_address(user: UserRecord, *, at: datetime) -> bool:
     """Note the confirmation of one of two addresses; False when the other has confirmed already, or need not.
 
     Of two confirmations at the same moment one notes itself, and the other finds it noted.
@@ -117,7 +103,7 @@ def accept_one_side(user: UserRecord, *, at: datetime) -> bool:
     return bool(unconfirmed.update(email_change_confirm_status=1, updated_at=at))
 
 
-def complete_email(user: UserRecord, *, email: str, at: datetime, **columns: Any) -> None:
+def complete_email_change(user: UserRecord, *, email: str, at: datetime, **columns: Any) -> None:
     """Make `email` the user's proved address, with the identity that goes with it; `columns` are written with it.
 
     Joins the caller's transaction. Raises EmailExists when somebody else has the address by now.
@@ -135,12 +121,12 @@ def complete_email(user: UserRecord, *, email: str, at: datetime, **columns: Any
         changes["email_confirmed_at"] = at
         changes["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
     _write(user, changes, taken=errors.EmailExists)
-    _prove_identity(user, provider="email", says={"email": email, "email_verified": True}, at=at)
+    _verify_own_identity(user, provider="email", says={"email": email, "email_verified": True}, at=at)
     if user.email and user.email != email:
         messaging.send(notification_emails.email_changed(user, email=email))
 
 
-def complete_phone(user: UserRecord, *, phone: str, at: datetime, **columns: Any) -> None:
+def complete_phone_change(user: UserRecord, *, phone: str, at: datetime, **columns: Any) -> None:
     """Make `phone` the user's proved number. As `complete_email`; raises PhoneExists."""
     changes: dict[str, Any] = {
         "phone": phone,
@@ -152,7 +138,7 @@ def complete_phone(user: UserRecord, *, phone: str, at: datetime, **columns: Any
         **columns,
     }
     _write(user, changes, taken=errors.PhoneExists)
-    is_first = _prove_identity(user, provider="phone", says={"phone": phone, "phone_verified": True}, at=at)
+    is_first = _verify_own_identity(user, provider="phone", says={"phone": phone, "phone_verified": True}, at=at)
     if user.email and user.phone and user.phone != phone:
         messaging.send(notification_emails.phone_changed(user, phone=phone))
     if user.email and is_first:
@@ -166,7 +152,7 @@ def _write(user: UserRecord, changes: dict[str, Any], *, taken: type[errors.Emai
         raise taken from None
 
 
-def _prove_identity(user: UserRecord, *, provider: str, says: dict[str, Any], at: datetime) -> bool:
+def _verify_own_identity(user: UserRecord, *, provider: str, says: dict[str, Any], at: datetime) -> bool:
     """Let the user's identity of our own kind say this, or make it; whether it was made."""
     existing = Identity.objects.filter(user_id=user.id, provider=provider)
     if existing.update(identity_data=json_columns.merged("identity_data", says), updated_at=at):

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from authsvc.conf.schema import Secret
-from authsvc.diagnostics.checks import Circumstances, Finding, Outcome
-from authsvc.diagnostics.telemetry import Telemetry
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
+from authsvc.diagnostics.telemetry import TelemetryDiagnostic
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.fakes.smtp import server_tls
@@ -32,9 +32,10 @@ import sys
 sys.modules.update({name: None for name in BLOCKED})
 import json, django
 django.setup()
-from authsvc.diagnostics.checks import Circumstances
-from authsvc.diagnostics.telemetry import Telemetry
-found = [[each.subject, each.outcome, each.remedy] for each in Telemetry().examine(Circumstances(public_url=""))]
+from authsvc.diagnostics.registry import DiagnosticContext
+from authsvc.diagnostics.telemetry import TelemetryDiagnostic
+results = TelemetryDiagnostic().run(DiagnosticContext(public_url=""))
+found = [[each.subject, each.outcome, each.remedy] for each in results]
 loaded = sorted(name for name in ("opentelemetry", "prometheus_client", "grpc") if sys.modules.get(name) is not None)
 print(json.dumps({"found": found, "loaded": loaded}))
 """
@@ -73,9 +74,9 @@ def traced(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Config
     return configure
 
 
-def look(subject: str) -> Finding:
+def look(subject: str) -> CheckResult:
     """The one finding about it, with a remedy where one is due."""
-    [found] = [each for each in Telemetry().examine(Circumstances(public_url="")) if each.subject == subject]
+    [found] = [each for each in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if each.subject == subject]
     assert found.remedy or found.outcome in (Outcome.OK, Outcome.UNUSED)
     return found
 
@@ -124,7 +125,7 @@ def test_an_exporter_or_a_protocol_that_is_not_known_is_told_for_traces(
     auth_config(telemetry={"tracing_enabled": True, **changed})
     found = look("traces")
     assert found.outcome is Outcome.FAILURE
-    assert "is called" in found.said
+    assert "is called" in found.message
 
 
 @pytest.mark.parametrize("changed", [{"metrics_exporter": "other"}, {"otlp_protocol": "carrier-pigeon"}])
@@ -134,7 +135,7 @@ def test_an_exporter_or_a_protocol_that_is_not_known_is_told_for_figures(
     auth_config(telemetry={"metrics_enabled": True, **changed})
     found = look("figures")
     assert found.outcome is Outcome.FAILURE
-    assert "is called" in found.said
+    assert "is called" in found.message
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_a_collector_that_takes_connections_is_well_and_gets_nothing(
     place = f"{HOST}:{collector.getsockname()[1]}"
     traced(**{f"OTEL_EXPORTER_OTLP_{name}": value.format(place=place) for name, value in variables.items()})
     found = look("traces")
-    assert (found.outcome, found.said) == (Outcome.OK, f"{place} takes connections")
+    assert (found.outcome, found.message) == (Outcome.OK, f"{place} takes connections")
     taken, _ = collector.accept()
     with taken:
         assert taken.recv(1) == b""
@@ -180,10 +181,10 @@ def test_the_certificate_of_a_collector_is_looked_at(protocol: str, traced: Conf
     with HttpPeer(tls=tls) as peer:
         endpoint = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol, "OTEL_EXPORTER_OTLP_ENDPOINT": peer.url}
         traced(**endpoint)
-        assert "CERTIFICATE_VERIFY_FAILED" in look("traces").said
+        assert "CERTIFICATE_VERIFY_FAILED" in look("traces").message
         traced(**endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE=str(authority))
         found = look("traces")
-        assert (found.outcome, found.said) == (Outcome.OK, f"{HOST}:{peer.port} takes connections, encrypted")
+        assert (found.outcome, found.message) == (Outcome.OK, f"{HOST}:{peer.port} takes connections, encrypted")
         traced(**endpoint, OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE=str(tmp_path / "none"))
         assert look("traces").outcome is Outcome.FAILURE
         assert peer.received == []
@@ -197,7 +198,7 @@ def test_grpc_without_a_scheme_is_encrypted(traced: Configure, tmp_path: Path) -
             OTEL_EXPORTER_OTLP_ENDPOINT=f"{HOST}:{peer.port}",
             OTEL_EXPORTER_OTLP_CERTIFICATE=str(authority),
         )
-        assert look("traces").said.endswith("takes connections, encrypted")
+        assert look("traces").message.endswith("takes connections, encrypted")
 
 
 def test_a_collector_that_asks_for_a_certificate_gets_the_one_that_is_set(traced: Configure, tmp_path: Path) -> None:
@@ -235,16 +236,16 @@ def test_a_collector_that_cannot_be_reached_is_told_without_a_secret(
     )
     found = look("traces")
     assert found.outcome is expected
-    assert "hunter2" not in found.said + found.remedy
+    assert "hunter2" not in found.message + found.remedy
 
 
 def test_a_protocol_of_one_kind_counts_for_that_kind(traced: Configure, collector: socket.socket) -> None:
     port = collector.getsockname()[1]
     # An address that gRPC understands and HTTP does not.
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc")
-    assert f"{HOST}:{port}" in look("traces").said
+    assert f"{HOST}:{port}" in look("traces").message
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="carrier-pigeon")
-    assert "carrier-pigeon" in look("traces").said
+    assert "carrier-pigeon" in look("traces").message
 
 
 def test_a_collector_behind_a_proxy_of_the_environment_is_not_looked_at(
@@ -254,7 +255,7 @@ def test_a_collector_behind_a_proxy_of_the_environment_is_not_looked_at(
     monkeypatch.setenv("http_proxy", "http://me:hunter2@proxy.invalid:3128")
     found = look("traces")
     assert found.outcome is Outcome.UNUSED
-    assert "hunter2" not in found.said
+    assert "hunter2" not in found.message
     monkeypatch.setenv("no_proxy", "collector.invalid")
     assert look("traces").outcome is Outcome.FAILURE
 
@@ -304,7 +305,7 @@ def test_an_address_for_prometheus_that_is_not_of_this_host_is_told(host: str, a
     auth_config(telemetry=figures_for_prometheus(servers.free_port(), host))
     found = look("figures")
     assert found.outcome is Outcome.FAILURE
-    assert host in found.said
+    assert host in found.message
 
 
 def test_somebody_else_at_the_port_for_prometheus_is_told(auth_config: ChangeConfig) -> None:
@@ -313,7 +314,7 @@ def test_somebody_else_at_the_port_for_prometheus_is_told(auth_config: ChangeCon
         auth_config(telemetry=figures_for_prometheus(peer.port))
         found = look("figures")
         assert found.outcome is Outcome.FAILURE
-        assert "in use" in found.said
+        assert "in use" in found.message
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
@@ -333,4 +334,4 @@ def test_beside_a_running_server_its_figures_at_the_port_are_well(
         time.sleep(0.05)
     auth_config(telemetry=figures_for_prometheus(port, host))
     found = look("figures")
-    assert (found.outcome, found.said) == (Outcome.OK, f"Prometheus gets them at {host}:{port}")
+    assert (found.outcome, found.message) == (Outcome.OK, f"Prometheus gets them at {host}:{port}")
