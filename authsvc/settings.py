@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from authsvc import conf
-from authsvc.console import static
+from authsvc.console import static_files
 from authsvc.db import postgresql
 from authsvc.observability import logs
 
@@ -89,7 +89,7 @@ TEMPLATES = [
 ]
 
 # Cookies are those of the operator console alone, and are never sent to the API.
-STATIC_URL = static.URL
+STATIC_URL = static_files.URL
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 SESSION_COOKIE_NAME = "operator_session"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/operator/"
@@ -102,7 +102,7 @@ SESSION_SAVE_EVERY_REQUEST = True
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 CSRF_COOKIE_NAME = "operator_csrf"
 CSRF_COOKIE_AGE = None
-CSRF_FAILURE_VIEW = "authsvc.console.pages.form_expired"
+CSRF_FAILURE_VIEW = "authsvc.console.pages.csrf_failure"
 CSRF_TRUSTED_ORIGINS = _DERIVED["CSRF_TRUSTED_ORIGINS"]
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")

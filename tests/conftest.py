@@ -50,8 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if _is_xdist_worker(config):
+        return
     folder = _folder()
-    if folder is not None and not _is_xdist_worker(config) and embedded.stop(folder):
+    if folder is None:
+        from tests.live import servers  # noqa: PLC0415  (pytest loads it as a plug-in after this module)
+
+        servers.drop_template()
+    elif embedded.stop(folder):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -97,8 +97,8 @@ def test_a_migration_that_is_missing_makes_it_unready(api: Api) -> None:
 
 
 @pytest.mark.django_db
-def test_an_empty_database_lacks_every_migration(fresh_database_url: str) -> None:
-    with psycopg.connect(fresh_database_url, autocommit=True) as empty:
+def test_an_empty_database_lacks_every_migration(empty_database_url: str) -> None:
+    with psycopg.connect(empty_database_url, autocommit=True) as empty:
         name = empty.info.dbname
     other = connections.create_connection("default")
     other.settings_dict = {**other.settings_dict, "NAME": name}

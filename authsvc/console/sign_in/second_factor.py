@@ -1,4 +1,4 @@
-"""The second step of the console's sign-in: an operator who has a second factor shows it before anything opens."""
+"""Second factor of the console's sign-in, required of every operator who has one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint
-from authsvc.console import authentication, csrf, pages, security_key
+from authsvc.console import pages
+from authsvc.console.sign_in import console_session, security_key
 from authsvc.errors import ApiError
 from tokens.sessions.subjects import SignedIn
 
-_RECOVERY = "recovery"
+_RECOVERY_CODE = "recovery"
 _CHALLENGE = "challenge"
-_WITH_CODES = (FactorType.TOTP, FactorType.PHONE)
+_CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
 
 
 class CodeForm(forms.Form):
@@ -49,68 +50,68 @@ class CodeForm(forms.Form):
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@csrf.refused_from_elsewhere
-def take(request: HttpRequest) -> HttpResponse:
-    """The page that asks for a code or a key. `ask` in the form has one texted, or the browser asked for the key."""
-    found = authentication.signed_in(request)
-    if found is None:
+@pages.csrf_protected
+def second_factor(request: HttpRequest) -> HttpResponse:
+    """The page that asks for a code or a key. The form field `ask` sends an SMS code, or prompts for the key."""
+    current = console_session.signed_in(request)
+    if current is None:
         return HttpResponseRedirect(reverse("admin:login"))
-    if not authentication.needs_second_step(found):
-        return HttpResponseRedirect(pages.wanted(request))
-    user = own(found)
+    if not console_session.needs_second_factor(current):
+        return HttpResponseRedirect(pages.next_url(request))
+    user = own(current)
     form = CodeForm(choices=_choices(user))
     if request.method != "POST":
         return _page(request, user, form)
-    key = security_key.of(user)
+    key = security_key.first_key(user)
     try:
         if "ask" in request.POST:
             Endpoint.throttle(Bucket.FACTOR_CHALLENGE, request)
             if request.POST["ask"] == "key" and key:
-                return _page(request, user, form, key_options=security_key.ask(request, found, user, key))
-            return _text(request, found, user)
+                return _page(request, user, form, key_options=security_key.request_options(request, current, user, key))
+            return _send_sms(request, current, user)
         Endpoint.throttle(Bucket.FACTOR_VERIFY, request)
         if "credential" in request.POST and key:
-            security_key.verify(request, found, user, key, credential=request.POST["credential"])
+            security_key.verify(request, current, user, key, credential=request.POST["credential"])
         else:
             form = CodeForm(request.POST, choices=_choices(user))
             if not form.is_valid():
                 return _page(request, user, form, status=400)
-            _verify(request, found, user, choice=form.cleaned_data["factor"], code=form.cleaned_data["code"])
+            _verify(request, current, user, choice=form.cleaned_data["factor"], code=form.cleaned_data["code"])
     except ApiError as error:
         if error.status >= 500:
             raise
-        return pages.refused(request, _page(request, user, form, status=error.status, problem=error.message), error)
-    authentication.step_up(request)
-    return HttpResponseRedirect(pages.wanted(request))
+        return pages.with_error(request, _page(request, user, form, status=error.status, problem=error.message), error)
+    console_session.step_up(request)
+    return HttpResponseRedirect(pages.next_url(request))
 
 
-def _verify(request: HttpRequest, found: SignedIn, user: UserRecord, *, choice: str, code: str) -> None:
-    """Raise the session behind the cookie. Raises the errors of verification."""
+def _verify(request: HttpRequest, current: SignedIn, user: UserRecord, *, choice: str, code: str) -> None:
+    """Verify a code and step up the session. Raises the errors of verification."""
     caller, at = callers.caller_of(request), clock.now()
-    if choice == _RECOVERY:
-        recovery_codes.verify(found, user, code=code, caller=caller, at=at)
+    if choice == _RECOVERY_CODE:
+        recovery_codes.verify(current, user, code=code, caller=caller, at=at)
         return
-    factor = next(each for each in user.factors if each.id == choice)
+    factor = next(candidate for candidate in user.factors if candidate.id == choice)
     if factor.factor_type == FactorType.TOTP:
-        challenge_id = challenges.open(found, user, UUID(factor.id), caller=caller, at=at).id
+        challenge_id = challenges.open(current, user, UUID(factor.id), caller=caller, at=at).id
     else:
-        challenge_id = UUID(authentication.kept(request, _CHALLENGE) or "0" * 32)
-    # The tokens go nowhere: what the browser has is the cookie.
+        challenge_id = UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32)
+    # The tokens are discarded: the browser has the cookie only.
     verification.verify(
-        found, user, UUID(factor.id), Answer(challenge_id=challenge_id, code=code), caller=caller, at=at
+        current, user, UUID(factor.id), Answer(challenge_id=challenge_id, code=code), caller=caller, at=at
     )
 
 
-def _text(request: HttpRequest, found: SignedIn, user: UserRecord) -> HttpResponse:
-    """Text a code to the phone that was chosen, or to the only one there is."""
+def _send_sms(request: HttpRequest, current: SignedIn, user: UserRecord) -> HttpResponse:
+    """Send a code by SMS to the chosen phone, or to the first one."""
     phones = _phones(user)
     chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
     if not chosen:
         return _page(request, user, CodeForm(choices=_choices(user)), status=400)
-    made = challenges.open(found, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
-    authentication.keep(request, _CHALLENGE, str(made.id))
+    made = challenges.open(current, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
+    console_session.set_value(request, _CHALLENGE, str(made.id))
     form = CodeForm(choices=_choices(user), initial={"factor": chosen[0].id})
-    return _page(request, user, form, sent_to=_name(chosen[0]))
+    return _page(request, user, form, sent_to=_factor_name(chosen[0]))
 
 
 def _page(
@@ -123,38 +124,38 @@ def _page(
     sent_to: str = "",
     key_options: str = "",
 ) -> HttpResponse:
-    """`sent_to`: where a code has just been texted to; `key_options`: what the browser is to ask a key."""
-    return pages.alone(
+    """`sent_to`: name of the phone that gets an SMS code; `key_options`: options for the browser's key prompt."""
+    return pages.render_standalone(
         request,
-        "operator/second_step.html",
+        "operator/second_factor.html",
         status=status,
-        title="Second step",
+        title="Second factor",
         form=form,
-        asks_for_code=bool(_choices(user)),
+        accepts_codes=bool(_choices(user)),
         has_phone=bool(_phones(user)),
-        has_key=security_key.of(user) is not None,
+        has_key=security_key.first_key(user) is not None,
         problem=problem,
         sent_to=sent_to,
         key_options=key_options,
-        next=pages.wanted(request),
+        next=pages.next_url(request),
     )
 
 
 def _phones(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in _with_codes(user) if factor.factor_type == FactorType.PHONE]
+    return [factor for factor in _code_factors(user) if factor.factor_type == FactorType.PHONE]
 
 
 def _choices(user: UserRecord) -> list[tuple[str, str]]:
-    choices = [(factor.id, _name(factor)) for factor in _with_codes(user)]
+    choices = [(factor.id, _factor_name(factor)) for factor in _code_factors(user)]
     if conf.current().mfa.recovery_codes_enabled:
-        choices.append((_RECOVERY, "Recovery code"))
+        choices.append((_RECOVERY_CODE, "Recovery code"))
     return choices
 
 
-def _with_codes(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in user.factors if factor.status == "verified" and factor.factor_type in _WITH_CODES]
+def _code_factors(user: UserRecord) -> list[FactorRecord]:
+    return [factor for factor in user.factors if factor.status == "verified" and factor.factor_type in _CODE_TYPES]
 
 
-def _name(factor: FactorRecord) -> str:
+def _factor_name(factor: FactorRecord) -> str:
     kind = "Authenticator app" if factor.factor_type == FactorType.TOTP else f"Phone …{(factor.phone or '')[-4:]}"
     return f"{kind} ({factor.friendly_name})" if factor.friendly_name else kind
