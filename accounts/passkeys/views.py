@@ -25,6 +25,7 @@ from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
 from tokens.api.permissions import IsNoVisitor, IsSignedIn
 from tokens.api.schemas import Session
+from tokens.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
@@ -98,7 +99,7 @@ class AuthenticationView(_Endpoint):
         responses={200: Session},
         errors=(
             *error_sets.PASSKEY_CHALLENGE,
-            errors.UserBanned,
+            UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
         ),

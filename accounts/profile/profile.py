@@ -10,11 +10,11 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.profile import reauthentication
+from accounts.profile import errors, reauthentication
 from accounts.sign_in.password import stored_hash
 from accounts.users import identifiers, json_columns, pending_changes, queries, records
 from accounts.users.records import UserRecord
@@ -103,7 +103,7 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest) -> 
     phone = identifiers.phone(wish.phone) if wish.phone else ""
     channel = identifiers.channel(wish.channel or "") if phone else "sms"
     if wish.password is not None:
-        policy.check_policy(wish.password)
+        policy.validate_password(wish.password)
     email = email if email != user.email else ""
     phone = phone if phone != user.phone else ""
     challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
@@ -139,10 +139,10 @@ def _unless_taken(change: _Change) -> _Change:
     strict = conf.current().signup.strict_privacy_enabled
     row = queries.by_email(change.email, aud=None) if change.email else None
     if row and not strict:
-        raise errors.EmailExists
+        raise account_errors.EmailExists
     phone_is_taken = bool(change.phone and queries.by_phone(change.phone, aud=None))
     if phone_is_taken and not strict:
-        raise errors.PhoneExists
+        raise account_errors.PhoneExists
     return dataclasses.replace(change, owner=records.read(row) if row else None, phone_is_taken=phone_is_taken)
 
 
