@@ -17,7 +17,8 @@ from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.users import account_creation, identifiers, json_columns, queries, records
+from accounts.sign_up import queries as sign_up_queries
+from accounts.users import account_creation, identifiers, json_columns, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -147,8 +148,9 @@ def sign_up_or_repeat(wanted: SignUpRequest, *, group: IntervalGroup, caller: Ca
 
 def _find(wanted: SignUpRequest) -> UserRecord | None:
     """By address or number over all audiences, in which both are unique."""
-    row = queries.by_email(wanted.email, aud=None) if wanted.email else queries.by_phone(wanted.phone, aud=None)
-    return records.read(row) if row else None
+    if wanted.email:
+        return queries.find_by("email", wanted.email, aud=None)
+    return queries.find_by("phone", wanted.phone, aud=None)
 
 
 def _admit_message(wanted: SignUpRequest, *, at: datetime) -> None:
@@ -194,7 +196,7 @@ def _repeat(
     if is_nobodys and wanted.password is not None:
         identity_data = account_creation.own_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
     with transaction.atomic(durable=True):
-        is_repeated = queries.repeat_sign_up(
+        is_repeated = sign_up_queries.repeat_sign_up(
             user_id=found.id,
             provider=wanted.provider,
             stamped=f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at",
@@ -211,8 +213,7 @@ def _repeat(
         if confirmed and wanted.email:
             merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
             User.objects.filter(id=found.id).update(raw_user_meta_data=merged)
-        row = queries.by_id(found.id)
-        user = records.read(row) if row else found
+        user = queries.get(found.id) or found
         if confirmed:
             one_time_tokens.clear(user.id)
             return _confirmed(wanted, user, caller=caller, at=at)
