@@ -16,7 +16,7 @@ from accounts.models import User
 from accounts.passwords import policy
 from accounts.profile import errors, reauthentication
 from accounts.sign_in.password import stored_hash
-from accounts.users import identifiers, json_columns, pending_changes, queries, records
+from accounts.users import identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
@@ -137,13 +137,13 @@ def _check_level(signed_in: SignedIn) -> None:
 def _unless_taken(change: _Change) -> _Change:
     """Refuse what somebody else has; where nothing is to be told of that, note it."""
     strict = conf.current().signup.strict_privacy_enabled
-    row = queries.by_email(change.email, aud=None) if change.email else None
-    if row and not strict:
+    owner = queries.find_by("email", change.email, aud=None) if change.email else None
+    if owner and not strict:
         raise account_errors.EmailExists
-    phone_is_taken = bool(change.phone and queries.by_phone(change.phone, aud=None))
+    phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exists()
     if phone_is_taken and not strict:
         raise account_errors.PhoneExists
-    return dataclasses.replace(change, owner=records.read(row) if row else None, phone_is_taken=phone_is_taken)
+    return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
 def _prove_again(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest, *, at: datetime) -> None:
@@ -246,5 +246,4 @@ def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller
 
 
 def _read(user: UserRecord) -> UserRecord:
-    row = queries.by_id(user.id)
-    return records.read(row) if row else user
+    return queries.get(user.id) or user

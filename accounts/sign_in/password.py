@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.passwords import hashers, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
@@ -104,12 +104,9 @@ def _try(
 
 
 def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
-    row = (
-        queries.by_email(identifiers.lower_email(email), aud=aud)
-        if email
-        else queries.by_phone(identifiers.bare_phone(phone), aud=aud)
-    )
-    return records.read(row) if row else None
+    if email:
+        return queries.find_by("email", identifiers.lower_email(email), aud=aud)
+    return queries.find_by("phone", identifiers.bare_phone(phone), aud=aud)
 
 
 def stored_hash(user: UserRecord) -> str | None:

@@ -14,7 +14,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.sign_in import errors
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import SignUpRequest
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
@@ -37,8 +37,8 @@ def send_magic_link(
     and must not be.
     """
     config = conf.current()
-    row = queries.by_email(identifiers.lower_email(email), aud=caller.audience) if email else None
-    if row is None and not create_user and not config.signup.strict_privacy_enabled:
+    user = queries.find_by("email", identifiers.lower_email(email), aud=caller.audience) if email else None
+    if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for what is no address at all
     if not config.signup.email_enabled:
         raise errors.EmailLoginsDisabled
@@ -47,7 +47,6 @@ def send_magic_link(
     if not email:
         raise errors.MagicLinkAddressMissing
     address = identifiers.email(email)
-    user = records.read(row) if row else None
     if user is None and not create_user:
         messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
         recipients.check_email(address, kind=EmailKind.MAGIC_LINK)
@@ -79,14 +78,13 @@ def send_sms_code(
     Raises the errors of the passwordless and sign-up endpoints.
     """
     config = conf.current()
-    row = queries.by_phone(identifiers.bare_phone(phone), aud=caller.audience)
-    if row is None and not create_user and not config.signup.strict_privacy_enabled:
+    user = queries.find_by("phone", identifiers.bare_phone(phone), aud=caller.audience)
+    if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled
     if not config.signup.phone_enabled:
         raise errors.PhoneOtpDisabled
     number = identifiers.phone(phone)
     channel = identifiers.channel(channel)
-    user = records.read(row) if row else None
     if user is None and not create_user:
         messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
         sms_codes.check_sms(number, at=at)

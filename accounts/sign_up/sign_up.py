@@ -17,8 +17,9 @@ from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.sign_up import errors
-from accounts.users import account_creation, identifiers, json_columns, queries, records
+from accounts.sign_up import errors, queries
+from accounts.users import account_creation, identifiers, json_columns
+from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -149,8 +150,9 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
 
 def _find_existing(request: SignUpRequest) -> UserRecord | None:
     """The user with this email or phone, over all audiences, because both are unique over all of them."""
-    row = queries.by_email(request.email, aud=None) if request.email else queries.by_phone(request.phone, aud=None)
-    return records.read(row) if row else None
+    if request.email:
+        return user_queries.find_by("email", request.email, aud=None)
+    return user_queries.find_by("phone", request.phone, aud=None)
 
 
 def _reserve_message(request: SignUpRequest, *, at: datetime) -> None:
@@ -219,8 +221,7 @@ def _repeat(
         if is_confirmed and request.email:
             merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
             User.objects.filter(id=existing.id).update(raw_user_meta_data=merged)
-        row = queries.by_id(existing.id)
-        user = records.read(row) if row else existing
+        user = user_queries.get(existing.id) or existing
         if is_confirmed:
             one_time_tokens.clear(user.id)
             return _complete_confirmed(request, user, caller=caller, at=at)

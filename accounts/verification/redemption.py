@@ -12,7 +12,7 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import policy
-from accounts.users import json_columns, pending_changes, queries, records
+from accounts.users import json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
 from authsvc import audit
@@ -88,10 +88,10 @@ def redeem(
             raise proof.refusal
         if new_hash is not None:
             lifecycle.revoke_all(user.id)
-        row = queries.by_id(user.id)
-        if row is None:
+        present = queries.get(user.id)
+        if present is None:
             raise proof.refusal  # deleted by somebody else just now
-        user = records.read(row)
+        user = present
         if pkce:
             method = _FLOW_METHODS.get(proof.type, proof.type)
             code = flow_states.hand_out_code(user_id=user.id, method=method, at=at)

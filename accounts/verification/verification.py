@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from accounts import errors as account_errors
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from accounts.verification import errors, redemption
 from accounts.verification.redemption import Redemption, VerifiedSecret
@@ -122,17 +122,17 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
 def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
     if type not in _EMAIL_TOKEN_TYPES:
         raise errors.InvalidEmailVerificationType
-    row = queries.with_token_of_link(
+    found = queries.find_by_link(
         link_hash=crypto.hash_link_token(token), token_types=[str(each) for each in _EMAIL_TOKEN_TYPES[type]]
     )
-    if row is None:
+    if found is None:
         raise errors.LinkExpired
-    user, found = _read(row)
+    user, token_sent = found[0], one_time_tokens.read(found[1])
     if user.is_banned(at):
         raise UserBanned
-    if not found.is_fresh(at):
+    if not token_sent.is_fresh(at):
         raise errors.LinkExpired
-    return VerifiedSecret(user=user, token=found, asked=type, refusal=errors.LinkExpired)
+    return VerifiedSecret(user=user, token=token_sent, asked=type, refusal=errors.LinkExpired)
 
 
 def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
@@ -147,20 +147,16 @@ def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
 
 def _newest_secrets(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_SentSecret]:
     """At most one of each type."""
-    rows = queries.with_newest_tokens_sent_to(
-        identifier=identifier, aud=audience, token_types=[str(each) for each in types]
-    )
-    found = [(*_read(row[:-1]), row[-1]) for row in rows]
-    return [_SentSecret(user=user, token=token, is_only=waiting == 1) for user, token, waiting in found]
+    found = queries.find_newest_tokens(identifier=identifier, aud=audience, token_types=[str(each) for each in types])
+    return [
+        _SentSecret(user=user, token=one_time_tokens.read(columns), is_only=waiting == 1)
+        for user, columns, waiting in found
+    ]
 
 
 def _user_with_phone(number: str, *, type: str, audience: str) -> UserRecord:
     """Whose number it is when nothing is outstanding: a fixed code needs none."""
-    row = queries.by_phone(number, aud=audience) if type == "sms" else queries.by_phone_change(number, aud=audience)
-    if row is None:
+    user = queries.find_by("phone" if type == "sms" else "phone_change", number, aud=audience)
+    if user is None:
         raise account_errors.CodeExpired
-    return records.read(row)
-
-
-def _read(row: queries.Row) -> tuple[UserRecord, Outstanding]:
-    return records.read(row), one_time_tokens.read(row[queries.USER_WIDTH :])
+    return user
