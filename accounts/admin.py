@@ -17,7 +17,8 @@ from accounts.administration import admin_factors, support_messages, user_admini
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
 from accounts.users import deletion
-from accounts.users.search import conditions, lookup
+from accounts.users.search import listing
+from accounts.users.search.queries import NEWEST
 from authsvc import clock, conf
 from authsvc.console import filters, formatting, model_admin, user_panels
 from authsvc.console.formatting import EMPTY, Tone
@@ -58,7 +59,7 @@ class StateFilter(filters.ChoiceFilter):
 class UserAdmin(OperatorAdmin):
     list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
     list_filter = (StateFilter, filters.CreatedSinceFilter)
-    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.lookup
+    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.listing
     search_help_text = "Email address, phone number, id, or part of a name"
     ordering = ("-created_at", "-id")
     sortable_by = ()
@@ -211,16 +212,16 @@ class UserAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        found = lookup.meant_by(search_term, audience=conf.current().jwt.aud, most=_MOST_FOUND)
+        found = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MOST_FOUND)
         if len(found) == _MOST_FOUND:
             self.message_user(
                 request, f"Only the newest {_MOST_FOUND} are shown: type more of the address or name.", levels.WARNING
             )
-        elif lookup.is_searched_in_part(search_term):
+        elif listing.is_too_short(search_term):
             self.message_user(
                 request,
                 "So short a text is looked for at the beginning of addresses and names, and anywhere among the newest"
-                f" {conditions.NEWEST} users only: type three letters in a row.",
+                f" {NEWEST} users only: type three letters in a row.",
                 levels.WARNING,
             )
         return queryset.filter(pk__in=found), False
