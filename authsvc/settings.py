@@ -108,7 +108,7 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 
 LOGGING_CONFIG = "logging.config.dictConfig"
-LOGGING = logs.config(AUTH.logging, is_telemetry_told=AUTH.telemetry.debug)
+LOGGING = logs.build_config(AUTH.logging, telemetry_debug=AUTH.telemetry.debug)
 
 REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_USER": None,

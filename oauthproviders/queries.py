@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +22,10 @@ def take_client_state(state_id: UUID) -> TakenState | None:
         DELETE FROM {namespaced("oauth_client_states")} WHERE id = %s
         RETURNING provider_type, code_verifier, created_at
     """
-    found = row(sql, (state_id,))
+    found = fetch_row(sql, (state_id,))
     return TakenState(provider_type=found[0], secret=found[1] or "", created_at=found[2]) if found else None
 
 
 def lock_custom_providers() -> None:
     """Let nobody else add or change a provider until the transaction is over; they are read as ever."""
-    rows(f"LOCK TABLE {namespaced('custom_oauth_providers')} IN SHARE ROW EXCLUSIVE MODE", ())
+    fetch_rows(f"LOCK TABLE {namespaced('custom_oauth_providers')} IN SHARE ROW EXCLUSIVE MODE", ())

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TypedDict
 from uuid import UUID
 
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
 @cache
@@ -43,7 +43,7 @@ def lock_and_swap(
     `always_counts_as_use` moves it each time, for configurations in which no such interval ends a session.
     """
     values = (session_id, presented, presented, always_counts_as_use, at, resealed_key, user_agent, ip, at)
-    found = row(_lock_and_swap(), values)
+    found = fetch_row(_lock_and_swap(), values)
     return (found[0], found[1]) if found else None
 
 
@@ -77,11 +77,11 @@ def storing_one_time_token(user_id: str, source: str = "") -> str:
 
 
 def store_one_time_token(token: NewToken, *, user_id: UUID) -> None:
-    rows(storing_one_time_token("%(user_id)s"), {**token, "user_id": user_id})
+    fetch_rows(storing_one_time_token("%(user_id)s"), {**token, "user_id": user_id})
 
 
 def delete_one_time_tokens(user_id: UUID) -> None:
-    rows(f"DELETE FROM {namespaced('one_time_tokens')} WHERE user_id = %s", (user_id,))
+    fetch_rows(f"DELETE FROM {namespaced('one_time_tokens')} WHERE user_id = %s", (user_id,))
 
 
 @cache
@@ -97,13 +97,13 @@ def spend_one_time_token(*, id: UUID, user_id: UUID, attempts_below: int) -> boo
     One that has `attempts_below` wrong codes noted stays. The row is asked once nobody else holds it, so that guesses
     at the same moment count.
     """
-    return (id,) in rows(_spend_one_time_token(), (user_id, id, attempts_below))
+    return (id,) in fetch_rows(_spend_one_time_token(), (user_id, id, attempts_below))
 
 
 def take_one_time_token(*, id: UUID, attempts_below: int) -> bool:
     """The same for this secret alone."""
     sql = f"DELETE FROM {namespaced('one_time_tokens')} WHERE id = %s AND attempts < %s RETURNING id"
-    return row(sql, (id, attempts_below)) is not None
+    return fetch_row(sql, (id, attempts_below)) is not None
 
 
 def end_sessions(*, user_id: UUID, but: UUID | None) -> None:
@@ -112,7 +112,7 @@ def end_sessions(*, user_id: UUID, but: UUID | None) -> None:
         WITH abandoned AS (DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %s)
         DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid
     """
-    rows(sql, (user_id, user_id, but))
+    fetch_rows(sql, (user_id, user_id, but))
 
 
 def end_session(*, session_id: UUID) -> None:
@@ -121,13 +121,13 @@ def end_session(*, session_id: UUID) -> None:
         WITH ended AS (DELETE FROM {namespaced("sessions")} WHERE id = %s RETURNING user_id)
         DELETE FROM {namespaced("flow_state")} WHERE linking_target_id IN (SELECT user_id FROM ended)
     """
-    rows(sql, (session_id,))
+    fetch_rows(sql, (session_id,))
 
 
 def take_flow(*, flow_id: UUID) -> bool:
     """Delete a flow; whether it was this transaction that did."""
     sql = f"DELETE FROM {namespaced('flow_state')} WHERE id = %s RETURNING id"
-    return row(sql, (flow_id,)) is not None
+    return fetch_row(sql, (flow_id,)) is not None
 
 
 def issue_code(*, user_id: UUID, method: str, at: datetime) -> str | None:
@@ -139,5 +139,5 @@ def issue_code(*, user_id: UUID, method: str, at: datetime) -> str | None:
             ORDER BY created_at DESC, id DESC LIMIT 1)
         RETURNING auth_code
     """
-    found = row(sql, (at, at, user_id, method))
+    found = fetch_row(sql, (at, at, user_id, method))
     return str(found[0]) if found else None

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from accounts.users import records
 from accounts.users.records import Row, UserRecord
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
 def owners(emails: list[str]) -> list[Row]:
@@ -20,7 +20,7 @@ def owners(emails: list[str]) -> list[Row]:
         SELECT u.id, i.provider, i.email, i.identity_data -> 'email_verified' = 'true'::jsonb, u.aud
         FROM {namespaced("identities")} i JOIN {namespaced("users")} u ON u.id = i.user_id WHERE i.email = ANY(%s)
     """
-    return rows(sql, (emails, emails))
+    return fetch_rows(sql, (emails, emails))
 
 
 @cache
@@ -49,5 +49,5 @@ def known_by(
     `said` is a JSON object, `unsaid` keys to delete. Returns the user as they are then, with their identities as they
     were before the statement.
     """
-    found = row(_known_by(), (said, unsaid, signed_in_at, at, user_id))
+    found = fetch_row(_known_by(), (said, unsaid, signed_in_at, at, user_id))
     return records.read(found) if found else None

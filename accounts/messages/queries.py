@@ -6,7 +6,7 @@ from functools import cache
 from uuid import UUID
 
 from authsvc import audit
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 from tokens import queries as tokens
 from tokens.queries import NewToken
 
@@ -35,4 +35,4 @@ def note_request(*, user_id: UUID, sent_at: str, entry: audit.PendingEntry, toke
     One statement. The time is left alone where `sent_at` is `""`, and nothing is written for a user that there is not.
     """
     values = {**token, "user_id": user_id, "entry_id": entry.id, "entry": entry.payload}
-    rows(_note_request(sent_at), values)
+    fetch_rows(_note_request(sent_at), values)
