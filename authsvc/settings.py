@@ -31,13 +31,9 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "authsvc.console.apps.ConsoleConfig",
 ]
-# Both before all others, so that responses of other middleware are counted too.
-_METRICS_MIDDLEWARE = [
-    "django_prometheus.middleware.PrometheusBeforeMiddleware",
-    "authsvc.observability.django_metrics.RouteMetricsMiddleware",
-]
 MIDDLEWARE = [
-    *(_METRICS_MIDDLEWARE if AUTH.telemetry.metrics else []),
+    # Before all others, so that their responses are counted too.
+    *(["authsvc.observability.django_metrics.RouteMetricsMiddleware"] if AUTH.telemetry.metrics else []),
     "authsvc.api.cors.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
