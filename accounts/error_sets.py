@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from accounts import errors
+from accounts.administration import errors as administration_errors
+from accounts.mfa import errors as mfa_errors
+from accounts.passkeys import errors as passkeys_errors
 from authsvc.errors import (
     EmailRateExceeded,
     EmailSentTooRecently,
@@ -23,24 +26,24 @@ SMS_REQUEST = (errors.ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSen
 NEW_PASSWORD = (errors.PasswordTooLong, errors.WeakPassword, errors.BreachLookupFailed)
 CONTACT_CHANGE = (errors.EmailExists, errors.PhoneExists)
 """Of a confirmed address or number that has become somebody else's meanwhile."""
-PATH_OF_USER = (errors.UserIdNotAUuid, errors.UserNotFound)
-PATH_OF_FACTOR = (errors.FactorIdNotAUuid, errors.FactorNotFound)
+PATH_OF_USER = (administration_errors.UserIdNotAUuid, errors.UserNotFound)
+PATH_OF_FACTOR = (mfa_errors.FactorIdNotAUuid, mfa_errors.FactorNotFound)
 FACTOR_SWITCHES_AT_VERIFICATION = (
-    errors.TotpVerificationDisabled,
-    errors.PhoneVerificationDisabled,
-    errors.WebAuthnVerificationDisabled,
-    errors.FactorTypeUnknown,
-    errors.NoGatewayForFactor,
+    mfa_errors.TotpVerificationDisabled,
+    mfa_errors.PhoneVerificationDisabled,
+    mfa_errors.WebAuthnVerificationDisabled,
+    mfa_errors.FactorTypeUnknown,
+    mfa_errors.NoGatewayForFactor,
 )
 PASSKEY_CHALLENGE = (
-    errors.RelyingPartyUnknown,
-    errors.ChallengeIdMissing,
-    errors.ChallengeIdMalformed,
-    errors.CredentialMissing,
-    errors.PasskeyChallengeNotFound,
-    errors.PasskeyChallengeExpired,
-    errors.CredentialMalformed,
-    errors.CredentialRefused,
+    passkeys_errors.RelyingPartyUnknown,
+    passkeys_errors.ChallengeIdMissing,
+    passkeys_errors.ChallengeIdMalformed,
+    passkeys_errors.CredentialMissing,
+    passkeys_errors.PasskeyChallengeNotFound,
+    passkeys_errors.PasskeyChallengeExpired,
+    passkeys_errors.CredentialMalformed,
+    passkeys_errors.CredentialRefused,
 )
 EXTERNAL_IDENTITY = (
     *EMAIL_REQUEST,

@@ -6,10 +6,11 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from accounts import error_sets, errors, schemas
-from accounts.administration import action_links
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts.administration import action_links, errors, schemas
 from accounts.administration.action_links import ActionLink, Wish
-from accounts.inputs import GenerateLinkInput
+from accounts.administration.schemas import GenerateLinkInput
 from accounts.users import payloads
 from authsvc import clock
 from authsvc.api import parsing
@@ -35,9 +36,9 @@ class GenerateLinkView(Endpoint):
             *error_sets.EMAIL_DELIVERY,
             *error_sets.NEW_PASSWORD,
             errors.LinkTypeUnknown,
-            errors.PasswordRequired,
+            account_errors.PasswordRequired,
             errors.UserWithEmailNotFound,
-            errors.EmailExists,
+            account_errors.EmailExists,
             errors.SecureEmailChangeOff,
         ),
     )

@@ -6,7 +6,8 @@ from django.http import HttpResponse
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import admin_factors, paths
-from accounts.inputs import ChangeFactorInput
+from accounts.administration.schemas import ChangeFactorInput
+from accounts.mfa import errors as mfa_errors
 from accounts.users import payloads, queries
 from authsvc import clock
 from authsvc.api import parsing
@@ -40,9 +41,9 @@ class FactorView(Endpoint):
             *error_sets.PATH_OF_USER,
             *error_sets.PATH_OF_FACTOR,
             errors.PhoneInvalid,
-            errors.FactorNameTooLong,
-            errors.FactorNameTaken,
-            errors.FactorPhoneTaken,
+            mfa_errors.FactorNameTooLong,
+            mfa_errors.FactorNameTaken,
+            mfa_errors.FactorPhoneTaken,
         ),
     )
     def put(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import invitations
-from accounts.inputs import InviteInput
+from accounts.administration.schemas import InviteInput
 from accounts.users import payloads
 from authsvc import clock
 from authsvc.api import parsing

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 
-from accounts import error_sets, errors, schemas
+from accounts import error_sets
 from accounts.administration import paths
+from accounts.passkeys import errors as passkeys_errors
 from accounts.passkeys import management, payloads
+from accounts.passkeys import schemas as passkeys_schemas
 from accounts.users import identifiers, queries
 from authsvc import clock
 from authsvc.api.openapi.document import document
@@ -21,7 +23,7 @@ class PasskeysView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @document(responses={200: list[schemas.Passkey]}, errors=error_sets.PATH_OF_USER)
+    @document(responses={200: list[passkeys_schemas.Passkey]}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(paths.user_id(user_id))
@@ -32,7 +34,7 @@ class PasskeyView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @document(responses={204: None}, errors=(*error_sets.PATH_OF_USER, errors.PasskeyNotFound))
+    @document(responses={204: None}, errors=(*error_sets.PATH_OF_USER, passkeys_errors.PasskeyNotFound))
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(paths.user_id(user_id))

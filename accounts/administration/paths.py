@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from accounts import errors
+from accounts.administration import errors
+from accounts.mfa import errors as mfa_errors
 from accounts.users import identifiers
 
 
@@ -20,5 +21,5 @@ def factor_id(text: str) -> UUID:
     """Raises FactorIdNotAUuid."""
     found = identifiers.uuid(text)
     if found is None:
-        raise errors.FactorIdNotAUuid
+        raise mfa_errors.FactorIdNotAUuid
     return found

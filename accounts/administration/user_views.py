@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 from django.http import HttpResponse
 
-from accounts import error_sets, errors, schemas
-from accounts.administration import paths, user_administration
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts import schemas as account_schemas
+from accounts.administration import errors, paths, schemas, user_administration
+from accounts.administration.schemas import ChangeUserInput, DeleteUserInput, NewUserInput
 from accounts.administration.user_administration import Changes, NewUser
-from accounts.inputs import ChangeUserInput, DeleteUserInput, NewUserInput
 from accounts.users import deletion, payloads, queries
 from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
@@ -25,12 +27,12 @@ from tokens.api.permissions import IsAdmin
 
 _NEW_USER_ERRORS = (
     *error_sets.EMAIL_FORMAT,
-    errors.PhoneInvalid,
-    errors.PasswordTooLong,
+    account_errors.PhoneInvalid,
+    account_errors.PasswordTooLong,
     errors.PasswordAndHash,
     errors.PasswordHashInvalid,
     errors.EmailOrPhoneRequired,
-    errors.EmailExists,
+    account_errors.EmailExists,
     errors.PhoneRegistered,
     errors.UserIdMalformed,
     errors.UserIdNil,
@@ -81,7 +83,7 @@ class UsersView(Endpoint):
         answer["Link"] = pagination.links(request.http.path, asked, page=page, total=found.total)
         return answer
 
-    @document(body=NewUserInput, responses={200: schemas.User}, errors=_NEW_USER_ERRORS)
+    @document(body=NewUserInput, responses={200: account_schemas.User}, errors=_NEW_USER_ERRORS)
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make a user; nothing is sent."""
         body = parsing.parse_body(request.http, NewUserInput)
@@ -116,7 +118,7 @@ class UserView(Endpoint):
 
     @document(
         body=NewUserInput,
-        responses={200: schemas.User},
+        responses={200: account_schemas.User},
         errors=(*_NEW_USER_ERRORS, errors.UserIdNotAUuid, errors.UserIdMismatch),
     )
     def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
@@ -132,20 +134,20 @@ class UserView(Endpoint):
         )
         return Answer(payloads.user(user))
 
-    @document(responses={200: schemas.User}, errors=error_sets.PATH_OF_USER)
+    @document(responses={200: account_schemas.User}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Show a user."""
         return Answer(payloads.user(queries.require(paths.user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
-        responses={200: schemas.User},
+        responses={200: account_schemas.User},
         errors=(
             *error_sets.PATH_OF_USER,
             *error_sets.EMAIL_FORMAT,
             *error_sets.NEW_PASSWORD,
-            errors.PhoneInvalid,
-            errors.EmailExists,
+            account_errors.PhoneInvalid,
+            account_errors.EmailExists,
             errors.PhoneRegistered,
             errors.RoleTooLong,
             errors.BanDurationInvalid,

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.models import CeremonyType, Passkey, User
-from accounts.passkeys import challenges
+from accounts.passkeys import challenges, errors
 from accounts.passkeys.challenges import Answer, Begun
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
@@ -96,4 +96,4 @@ def _check(user: UserRecord, *, at: datetime) -> None:
     if user.phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmedForPasskey
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise account_errors.UserBanned

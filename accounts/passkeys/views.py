@@ -7,11 +7,12 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import CredentialInput, PasskeyInput
+from accounts import error_sets
+from accounts import errors as account_errors
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import management, payloads, registration
+from accounts.passkeys import errors, management, payloads, registration, schemas
 from accounts.passkeys.challenges import Answer as CredentialAnswer
+from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
 from accounts.users.subjects import own
 from authsvc import clock, conf
@@ -98,7 +99,7 @@ class AuthenticationView(_Endpoint):
         responses={200: Session},
         errors=(
             *error_sets.PASSKEY_CHALLENGE,
-            errors.UserBanned,
+            account_errors.UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
         ),
