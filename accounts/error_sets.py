@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from accounts import errors
-from accounts.administration import errors as administration_errors
-from accounts.mfa import errors as mfa_errors
-from accounts.passkeys import errors as passkeys_errors
 from authsvc.errors import (
     EmailRateExceeded,
     EmailSentTooRecently,
@@ -26,36 +23,3 @@ SMS_REQUEST = (errors.ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSen
 NEW_PASSWORD = (errors.PasswordTooLong, errors.WeakPassword, errors.BreachLookupFailed)
 CONTACT_CHANGE = (errors.EmailExists, errors.PhoneExists)
 """Of a confirmed address or number that has become somebody else's meanwhile."""
-PATH_OF_USER = (administration_errors.UserIdNotAUuid, errors.UserNotFound)
-PATH_OF_FACTOR = (mfa_errors.FactorIdNotAUuid, mfa_errors.FactorNotFound)
-FACTOR_SWITCHES_AT_VERIFICATION = (
-    mfa_errors.TotpVerificationDisabled,
-    mfa_errors.PhoneVerificationDisabled,
-    mfa_errors.WebAuthnVerificationDisabled,
-    mfa_errors.FactorTypeUnknown,
-    mfa_errors.NoGatewayForFactor,
-)
-PASSKEY_CHALLENGE = (
-    passkeys_errors.RelyingPartyUnknown,
-    passkeys_errors.ChallengeIdMissing,
-    passkeys_errors.ChallengeIdMalformed,
-    passkeys_errors.CredentialMissing,
-    passkeys_errors.PasskeyChallengeNotFound,
-    passkeys_errors.PasskeyChallengeExpired,
-    passkeys_errors.CredentialMalformed,
-    passkeys_errors.CredentialRefused,
-)
-EXTERNAL_IDENTITY = (
-    *EMAIL_REQUEST,
-    errors.SignupDisabled,
-    errors.UserBanned,
-    errors.ProviderEmailNotVerified,
-    errors.AmbiguousAccount,
-    errors.IdentityNotCreated,
-    errors.UserNotFound,
-    errors.IdentityAlreadyLinked,
-    errors.IdentityOfAnotherUser,
-    errors.LinkedEmailExists,
-    errors.LinkedEmailNotVerified,
-)
-"""Of somebody who comes with an identity from elsewhere."""

@@ -155,7 +155,7 @@ def _password_hash(wish: Wish, *, is_new: bool) -> str:
         if is_new:
             raise account_errors.PasswordRequired
         return ""
-    policy.check_policy(wish.password)
+    policy.validate_password(wish.password)
     return policy.hash(wish.password)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accounts.errors import UserNotFound
 from authsvc.errors import ApiError, UnprocessableInput, ValidationFailed
 
 
@@ -102,3 +103,7 @@ class NoFactors(ApiError):
     status = 404
     error_code = "mfa_factor_not_found"
     message = "This user has no second factor"
+
+
+USER_PATH = (UserIdNotAUuid, UserNotFound)
+"""Errors of every endpoint with a user id in its path."""

@@ -140,7 +140,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     if wish.ban_duration:
         columns["banned_until"] = bans.until(wish.ban_duration, at=at)
     if wish.password is not None:
-        policy.check_policy(wish.password)
+        policy.validate_password(wish.password)
     if role := _role(wish.role):
         columns["role"] = role
     if email and not user.is_sso_user and queries.is_email_taken(email, except_user=user_id):
@@ -191,7 +191,7 @@ def confirm(
 def _first_password(wish: NewUser) -> str:
     """The hash of the password of a new account, which nobody knows where none is given; empty for one given hashed."""
     if wish.password_hash:
-        if len(wish.password_hash) > _LONGEST_HASH or not hashers.is_readable(wish.password_hash):
+        if len(wish.password_hash) > _LONGEST_HASH or not hashers.is_supported(wish.password_hash):
             raise errors.PasswordHashInvalid
         return ""
     return policy.hash(wish.password) if wish.password else policy.undisclosed()

@@ -205,3 +205,14 @@ class WebAuthnResponseInvalid(ApiError):
     status = 422
     error_code = "mfa_verification_failed"
     message = "Invalid WebAuthn response"
+
+
+FACTOR_PATH = (FactorIdNotAUuid, FactorNotFound)
+"""Errors of every endpoint with a factor id in its path."""
+VERIFICATION_DISABLED = (
+    TotpVerificationDisabled,
+    PhoneVerificationDisabled,
+    WebAuthnVerificationDisabled,
+    FactorTypeUnknown,
+    NoGatewayForFactor,
+)

@@ -78,7 +78,7 @@ class FactorsView(_Endpoint):
 class FactorView(_Endpoint):
     @document(
         responses={200: schemas.RemovedFactor},
-        errors=(*error_sets.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
+        errors=(*errors.FACTOR_PATH, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Take a second factor away; sessions that it has raised are at `aal1` again."""
@@ -95,8 +95,8 @@ class ChallengeView(_Endpoint):
         body_optional=True,
         responses={200: schemas.FactorChallenge},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             *error_sets.SMS_REQUEST,
             RequestRateExceeded,
         ),
@@ -119,8 +119,8 @@ class VerifyFactorView(_Endpoint):
         body=FactorAnswerInput,
         responses={200: Session},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             RequestRateExceeded,
             MessageNotAccepted,
             TooManyConcurrentRefreshes,

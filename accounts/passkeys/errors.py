@@ -103,3 +103,16 @@ class PasskeyNameMissing(ValidationFailed):
 
 class PasskeyNameTooLong(ValidationFailed):
     message = "friendly_name must be 120 characters or less"
+
+
+CREDENTIAL = (
+    RelyingPartyUnknown,
+    ChallengeIdMissing,
+    ChallengeIdMalformed,
+    CredentialMissing,
+    PasskeyChallengeNotFound,
+    PasskeyChallengeExpired,
+    CredentialMalformed,
+    CredentialRefused,
+)
+"""Errors of every endpoint that takes the credential of a browser."""

@@ -7,8 +7,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from accounts import error_sets
-from accounts import errors as account_errors
 from accounts.passkeys import authentication as passkey_authentication
 from accounts.passkeys import errors, management, payloads, registration, schemas
 from accounts.passkeys.challenges import Answer as CredentialAnswer
@@ -26,6 +24,7 @@ from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
 from tokens.api.permissions import IsNoVisitor, IsSignedIn
 from tokens.api.schemas import Session
+from tokens.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
@@ -66,7 +65,7 @@ class RegistrationView(_Endpoint):
         body=CredentialInput,
         responses={200: schemas.Passkey},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             errors.TooManyPasskeys,
             errors.CredentialExists,
             errors.PasskeysNeedAal2,
@@ -98,8 +97,8 @@ class AuthenticationView(_Endpoint):
         body=CredentialInput,
         responses={200: Session},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
-            account_errors.UserBanned,
+            *errors.CREDENTIAL,
+            UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
         ),
