@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from django.http import HttpResponse
 
-from accounts import errors, schemas
+from accounts.administration import errors, schemas
 from authsvc import clock
 from authsvc.api import pagination, turns
 from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document

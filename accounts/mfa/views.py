@@ -7,12 +7,13 @@ from uuid import UUID
 
 from django.http import HttpResponse
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
-from accounts.mfa import challenges, enrolment, recovery_codes, removal, verification
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts.mfa import challenges, enrolment, errors, recovery_codes, removal, schemas, verification
 from accounts.mfa.challenges import Challenged
 from accounts.mfa.enrolment import Enrolled, Wish
 from accounts.mfa.factor_types import Answer as FactorAnswer
+from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
 from accounts.users import identifiers
 from accounts.users.records import FactorRecord, UserRecord
@@ -48,7 +49,7 @@ class FactorsView(_Endpoint):
             errors.FactorNameTaken,
             errors.IssuerTooLong,
             errors.FactorPhoneMissing,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.FactorPhoneTaken,
             errors.TooManyFactors,
             errors.FactorNeedsAal2,
@@ -77,7 +78,7 @@ class FactorsView(_Endpoint):
 class FactorView(_Endpoint):
     @document(
         responses={200: schemas.RemovedFactor},
-        errors=(*error_sets.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
+        errors=(*errors.FACTOR_PATH, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Take a second factor away; sessions that it has raised are at `aal1` again."""
@@ -94,8 +95,8 @@ class ChallengeView(_Endpoint):
         body_optional=True,
         responses={200: schemas.FactorChallenge},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             *error_sets.SMS_REQUEST,
             RequestRateExceeded,
         ),
@@ -118,8 +119,8 @@ class VerifyFactorView(_Endpoint):
         body=FactorAnswerInput,
         responses={200: Session},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             RequestRateExceeded,
             MessageNotAccepted,
             TooManyConcurrentRefreshes,
@@ -130,7 +131,7 @@ class VerifyFactorView(_Endpoint):
             errors.FactorNeedsAal2,
             errors.TotpCodeInvalid,
             errors.PhoneCodeInvalid,
-            errors.CodeExpired,
+            account_errors.CodeExpired,
             errors.WebAuthnAnswerMissing,
             errors.WebAuthnTypeUnknown,
             errors.CredentialResponseMissing,

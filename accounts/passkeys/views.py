@@ -7,11 +7,10 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import CredentialInput, PasskeyInput
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import management, payloads, registration
+from accounts.passkeys import errors, management, payloads, registration, schemas
 from accounts.passkeys.challenges import Answer as CredentialAnswer
+from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
 from accounts.users.subjects import own
 from authsvc import clock, conf
@@ -66,7 +65,7 @@ class RegistrationView(_Endpoint):
         body=CredentialInput,
         responses={200: schemas.Passkey},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             errors.TooManyPasskeys,
             errors.CredentialExists,
             errors.PasskeysNeedAal2,
@@ -98,7 +97,7 @@ class AuthenticationView(_Endpoint):
         body=CredentialInput,
         responses={200: Session},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
