@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import action_links
@@ -12,7 +13,6 @@ from accounts.users import payloads
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
 from tokens.api import admin_auth
@@ -45,7 +45,7 @@ class GenerateLinkView(Endpoint):
         Whoever has them is the user. An invitation is mailed too, unless
         `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
         """
-        body = parsing.parse_body(request.http, GenerateLinkInput)
+        body = parsing.parse_body(request, GenerateLinkInput)
         wish = Wish(
             type=body.type or "",
             email=body.email or "",
@@ -60,7 +60,7 @@ class GenerateLinkView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.action_link(made))
+        return Response(payloads.action_link(made))
 
     def _target(self, request: ServiceRequest, *, asked: str) -> str:
         """The one in the body where it is permitted, which only here is a candidate at all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import errors, schemas
 from accounts.users import payloads
@@ -10,7 +11,6 @@ from accounts.users.search import paging
 from authsvc import audit
 from authsvc.api import turns
 from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
@@ -48,7 +48,7 @@ class AuditView(Endpoint):
             offset=page.offset,
             count_exactly=paging.first(asked, "count") == "exact",
         )
-        answer = Answer([payloads.audit_entry(entry) for entry in entries])
+        answer = Response([payloads.audit_entry(entry) for entry in entries])
         answer["X-Total-Count"] = str(total)
         answer["Link"] = paging.links(request.http.path, asked, page=page, total=total)
         return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import admin_factors, paths
@@ -12,7 +13,6 @@ from accounts.users.search import pages
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
 from tokens.api.authentication import AdminAuthentication
@@ -27,7 +27,7 @@ class FactorsView(Endpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
         user = pages.find(paths.user_id(user_id))
-        return Answer([payloads.factor(factor) for factor in user.factors])
+        return Response([payloads.factor(factor) for factor in user.factors])
 
 
 class FactorView(Endpoint):
@@ -49,7 +49,7 @@ class FactorView(Endpoint):
     def put(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Rename a factor of a user, or change its number."""
         user, factor = paths.user_id(user_id), paths.factor_id(factor_id)
-        body = parsing.parse_body(request.http, ChangeFactorInput)
+        body = parsing.parse_body(request, ChangeFactorInput)
         changed = admin_factors.change(
             user,
             factor,
@@ -59,7 +59,7 @@ class FactorView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.factor(changed))
+        return Response(payloads.factor(changed))
 
     @document(responses={200: schemas.Factor}, errors=(*error_sets.PATH_OF_USER, *error_sets.PATH_OF_FACTOR))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
@@ -67,4 +67,4 @@ class FactorView(Endpoint):
         removed = admin_factors.remove(
             paths.user_id(user_id), paths.factor_id(factor_id), caller=request.caller, at=clock.now()
         )
-        return Answer(payloads.factor(removed))
+        return Response(payloads.factor(removed))

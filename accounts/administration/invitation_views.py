@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import invitations
@@ -11,7 +12,6 @@ from accounts.users import payloads
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
 from tokens.api.authentication import AdminAuthentication
@@ -33,7 +33,7 @@ class InviteView(Endpoint):
 
         Whoever is invited again gets a new link, and the former one is dead.
         """
-        body = parsing.parse_body(request.http, InviteInput)
+        body = parsing.parse_body(request, InviteInput)
         user = invitations.invite(
             email=body.email or "",
             data=body.data or {},
@@ -42,4 +42,4 @@ class InviteView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))

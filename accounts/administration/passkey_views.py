@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import paths
@@ -11,7 +12,6 @@ from accounts.users import identifiers, payloads
 from accounts.users.search import pages
 from authsvc import clock
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
 from tokens.api.authentication import AdminAuthentication
@@ -26,7 +26,7 @@ class PasskeysView(Endpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = pages.find(paths.user_id(user_id))
-        return Answer([payloads.passkey(passkey) for passkey in management.of(user)])
+        return Response([payloads.passkey(passkey) for passkey in management.of(user)])
 
 
 class PasskeyView(Endpoint):
@@ -39,4 +39,4 @@ class PasskeyView(Endpoint):
         user = pages.find(paths.user_id(user_id))
         actor = admin_auth.admin_of(request).actor
         management.take_away(user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now())
-        return NoContent()
+        return Response(status=204)

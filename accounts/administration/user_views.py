@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import paths, user_administration
@@ -17,7 +18,6 @@ from accounts.users.search.filters import Selection
 from authsvc import clock, conf
 from authsvc.api import parsing, turns
 from authsvc.api.openapi.document import TOTALS, Empty, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
 from tokens.api.authentication import AdminAuthentication
@@ -76,7 +76,7 @@ class UsersView(Endpoint):
         page = paging.read(asked)
         _give_way(wanted, rows=page.limit)
         found = pages.page(wanted, page)
-        answer = Answer({"users": payload.users(found.found), "aud": wanted.aud})
+        answer = Response({"users": payload.users(found.found), "aud": wanted.aud})
         answer["X-Total-Count"] = str(found.total)
         answer["Link"] = paging.links(request.http.path, asked, page=page, total=found.total)
         return answer
@@ -84,14 +84,14 @@ class UsersView(Endpoint):
     @document(body=NewUserInput, responses={200: schemas.User}, errors=_NEW_USER_ERRORS)
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make a user; nothing is sent."""
-        body = parsing.parse_body(request.http, NewUserInput)
+        body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
             actor=admin_auth.admin_of(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
     @staticmethod
     def _stretch(request: ServiceRequest, wanted: Selection) -> HttpResponse:
@@ -101,7 +101,7 @@ class UsersView(Endpoint):
         found = pages.stretch(wanted, after=after, size=size)
         pagination: dict[str, Any] = {"next_cursor": found.next_cursor} if found.next_cursor else {}
         pagination["has_more"] = bool(found.next_cursor)
-        answer = Answer({"users": payload.users(found.found), "aud": wanted.aud, "pagination": pagination})
+        answer = Response({"users": payload.users(found.found), "aud": wanted.aud, "pagination": pagination})
         if found.next_cursor:
             target = paging.url(
                 request.http.path, asked, cursor=found.next_cursor, limit=size, page=None, per_page=None
@@ -122,7 +122,7 @@ class UserView(Endpoint):
     def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Make a user under this id; nothing is sent."""
         chosen = paths.user_id(user_id)
-        body = parsing.parse_body(request.http, NewUserInput)
+        body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
@@ -130,12 +130,12 @@ class UserView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
     @document(responses={200: schemas.User}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Show a user."""
-        return Answer(payloads.user(pages.find(paths.user_id(user_id))))
+        return Response(payloads.user(pages.find(paths.user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
@@ -158,7 +158,7 @@ class UserView(Endpoint):
         codes.
         """
         chosen = paths.user_id(user_id)
-        body = parsing.parse_body(request.http, ChangeUserInput)
+        body = parsing.parse_body(request, ChangeUserInput)
         user = user_administration.update(
             chosen,
             Changes(**msgspec.structs.asdict(body)),
@@ -166,7 +166,7 @@ class UserView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
     @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=error_sets.PATH_OF_USER)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
@@ -176,7 +176,7 @@ class UserView(Endpoint):
         """
         chosen = paths.user_id(user_id)
         given = parsing.read_body(request.http)
-        body = parsing.parse_body(request.http, DeleteUserInput) if given else DeleteUserInput()
+        body = parsing.parse_body(request, DeleteUserInput) if given else DeleteUserInput()
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
@@ -184,7 +184,7 @@ class UserView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})
 
 
 def _give_way(wanted: Selection, *, rows: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as accounts_errors
@@ -14,9 +15,8 @@ from accounts.profile.profile import Wish
 from accounts.users import identifiers, payloads
 from accounts.users.subjects import own
 from authsvc import clock, conf
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -37,7 +37,7 @@ class UserView(Endpoint):
         """Show the signed-in user."""
         if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
             raise errors.AudienceMismatch
-        return Answer(payloads.user(own(authentication.user_of(request))))
+        return Response(payloads.user(own(authentication.user_of(request))))
 
     @document(
         body=UserInput,
@@ -73,8 +73,8 @@ class UserView(Endpoint):
         other session and every outstanding link and code.
         """
         signed_in = authentication.user_of(request)
-        self.throttle(Bucket.USER, request.http)
-        body = parsing.parse_body(request.http, UserInput)
+        throttling.check(Bucket.USER, request)
+        body = parsing.parse_body(request, UserInput)
         user = profile.update(
             signed_in,
             own(signed_in),
@@ -83,7 +83,7 @@ class UserView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
 
 class IdentityView(Endpoint):
@@ -112,7 +112,7 @@ class IdentityView(Endpoint):
             raise accounts_errors.UnexpectedAudience
         signed_in = authentication.user_of(request)
         linking.unlink(signed_in, own(signed_in), identity_id=wanted, caller=request.caller, at=clock.now())
-        return Answer({})
+        return Response({})
 
 
 class ReauthenticateView(Endpoint):
@@ -133,7 +133,7 @@ class ReauthenticateView(Endpoint):
         """Send the user a code, the `nonce` that a change of password may ask for."""
         user = own(authentication.user_of(request))
         message_id = reauthentication.send(user, caller=request.caller, at=clock.now())
-        return Answer({"message_id": message_id} if message_id else {})
+        return Response({"message_id": message_id} if message_id else {})
 
 
 def _is_for(claims: Claims, *, asked: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors
 from accounts.inputs import RecoverInput
@@ -10,7 +11,6 @@ from accounts.recovery import recovery
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import error_sets as token_error_sets
@@ -18,7 +18,7 @@ from tokens.flows import pkce
 
 
 class RecoverView(Endpoint):
-    bucket = Bucket.RECOVER
+    throttle_scope = Bucket.RECOVER
     captcha = True
 
     @document(
@@ -35,7 +35,7 @@ class RecoverView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code to somebody who has lost the password."""
-        body = parsing.parse_body(request.http, RecoverInput)
+        body = parsing.parse_body(request, RecoverInput)
         recovery.send(
             email=body.email or "",
             challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
@@ -43,4 +43,4 @@ class RecoverView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors, schemas
 from accounts.inputs import MagicLinkInput, OtpInput, ResendInput
@@ -11,7 +12,6 @@ from accounts.verification import resending
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import error_sets as token_error_sets
@@ -19,7 +19,7 @@ from tokens.flows import pkce
 
 
 class OtpView(Endpoint):
-    bucket = Bucket.OTP
+    throttle_scope = Bucket.OTP
     captcha = True
 
     @document(
@@ -50,7 +50,7 @@ class OtpView(Endpoint):
 
         Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
         """
-        body = parsing.parse_body(request.http, OtpInput)
+        body = parsing.parse_body(request, OtpInput)
         if body.email and body.phone:
             raise errors.OnlyOneIdentifierOnOtp
         if body.email and body.channel:
@@ -65,7 +65,7 @@ class OtpView(Endpoint):
                 caller=request.caller,
                 at=clock.now(),
             )
-            return Answer({"message_id": message_id})
+            return Response({"message_id": message_id})
         if not body.email:
             raise errors.IdentifierMissingOnOtp
         passwordless.send_magic_link(
@@ -77,11 +77,11 @@ class OtpView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})
 
 
 class MagicLinkView(Endpoint):
-    bucket = Bucket.MAGIC_LINK
+    throttle_scope = Bucket.MAGIC_LINK
     captcha = True
 
     @document(
@@ -102,7 +102,7 @@ class MagicLinkView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code that sign in, and make an account where there is none."""
-        body = parsing.parse_body(request.http, MagicLinkInput)
+        body = parsing.parse_body(request, MagicLinkInput)
         passwordless.send_magic_link(
             email=body.email or "",
             data=body.data or {},
@@ -112,11 +112,11 @@ class MagicLinkView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})
 
 
 class ResendView(Endpoint):
-    bucket = Bucket.RESEND
+    throttle_scope = Bucket.RESEND
     captcha = True
 
     @document(
@@ -140,7 +140,7 @@ class ResendView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Send the confirmation of a sign-up, or of a change of address or number, once more."""
-        body = parsing.parse_body(request.http, ResendInput)
+        body = parsing.parse_body(request, ResendInput)
         message_id = resending.resend(
             type=body.type or "",
             email=body.email or "",
@@ -151,4 +151,4 @@ class ResendView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({"message_id": message_id})
+        return Response({"message_id": message_id})

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 from django.http import HttpResponse, QueryDict
+from rest_framework.parsers import FormParser
+from rest_framework.response import Response
 
 from accounts import error_sets, errors, schemas
 from accounts.inputs import ConfirmForm, VerifyInput
@@ -13,7 +16,7 @@ from accounts.verification.redemption import Verified
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer, SeeOther
+from authsvc.api.renderers import SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import RedirectEndpoint, ServiceRequest
 from authsvc.errors import BodyTooLarge
@@ -44,7 +47,7 @@ _OTHER_SIDE = "Confirmation link accepted. Please proceed to confirm link sent t
 class LinkEndpoint(RedirectEndpoint):
     """Redeems the token of a mailed link for a browser."""
 
-    bucket = Bucket.VERIFY
+    throttle_scope = Bucket.VERIFY
 
     def open_link(self, asked: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
         self.begin_redirecting(target, error_in_query=token.startswith(PKCE_MARK))
@@ -83,7 +86,7 @@ class VerifyView(LinkEndpoint):
         Where the operator has links confirmed (`AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED`), it answers a page with a
         button.
         """
-        asked, token = parsing.query_parameter(request.http, "type"), parsing.query_parameter(request.http, "token")
+        asked, token = parsing.query_parameter(request, "type"), parsing.query_parameter(request, "token")
         self.check(asked, token)
         target = self.redirect_target(request)
         if conf.current().mailer.link_confirm_page_enabled:
@@ -114,12 +117,12 @@ class VerifyView(LinkEndpoint):
 
         Of a change of address that both addresses confirm, the first confirmation answers no session.
         """
-        done = self._redeem(parsing.parse_body(request.http, VerifyInput), request)
+        done = self._redeem(parsing.parse_body(request, VerifyInput), request)
         if done.awaits_other_side:
-            return Answer({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
+            return Response({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
         told = {"type": done.type} if done.type in _TOLD_TYPES else {}
         assert done.tokens is not None  # noqa: S101  (only a browser is given a code instead)
-        return Answer(token_response(done.tokens, subject=done.user, **told))
+        return Response(token_response(done.tokens, subject=done.user, **told))
 
     @staticmethod
     def _redeem(body: VerifyInput, request: ServiceRequest) -> Verified:
@@ -160,6 +163,8 @@ class ConfirmView(LinkEndpoint):
     the token of the link is all the authority there is. A page that has one to send could as well send the link itself.
     """
 
+    parser_classes = (FormParser,)
+
     @document(
         form=ConfirmForm,
         responses={303: _LED_ON},
@@ -168,7 +173,7 @@ class ConfirmView(LinkEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Redeem the link that the page of `GET /verify` shows a button for."""
-        form = QueryDict(parsing.read_body(request.http))
+        form = cast(QueryDict, request.data)
         asked, token, target = (_first(form, name) for name in ("type", "token", "redirect_to"))
         self.check(asked, token)
         target = redirects.resolve(header=None, query=target, referer=None)

@@ -15,9 +15,8 @@ from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
 from authsvc import clock, conf
-from authsvc.api import callers
+from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
-from authsvc.api.views import Endpoint
 from authsvc.console import authentication, csrf, pages, security_key
 from authsvc.errors import ApiError
 from tokens.sessions.subjects import SignedIn
@@ -64,11 +63,11 @@ def take(request: HttpRequest) -> HttpResponse:
     key = security_key.of(user)
     try:
         if "ask" in request.POST:
-            Endpoint.throttle(Bucket.FACTOR_CHALLENGE, request)
+            throttling.check(Bucket.FACTOR_CHALLENGE, request)
             if request.POST["ask"] == "key" and key:
                 return _page(request, user, form, key_options=security_key.ask(request, found, user, key))
             return _text(request, found, user)
-        Endpoint.throttle(Bucket.FACTOR_VERIFY, request)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
         if "credential" in request.POST and key:
             security_key.verify(request, found, user, key, credential=request.POST["credential"])
         else:

@@ -11,9 +11,8 @@ from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as sign_in
 from authsvc import clock, conf
-from authsvc.api import callers
+from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
-from authsvc.api.views import Endpoint
 from authsvc.console import authentication, csrf, pages
 from authsvc.errors import ApiError
 from tokens.sessions import lifecycle, refresh_tokens
@@ -39,7 +38,7 @@ def enter(request: HttpRequest) -> HttpResponse:
         return _form(request, SignInForm())
     form = SignInForm(request.POST)
     try:
-        Endpoint.throttle(Bucket.TOKEN, request)
+        throttling.check(Bucket.TOKEN, request)
         if not form.is_valid():
             return _form(request, form, status=400)
         _start(request, name=form.cleaned_data["name"], password=form.cleaned_data["password"])
