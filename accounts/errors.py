@@ -446,7 +446,7 @@ class AuditQueryInvalid(ValidationFailed):
 # Identities at providers
 
 
-class SeveralAccounts(UnexpectedFailure):
+class AmbiguousAccount(UnexpectedFailure):
     """The proved addresses belong to more than one account, and nobody can tell which is meant."""
 
     def __init__(self, domain: str) -> None:

@@ -20,6 +20,8 @@ class User(AbstractBaseUser):
     `email` is lower case, `phone` digits without `+`; both are NULL when there is none.
     """
 
+    encrypted_columns: ClassVar = ("encrypted_password",)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     aud = models.CharField(max_length=255, null=True)
     role = models.CharField(max_length=255, null=True)
@@ -128,6 +130,8 @@ class FactorStatus(models.TextChoices):
 class Factor(models.Model):
     """A second factor; whether a user has a verified one decides how far a session can be trusted."""
 
+    encrypted_columns: ClassVar = ("secret",)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(
         User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="factors"
@@ -179,6 +183,8 @@ class Factor(models.Model):
 
 class FactorChallenge(models.Model):
     """A question put to a second factor: open, used (`verified_at`), or dead after too many wrong codes."""
+
+    encrypted_columns: ClassVar = ("otp_code",)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     factor = models.ForeignKey(

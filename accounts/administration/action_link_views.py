@@ -29,8 +29,8 @@ class GenerateLinkView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.ActionLink},
         errors=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_DELIVERY,
             *error_sets.NEW_PASSWORD,
             errors.LinkTypeUnknown,
             errors.PasswordRequired,

@@ -11,11 +11,10 @@ from django.db import IntegrityError, transaction
 
 from accounts import errors
 from accounts.administration import invitations
-from accounts.messages import links, notification_emails, recipients
+from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, json_columns, queries, records
+from accounts.users import account_creation, identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -114,12 +113,12 @@ def _invitation(address: str, wish: Wish, *, actor: audit.Administrator, caller:
     found = invitations.candidate(address, audience=caller.audience)
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
-        recipients.admit(address, kind=EmailKind.INVITE)
+        recipients.reserve_email(address, kind=EmailKind.INVITE)
     with transaction.atomic(durable=True):
         user, secret = invitations.prepare(address, found, data=wish.data, actor=actor, caller=caller, at=at)
         if is_mailed:
-            messaging.post(
-                notification_emails.invitation(user, secret=secret, redirect_to=wish.redirect_to, caller=caller, at=at)
+            messaging.send(
+                confirmation_emails.invitation(user, secret=secret, redirect_to=wish.redirect_to, caller=caller, at=at)
             )
         return _link("invite", user, secret, wish, caller=caller)
 
@@ -129,7 +128,7 @@ def _sign_up(address: str, wish: Wish, *, caller: Caller, at: datetime) -> Actio
     password_hash = _password_hash(wish, is_new=found is None)
     with transaction.atomic(durable=True):
         if found is None:
-            user = account_creation.insert_as_given(
+            user = account_creation.create_user_as_administrator(
                 email=address,
                 password_hash=password_hash,
                 metadata=wish.data,
@@ -187,7 +186,7 @@ def _issue(user: UserRecord, token_type: TokenType, *, identifier: str, at: date
 
 def _link(type: str, user: UserRecord, secret: Secret, wish: Wish, *, caller: Caller) -> ActionLink:
     form = _FORMS[type]
-    url = links.action_link(
+    url = confirmation_emails.action_link(
         base=caller.link_base,
         purpose=form.path,
         token=secret.link_token,

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import errors
-from accounts.messages import notification_emails, recipients, sms_codes
+from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users.records import UserRecord
 from accounts.users.search import pages
@@ -29,7 +29,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
     user = pages.find(user_id)
     if not user.email or user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToSendTo
-    recipients.admit(user.email, kind=EmailKind.RECOVERY)
+    recipients.reserve_email(user.email, kind=EmailKind.RECOVERY)
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise errors.UserNotFound
@@ -37,7 +37,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
-        messaging.post(notification_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
+        messaging.send(confirmation_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
     return user.email
 
 
@@ -57,7 +57,7 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
 
 
 def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    recipients.admit(user.email, kind=EmailKind.CONFIRMATION)
+    recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
@@ -66,12 +66,12 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
-        messaging.post(notification_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
+        messaging.send(confirmation_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
     return user.email
 
 
 def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    sms_codes.admit(user.phone, at=at)
+    sms_codes.reserve_sms(user.phone, at=at)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):

@@ -15,9 +15,7 @@ from accounts import errors
 from accounts.administration import bans
 from accounts.models import Identity, User
 from accounts.passwords import hashers, policy
-from accounts.profile import changes
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, json_columns, queries, records
+from accounts.users import account_creation, identifiers, json_columns, pending_changes, queries, records
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.audit import Administrator
@@ -101,7 +99,7 @@ def create(wish: NewUser, *, actor: Administrator, caller: Caller, at: datetime)
     verified = {"email_verified": True} if wish.email_confirm else {}
     try:
         with transaction.atomic(durable=True):
-            made = account_creation.insert_as_given(
+            made = account_creation.create_user_as_administrator(
                 id=user_id,
                 email=email,
                 phone=phone,
@@ -152,7 +150,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     columns |= _confirmed(wish, at=at)
     if wish.password is not None:
         sealed = encryption.encrypt(policy.hash(wish.password), bound_to=user_id)
-        columns |= {"password": sealed, **changes.nothing_pending()}
+        columns |= {"password": sealed, **pending_changes.cleared_columns()}
     if email:
         columns["email"] = email
     if phone:

@@ -24,7 +24,7 @@ from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
 _NEW_USER_ERRORS = (
-    *error_sets.ADDRESS,
+    *error_sets.EMAIL_FORMAT,
     errors.PhoneInvalid,
     errors.PasswordTooLong,
     errors.PasswordAndHash,
@@ -142,7 +142,7 @@ class UserView(Endpoint):
         responses={200: schemas.User},
         errors=(
             *error_sets.PATH_OF_USER,
-            *error_sets.ADDRESS,
+            *error_sets.EMAIL_FORMAT,
             *error_sets.NEW_PASSWORD,
             errors.PhoneInvalid,
             errors.EmailExists,

@@ -94,7 +94,7 @@ class ChallengeView(_Endpoint):
         errors=(
             *error_sets.PATH_OF_FACTOR,
             *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
-            *error_sets.TEXT,
+            *error_sets.SMS_REQUEST,
             RequestRateExceeded,
         ),
     )

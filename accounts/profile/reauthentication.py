@@ -10,15 +10,15 @@ from accounts import errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging, plugins
+from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, PhoneVerifier, SmsKind
+from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 
 
-def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
+def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
     """Send a code to the user's address, or number when there is none; the id of a text message, None for a mail.
 
     Raises NothingToReauthenticateBy, EmailNotVerified, PhoneNotVerified, and the refusals of sending.
@@ -30,13 +30,13 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
     if not user.email and user.phone_confirmed_at is None:
         raise errors.PhoneNotVerified
     if user.email:
-        messaging.refuse_soon(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        recipients.admit(user.email, kind=EmailKind.REAUTHENTICATION)
-        messaging.take_turn(EmailKind.REAUTHENTICATION, user_id=user.id)
+        messaging.check_user_interval(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION)
+        messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id)
     else:
-        messaging.refuse_soon(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        sms_codes.admit(user.phone, at=at)
-        messaging.take_turn(SmsKind.REAUTHENTICATION, user_id=user.id)
+        messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        sms_codes.reserve_sms(user.phone, at=at)
+        messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
@@ -45,7 +45,7 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
             one_time_tokens.store_code(
                 user_id=user.id, token_type=TokenType.REAUTHENTICATION, identifier=user.email, code=code, at=at
             )
-            messaging.post(notification_emails.reauthentication(user, code=code, at=at))
+            messaging.send(notification_emails.reauthentication(user, code=code, at=at))
             return None
         return sms_codes.send_code(
             user_id=user.id,
@@ -57,7 +57,7 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         )
 
 
-def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
+def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
     """Spend the code, and with it every other secret of the user, whatever becomes of the request that brings it.
 
     Raises NonceInvalid, NonceWithoutAddress; CodeExpired where a gateway of codes refuses.
@@ -69,8 +69,8 @@ def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
         raise errors.NonceInvalid
     sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
-        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
-        if not verifier.approves(phone=user.phone, code=nonce):
+        verifier = messaging.phone_verifier.get()
+        if not verifier.is_approved(phone=user.phone, code=nonce):
             raise errors.CodeExpired
     elif not token.answers(nonce):
         one_time_tokens.count_wrong_code([token.id])

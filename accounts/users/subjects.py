@@ -1,4 +1,4 @@
-"""The SUBJECTS entry: what `tokens` asks about a user, answered from the records of accounts."""
+"""Reads users and sessions for `tokens` (`tokens.sessions.subjects.UserSource`)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def _session(row: queries.Row) -> tuple[SessionFacts | None, tuple[AmrEntry, ...
     return facts, tuple(AmrEntry(method=method, at=datetime.fromtimestamp(at, UTC)) for method, at in entries)
 
 
-class AccountSubjects:
-    """The users of this service, as `tokens` sees them."""
-
+class AccountUsers:
     def by_id(self, user_id: UUID) -> UserRecord | None:
         row = queries.by_id(user_id)
         return records.read(row) if row else None

@@ -17,7 +17,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
-from authsvc.api import routes
 from authsvc.api.renderers import NO_STORE, JSONRenderer
 from authsvc.errors import (
     ApiError,
@@ -33,6 +32,7 @@ from authsvc.errors import (
     ValidationFailed,
 )
 from authsvc.observability import metrics
+from authsvc.observability.routes import route_template
 
 logger = logging.getLogger("authsvc.errors")
 
@@ -149,7 +149,7 @@ def _describe(error: Exception, request: HttpRequest) -> _Description:
         api_error = to_api_error(error)
         code = api_error.error_code
         if isinstance(api_error, EmailRateExceeded):
-            metrics.MAIL_QUOTA_REFUSALS.add(routes.route_template(request))
+            metrics.MAIL_QUOTA_REFUSALS.labels(route_template(request)).inc()
         trigger = _trigger_message(error) if not versioned else None
         if trigger is not None:
             described = _Description(*trigger, {})

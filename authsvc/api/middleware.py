@@ -11,8 +11,9 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 
 from authsvc import audit, conf
-from authsvc.api import callers, exception_handler, routes, turns
+from authsvc.api import callers, exception_handler, turns
 from authsvc.errors import RequestTimedOut
+from authsvc.observability.routes import route_template
 from authsvc.security import redirects
 
 logger = logging.getLogger("authsvc.api")
@@ -29,7 +30,7 @@ class RequestMiddleware:
         started = time.monotonic()
         header = conf.current().api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
-        audit.forget_last()
+        audit.clear_last_payload()
         with turns.of_process:
             response = self.get_response(request)
         took = time.monotonic() - started
@@ -71,8 +72,8 @@ class RequestMiddleware:
             if value := request.META.get(f"authsvc.{name}"):
                 fields[name] = value
         if request.resolver_match is not None:
-            fields["route"] = routes.route_template(request)
-        if (event := audit.last()) is not None:
+            fields["route"] = route_template(request)
+        if (event := audit.last_payload()) is not None:
             fields["auth_event"] = event
             if event["actor_id"] != _NOBODY:
                 fields.setdefault("user_id", event["actor_id"])

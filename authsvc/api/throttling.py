@@ -115,7 +115,7 @@ def consume(bucket: Bucket, *, key: str | None) -> float | None:
         bucket=bucket.value, key=key, burst=parameters.burst, per_second=parameters.per_second, life=parameters.life
     )
     if wait is not None:
-        metrics.LIMIT_REFUSALS.add(bucket.value)
+        metrics.LIMIT_REFUSALS.labels(bucket.value).inc()
     return wait
 
 

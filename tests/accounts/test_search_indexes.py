@@ -197,11 +197,11 @@ def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: 
     assert [record.getMessage() for record in caplog.records] == ["search indexes not built"]
 
 
-def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path: Path, fresh_database_url: str) -> None:
+def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path: Path, empty_database_url: str) -> None:
     env = {"AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true", "WEB_CONCURRENCY": "1"}
     with contextlib.ExitStack() as started:
         servers = [
-            LiveServer(folder=tmp_path, database_url=fresh_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
+            LiveServer(folder=tmp_path, database_url=empty_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
             for namespace in ("", "svc")
         ]
         for server in servers:
@@ -209,7 +209,7 @@ def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path:
             started.callback(server.kill)
         wanted = {f"{prefix}{name}" for prefix in ("", "svc_") for name in NAMES}
         deadline = time.monotonic() + 60
-        with psycopg.connect(fresh_database_url, autocommit=True) as other:
+        with psycopg.connect(empty_database_url, autocommit=True) as other:
             while time.monotonic() < deadline:
                 found = other.execute(
                     "SELECT relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"

@@ -20,7 +20,7 @@ from django.db import connection
 
 from accounts import inputs as account_inputs
 from accounts.models import User
-from accounts.sign_in.password import SignedInByPassword
+from accounts.sign_in.password import PasswordSignIn
 from accounts.sign_up import sign_up
 from accounts.users import queries, records
 from accounts.verification import redemption, verification
@@ -327,18 +327,18 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     row = queries.by_id(user.id)
     assert row is not None
     record = records.read(row)
-    signed_in = subjects.current().signed_in(user_id=user.id, session_id=made.session.id)
+    signed_in = subjects.user_source.get().signed_in(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()
     pair = lifecycle.start(subject=record, method="password", caller=Caller(), at=at)
     pair_secrets = {pair.issued.token, pair.refresh_token}
     flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
-    wanted = sign_up.SignUp(email=EMAIL, password=PASSWORD, redirect_to="")
+    wanted = sign_up.SignUpRequest(email=EMAIL, password=PASSWORD, redirect_to="")
     hashes = {one_time.token_hash, one_time.link_hash or ""}
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
-    verified = redemption.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
+    verified = redemption.Redemption(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
     exchanged = flow_states.Exchanged(
         subject=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
     )
@@ -355,8 +355,8 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "UserRecord": (record, {PASSWORD, record.password_hash}),
         "User": (user, {PASSWORD, record.password_hash, EMAIL}),
         "SignUp": (wanted, {PASSWORD}),
-        "Outcome": (sign_up.Outcome(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
-        "SignedInByPassword": (SignedInByPassword(user=record, tokens=pair, weakness=None), pair_secrets),
+        "Outcome": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
+        "SignedInByPassword": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
         "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
         "Presented": (refresh_tokens.open(made.refresh_token), {made.refresh_token, key}),
         "KeySet": (signing_keys.current(), {JWT_SECRET}),

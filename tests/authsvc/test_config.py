@@ -86,7 +86,7 @@ def _mail_settings() -> list[tuple[str, str, str, object]]:
     switches = [kind.removesuffix("_NOTIFICATION") for kind in kinds if kind.endswith("_NOTIFICATION")]
     return [
         *((f"AUTH_MAILER_SUBJECTS_{kind}", "Hello", "mailer.subjects", {kind.lower(): "Hello"}) for kind in kinds),
-        *((f"AUTH_MAILER_TEMPLATES_{kind}", "/a", "mailer.rendering.renderer", {kind.lower(): "/a"}) for kind in kinds),
+        *((f"AUTH_MAILER_TEMPLATES_{kind}", "/a", "mailer.templates", {kind.lower(): "/a"}) for kind in kinds),
         *(
             (f"AUTH_MAILER_URLPATHS_{kind}", "/a", "mailer.url_paths", {kind.lower(): "/a"})
             for kind in [*kinds[:3], kinds[4]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpResponse
 from rest_framework.response import Response
 
-from authsvc import clock, plugins
+from authsvc import clock
 from authsvc.api import captcha, parsing, throttling
 from authsvc.api.openapi.document import BodyChoice, Parameter, document
 from authsvc.api.throttling import Bucket
@@ -25,7 +25,7 @@ _WITHOUT_CAPTCHA = frozenset({"refresh_token", "pkce", "id_token"})
 
 class TokenView(Endpoint):
     @document(
-        choice=BodyChoice(parameter="grant_type", variants=lambda: plugins.by_name("TOKEN_GRANTS")),
+        choice=BodyChoice(parameter="grant_type", variants=grants.registered),
         responses={},
         errors=(
             RequestRateExceeded,

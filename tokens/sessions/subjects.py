@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import UUID
 
-from authsvc import plugins
+from authsvc.registration import Slot
 
 if TYPE_CHECKING:
     from tokens.sessions.aal import AmrEntry
@@ -77,6 +77,12 @@ class SignedIn:
     subject: Subject
     session: SessionFacts | None
     amr: tuple[AmrEntry, ...] = ()
+    is_authenticated: ClassVar[bool] = True
+    """For the permissions and throttles of DRF, as is `pk`."""
+
+    @property
+    def pk(self) -> str:
+        return str(self.subject.id)
 
     @property
     def is_aal2(self) -> bool:
@@ -84,8 +90,8 @@ class SignedIn:
         return self.session is not None and self.session.aal == "aal2"
 
 
-class Subjects(Protocol):
-    """What `tokens` asks of the app that owns the users; named by the setting SUBJECTS."""
+class UserSource(Protocol):
+    """Reads users and sessions for `tokens`; implemented by the app that owns the users."""
 
     def by_id(self, user_id: UUID) -> Subject | None: ...
 
@@ -102,6 +108,4 @@ class Subjects(Protocol):
         """The user as JSON-ready object of a token response."""
 
 
-def current() -> Subjects:
-    subjects: Subjects = plugins.one("SUBJECTS")
-    return subjects
+user_source: Slot[UserSource] = Slot("UserSource")

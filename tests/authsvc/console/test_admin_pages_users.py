@@ -49,8 +49,8 @@ def text_of(console: Console, path: str) -> str:
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
     """Press a button on the user's page; with fields, answer what it asks."""
-    asked = {"action": action, "_selected_action": str(user.pk), "asked_from": str(user.pk)}
-    wish = {f"wish-{name}": value for name, value in fields.items()}
+    asked = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    wish = {f"action-{name}": value for name, value in fields.items()}
     return console.submit(page_of(user), to=LIST, **asked, **wish, **({"confirmed": "1"} if fields else {}))
 
 
@@ -147,7 +147,7 @@ def test_a_user_is_found_by_whatever_they_are_known_by(
 def test_what_matches_nobody_shows_nobody(inside: Console, ada: User, typed: str) -> None:
     answered: Any = inside.client.get(LIST, {"q": typed})
     assert answered.status_code == 200
-    assert b"Nothing matches" in answered.content
+    assert b"No matches" in answered.content
     assert b"ada@example.com" not in answered.content
 
 
@@ -226,7 +226,7 @@ def test_a_bare_account_has_a_page_with_words_for_what_is_not_there(inside: Cons
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
     text = text_of(inside, page_of(user))
-    for said in ("Anonymous user", "Not signed in anywhere.", "None has been sent yet.", "Nothing is on record."):
+    for said in ("Anonymous user", "Not signed in anywhere.", "None has been sent yet.", "No entries."):
         assert said in text
 
 
@@ -247,7 +247,7 @@ def test_a_page_costs_a_bounded_number_of_statements(inside: Console, ada: User)
     with CaptureQueriesContext(connection) as statements:
         text = text_of(inside, page_of(ada))
     assert text.count(">End</button>") == 20
-    assert "All of them" in text
+    assert "Show all" in text
     assert len(statements) <= 12
 
 
@@ -465,8 +465,8 @@ def test_who_is_no_longer_an_operator_does_nothing_any_more(
     text_of(inside, page_of(ada))
     User.objects.filter(pk=operator.pk).update(**change)
     fields = {
-        "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "wish-duration": "24h",
-        "wish-role": "svc_admin", "wish-is_meant": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
+        "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "action-duration": "24h",
+        "action-role": "svc_admin", "action-is_meant": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
     }  # fmt: skip
     refused: Any = inside.client.post(LIST, fields)
     assert refused.status_code == 302
@@ -479,7 +479,7 @@ def test_who_is_no_longer_an_operator_does_nothing_any_more(
 def test_several_users_are_banned_from_the_list(inside: Console, ada: User) -> None:
     others = [factories.make_user() for _ in range(2)]
     chosen: Any = [str(user.pk) for user in (ada, *others)]
-    fields = {"action": "ban", "confirmed": "1", "wish-duration": "24h"}
+    fields = {"action": "ban", "confirmed": "1", "action-duration": "24h"}
     assert inside.submit(LIST, _selected_action=chosen, **fields).status_code == 302
     assert User.objects.filter(banned_until__isnull=False).count() == 3
 

@@ -1,0 +1,150 @@
+"""Whether this process can do its work: the database answers, migrations are done, and somebody works on the queue."""
+
+from __future__ import annotations
+
+import logging
+import pkgutil
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from django.apps import apps
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.utils import CursorWrapper
+
+from authsvc import jobs
+from authsvc.db.sql import namespaced
+
+LIMIT_SECONDS = 2.0
+"""How long the checks may take before the database counts as unreachable."""
+KEPT_SECONDS = 1.0
+"""How long an answer is given again, so that many questions cost no more than one."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What was found; `checks` has `ok` and details for `database`, `migrations` and `queue`."""
+
+    checks: dict[str, dict[str, Any]]
+
+    @property
+    def is_ready(self) -> bool:
+        return all(found["ok"] for found in self.checks.values())
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return {"ready": self.is_ready, "checks": self.checks}
+
+
+_UNREACHABLE = State({name: {"ok": False} for name in ("database", "migrations", "queue")})
+
+
+class Checks:
+    """Looks at most once at a time, on a connection of its own, and remembers the answer for a moment."""
+
+    def __init__(self, look: Callable[[], State]) -> None:
+        self._look = look
+        self._lock = threading.Lock()
+        self._latest: Future[State] | None = None
+        self._ended_at = 0.0
+
+    def state(self) -> State:
+        """The present state, or one that is a moment old. Never takes longer than `LIMIT_SECONDS`."""
+        with self._lock:
+            latest = self._latest
+            if latest is None or (latest.done() and time.monotonic() - self._ended_at >= KEPT_SECONDS):
+                # In a thread, because a database that hangs cannot be told to hurry; there is never more than one.
+                latest = Future()
+                try:
+                    threading.Thread(target=self._run, args=(latest,), name="readiness", daemon=True).start()
+                except RuntimeError:  # no room for one more thread
+                    return _UNREACHABLE
+                self._latest = latest
+        try:
+            return latest.result(LIMIT_SECONDS)
+        except TimeoutError:
+            return _UNREACHABLE
+
+    def _run(self, result: Future[State]) -> None:
+        state = _UNREACHABLE
+        try:
+            state = self._look()
+        except Exception as error:  # noqa: BLE001  (whatever it is, the service is not ready)
+            logger.warning("not ready", extra={"error": str(error)})
+        finally:
+            self._ended_at = time.monotonic()
+            result.set_result(state)
+
+
+def check() -> State:
+    """Whether this process is ready, as seen at most a second ago."""
+    return _checks.state()
+
+
+def look() -> State:
+    """The same, asked now. Raises django.db errors."""
+    began = time.monotonic()
+    connection = connections.create_connection(DEFAULT_DB_ALIAS)
+    try:
+        # In a transaction, so that the limit does not stay with a connection that a pooler hands on.
+        connection.set_autocommit(autocommit=False)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = '{LIMIT_SECONDS:.0f}s'")
+            missing = missing_migrations(cursor)
+            if missing:
+                # Another version's queue may have other tables.
+                return State(
+                    {
+                        "database": _reached(began),
+                        "migrations": {"ok": False, "missing": len(missing)},
+                        "queue": {"ok": False},
+                    }
+                )
+            signs = jobs.read_worker_health(cursor)
+        return State(
+            {
+                "database": _reached(began),
+                "migrations": {"ok": True, "missing": 0},
+                "queue": {"ok": signs.is_healthy, "oldest_due_seconds": round(signs.job_delay or 0, 1)},
+            }
+        )
+    finally:
+        connection.close()
+
+
+def missing_migrations(cursor: CursorWrapper) -> set[tuple[str, str]]:
+    """App and name of each migration of this version that the database does not have. Raises django.db errors."""
+    log = cursor.db.ops.quote_name(namespaced("django_migrations"))
+    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [log])
+    row = cursor.fetchone()
+    if not (row and row[0]):
+        return set(_shipped())
+    cursor.execute(f"SELECT app, name FROM {log}")  # noqa: S608  (a name of our own)
+    return set(_shipped()) - set(cursor.fetchall())
+
+
+@cache
+def _shipped() -> frozenset[tuple[str, str]]:
+    """By the names of their files: to load them would take memory that nothing else here needs."""
+    found = set()
+    for app in apps.get_app_configs():
+        try:
+            package = import_module(f"{app.name}.migrations")
+        except ModuleNotFoundError:
+            continue
+        found |= {(app.label, each.name) for each in pkgutil.iter_modules(package.__path__) if each.name[0] not in "_~"}
+    return frozenset(found)
+
+
+def _reached(began: float) -> dict[str, Any]:
+    return {"ok": True, "milliseconds": round((time.monotonic() - began) * 1000)}
+
+
+_checks = Checks(look)
