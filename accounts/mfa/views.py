@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
 from rest_framework.response import Response
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
-from accounts.mfa import challenges, enrolment, recovery_codes, removal, verification
-from accounts.mfa.enrolment import Wish
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts.mfa import challenges, enrolment, errors, recovery_codes, removal, schemas, verification
+from accounts.mfa.challenges import Challenged
+from accounts.mfa.enrolment import Enrolled, Wish
 from accounts.mfa.factor_types import Answer as FactorAnswer
+from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
-from accounts.users import identifiers, payloads
+from accounts.users import identifiers
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
 from authsvc import clock
@@ -46,7 +49,7 @@ class FactorsView(_Endpoint):
             errors.FactorNameTaken,
             errors.IssuerTooLong,
             errors.FactorPhoneMissing,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.FactorPhoneTaken,
             errors.TooManyFactors,
             errors.FactorNeedsAal2,
@@ -69,13 +72,13 @@ class FactorsView(_Endpoint):
             phone=body.phone or "",
         )
         made = enrolment.enroll(signed_in, own(signed_in), wish, caller=request.caller, at=clock.now())
-        return Response(payloads.enrolled(made))
+        return Response(_enrolled(made))
 
 
 class FactorView(_Endpoint):
     @document(
         responses={200: schemas.RemovedFactor},
-        errors=(*error_sets.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
+        errors=(*errors.FACTOR_PATH, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Take a second factor away; sessions that it has raised are at `aal1` again."""
@@ -92,8 +95,8 @@ class ChallengeView(_Endpoint):
         body_optional=True,
         responses={200: schemas.FactorChallenge},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             *error_sets.SMS_REQUEST,
             RequestRateExceeded,
         ),
@@ -108,7 +111,7 @@ class ChallengeView(_Endpoint):
         if factor.factor_type != FactorType.TOTP:
             channel = parsing.parse_body(request, ChallengeInput).channel or ""
         made = challenges.open(signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now())
-        return Response(payloads.challenged(made))
+        return Response(_challenged(made))
 
 
 class VerifyFactorView(_Endpoint):
@@ -116,8 +119,8 @@ class VerifyFactorView(_Endpoint):
         body=FactorAnswerInput,
         responses={200: Session},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             RequestRateExceeded,
             MessageNotAccepted,
             TooManyConcurrentRefreshes,
@@ -128,7 +131,7 @@ class VerifyFactorView(_Endpoint):
             errors.FactorNeedsAal2,
             errors.TotpCodeInvalid,
             errors.PhoneCodeInvalid,
-            errors.CodeExpired,
+            account_errors.CodeExpired,
             errors.WebAuthnAnswerMissing,
             errors.WebAuthnTypeUnknown,
             errors.CredentialResponseMissing,
@@ -203,3 +206,21 @@ def _factor(user: UserRecord, text: str) -> FactorRecord:
         if factor.id == str(factor_id):
             return factor
     raise errors.FactorNotFound
+
+
+def _enrolled(made: Enrolled) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": str(made.id), "type": made.factor_type, "friendly_name": made.friendly_name}
+    if made.seed is not None:
+        shown["totp"] = {"qr_code": made.seed.qr_code, "secret": made.seed.secret, "uri": made.seed.uri}
+    if made.factor_type == FactorType.PHONE:
+        shown["phone"] = made.phone
+    return shown
+
+
+def _challenged(made: Challenged) -> dict[str, Any]:
+    return {
+        "id": str(made.id),
+        "type": made.factor_type,
+        "expires_at": int(made.expires_at.timestamp()),
+        **made.shown,
+    }

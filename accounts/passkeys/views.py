@@ -8,12 +8,11 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import CredentialInput, PasskeyInput
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import management, registration
+from accounts.passkeys import errors, management, payloads, registration, schemas
 from accounts.passkeys.challenges import Answer as CredentialAnswer
-from accounts.users import identifiers, payloads
+from accounts.passkeys.schemas import CredentialInput, PasskeyInput
+from accounts.users import identifiers
 from accounts.users.subjects import own
 from authsvc import clock, conf
 from authsvc.api import parsing
@@ -25,10 +24,11 @@ from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
 from tokens.api.permissions import IsNoVisitor, IsSignedIn
 from tokens.api.schemas import Session
+from tokens.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
-    """Refuses every request while passkeys are disabled, before any other check."""
+    """Nothing is looked at while passkeys are off, not even who asks."""
 
     documented_errors = (errors.PasskeysDisabled,)
 
@@ -54,7 +54,7 @@ class RegistrationOptionsView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Begin to make a passkey for the signed-in user."""
         signed_in = authentication.user_of(request)
-        return Response(payloads.begun(registration.begin(signed_in, own(signed_in), at=clock.now())))
+        return Response(payloads.challenge(registration.begin(signed_in, own(signed_in), at=clock.now())))
 
 
 class RegistrationView(_Endpoint):
@@ -65,7 +65,7 @@ class RegistrationView(_Endpoint):
         body=CredentialInput,
         responses={200: schemas.Passkey},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             errors.TooManyPasskeys,
             errors.CredentialExists,
             errors.PasskeysNeedAal2,
@@ -89,7 +89,7 @@ class AuthenticationOptionsView(_Endpoint):
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Begin to sign in by passkey."""
-        return Response(payloads.begun(passkey_authentication.begin(at=clock.now())))
+        return Response(payloads.challenge(passkey_authentication.begin(at=clock.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -97,8 +97,8 @@ class AuthenticationView(_Endpoint):
         body=CredentialInput,
         responses={200: Session},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
-            errors.UserBanned,
+            *errors.CREDENTIAL,
+            UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
         ),
