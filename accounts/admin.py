@@ -12,12 +12,13 @@ from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from accounts import errors
 from accounts.administration import admin_factors, support_messages, user_administration
+from accounts.administration import errors as administration_errors
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
 from accounts.users import deletion
-from accounts.users.search import conditions, lookup
+from accounts.users.search import listing
+from accounts.users.search.queries import NEWEST
 from authsvc import clock, conf
 from authsvc.console import filters, formatting, model_admin, user_panels
 from authsvc.console.formatting import EMPTY, Tone
@@ -58,7 +59,7 @@ class StateFilter(filters.ChoiceFilter):
 class UserAdmin(OperatorAdmin):
     list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
     list_filter = (StateFilter, filters.CreatedSinceFilter)
-    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.lookup
+    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.listing
     search_help_text = "Email address, phone number, id, or part of a name"
     ordering = ("-created_at", "-id")
     sortable_by = ()
@@ -75,14 +76,14 @@ class UserAdmin(OperatorAdmin):
     @model_admin.action(label="Confirm email", success_message="Email confirmed")
     def confirm_email(self, row: User, context: ActionContext) -> str | None:
         if not row.email or row.email_confirmed_at:
-            raise errors.NothingToConfirm
+            raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, email=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     @model_admin.action(label="Confirm phone", success_message="Phone confirmed")
     def confirm_phone(self, row: User, context: ActionContext) -> str | None:
         if not row.phone or row.phone_confirmed_at:
-            raise errors.NothingToConfirm
+            raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, phone=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
@@ -174,7 +175,9 @@ class UserAdmin(OperatorAdmin):
     ) -> None:
         if row.pk == model_admin.operator_of(request).id:
             # Prevents the last operator from locking all operators out.
-            self.message_user(request, f"{self.display_name(row)}: {errors.OwnAccount.message}", levels.ERROR)
+            self.message_user(
+                request, f"{self.display_name(row)}: {administration_errors.OwnAccount.message}", levels.ERROR
+            )
         else:
             super().run_action(request, call, row=row, success_message=success_message)
 
@@ -211,16 +214,16 @@ class UserAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        found = lookup.meant_by(search_term, audience=conf.current().jwt.aud, most=_MOST_FOUND)
+        found = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MOST_FOUND)
         if len(found) == _MOST_FOUND:
             self.message_user(
                 request, f"Only the newest {_MOST_FOUND} are shown: type more of the address or name.", levels.WARNING
             )
-        elif lookup.is_searched_in_part(search_term):
+        elif listing.is_too_short(search_term):
             self.message_user(
                 request,
                 "So short a text is looked for at the beginning of addresses and names, and anywhere among the newest"
-                f" {conditions.NEWEST} users only: type three letters in a row.",
+                f" {NEWEST} users only: type three letters in a row.",
                 levels.WARNING,
             )
         return queryset.filter(pk__in=found), False

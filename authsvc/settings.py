@@ -31,17 +31,25 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "authsvc.console.apps.ConsoleConfig",
 ]
+# Both before all others, so that responses of other middleware are counted too.
+_METRICS_MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "authsvc.observability.django_metrics.RouteMetricsMiddleware",
+]
 MIDDLEWARE = [
-    *(["authsvc.observability.telemetry.middleware.traced"] if AUTH.telemetry.traces else []),
-    *(["authsvc.observability.telemetry.middleware.measured"] if AUTH.telemetry.metrics else []),
+    *(_METRICS_MIDDLEWARE if AUTH.telemetry.metrics else []),
     "authsvc.api.cors.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
 ]
+PROMETHEUS_LATENCY_BUCKETS = (  # seconds, for requests and for statements
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    float("inf"),
+)
 ROOT_URLCONF = "authsvc.urls"
 WSGI_APPLICATION = "authsvc.wsgi.application"
 
-DATABASES = {"default": postgresql.settings_from(AUTH.database)}
+DATABASES = {"default": postgresql.settings_from(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))}
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
 PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]
@@ -107,4 +115,11 @@ REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_TOKEN": None,
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_THROTTLE_CLASSES": ["authsvc.api.throttling.TokenBucketThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["authsvc.api.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["authsvc.api.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "authsvc.api.renderers.FixedNegotiation",
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "authsvc.api.exception_handler.handle",
+    "FORMAT_SUFFIX_KWARG": None,
 }

@@ -13,8 +13,8 @@ from uuid import uuid4
 from django.db.models import DateTimeField, F, Model
 
 from accounts.models import Factor, User
-from accounts.passwords import policy
-from accounts.users import account_creation, queries, records
+from accounts.passwords import hashing
+from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import clock
 from authsvc.caller import Caller
@@ -183,10 +183,10 @@ def make_older(*rows: Model, by: timedelta) -> None:
 
 @functools.cache
 def _hash(password: str) -> str:
-    return policy.hash(password)
+    return hashing.hash_password(password)
 
 
 def _record(user: User) -> UserRecord:
-    row = queries.by_id(user.id)
+    row = queries.get(user.id)
     assert row is not None
-    return records.read(row)
+    return row

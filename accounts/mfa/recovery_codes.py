@@ -6,9 +6,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.messages import notification_emails
-from accounts.mfa import attempt_limits, recovery_code_format, step_up
+from accounts.mfa import attempt_limits, errors, recovery_code_format, step_up
 from accounts.mfa.step_up import Verified
 from accounts.models import RecoveryCode
 from accounts.users.records import UserRecord
@@ -34,7 +33,7 @@ def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetim
             raise errors.RecoveryCodesNeedFactor
         if not held.is_aal2:
             raise errors.RecoveryCodesNeedAal2
-        RecoveryCode.objects.filter(user_id=user.id)._raw_delete("default")
+        RecoveryCode.objects.filter(user_id=user.id).delete_rows()
         RecoveryCode.objects.bulk_create(
             RecoveryCode(user_id=user.id, code_hash=recovery_code_format.digest(code, user_id=user.id), created_at=at)
             for code in codes
@@ -81,7 +80,7 @@ def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: 
     # A code stands in for a factor; where there is none, there is nothing that it could stand in for.
     if not held.subject.has_verified_factor:
         raise errors.RecoveryCodeInvalid
-    if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest)._raw_delete("default"):
+    if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest).delete_rows():
         raise errors.RecoveryCodeInvalid
     left = RecoveryCode.objects.filter(user_id=user.id).count()
     audit.record(audit.Action.RECOVERY_CODE_USED, actor=user, caller=caller, at=at, traits={"remaining": left})

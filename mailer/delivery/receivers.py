@@ -18,7 +18,7 @@ def enqueue_email(*, message: Email, **_: object) -> None:
     # Senders send every notification; the settings enable the types that are delivered.
     if message_types.is_enabled(message.kind):
         _defer(message, channel="email")
-        metrics.MAILS_ACCEPTED.add(str(message.kind))
+        metrics.MAILS_ACCEPTED.labels(str(message.kind)).inc()
 
 
 def enqueue_sms(*, message: Sms, **_: object) -> None:

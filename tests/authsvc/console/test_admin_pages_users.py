@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Identity, User
-from accounts.users.search import lookup
+from accounts.users.search import listing
 from authsvc import audit, clock
 from authsvc.models import AuditLogEntry
 from mailer.models import Attempt
@@ -153,18 +153,18 @@ def test_what_matches_nobody_shows_nobody(inside: Console, ada: User, typed: str
 
 def test_a_whole_address_finds_its_owner_and_not_those_whose_address_has_it(inside: Console, ada: User) -> None:
     other = factories.make_user(email="xada@example.com")
-    assert lookup.meant_by("ada@example.com", audience=factories.AUDIENCE, most=10) == [ada.pk]
-    assert set(lookup.meant_by("ada@example", audience=factories.AUDIENCE, most=10)) == {ada.pk, other.pk}
+    assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10) == [ada.pk]
+    assert set(listing.find_ids("ada@example", audience=factories.AUDIENCE, limit=10)) == {ada.pk, other.pk}
 
 
 def test_users_of_other_audiences_are_found_by_their_whole_address(inside: Console) -> None:
     user = factories.make_user(email="far@example.com", audience="elsewhere")
-    assert lookup.meant_by("far@example.com", audience=factories.AUDIENCE, most=10) == [user.pk]
+    assert listing.find_ids("far@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
 
 
 def test_a_user_of_sso_is_found_by_address(inside: Console) -> None:
     user = factories.make_user(email="sso@example.com", is_sso_user=True)
-    assert lookup.meant_by("sso@example.com", audience=factories.AUDIENCE, most=10) == [user.pk]
+    assert listing.find_ids("sso@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
 
 
 def test_who_searches_for_half_of_everybody_is_told_to_type_more(
@@ -183,14 +183,14 @@ def test_who_searches_many_users_for_two_letters_is_told_what_that_finds(
 ) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE users")
-    monkeypatch.setattr("accounts.users.search.conditions.LARGE", 0)
+    monkeypatch.setattr("accounts.users.search.queries.LARGE_TABLE", 0)
     answered: Any = inside.client.get(LIST, {"q": typed})
     assert (b"type three letters in a row" in answered.content) == is_told
 
 
 def test_a_search_for_a_whole_address_never_walks_through_the_table(inside: Console, ada: User) -> None:
     with CaptureQueriesContext(connection) as statements:
-        assert lookup.meant_by("ada@example.com", audience=factories.AUDIENCE, most=10)
+        assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10)
     assert not [each for each in statements if "LIKE" in each["sql"]]
 
 
