@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets
 from accounts import errors as account_errors
@@ -33,7 +34,6 @@ from accounts.users.search.filters import UserFilter
 from authsvc import clock, conf
 from authsvc.api import pagination, parsing, turns
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
 from tokens.api import admin_auth
@@ -95,7 +95,7 @@ class UsersView(AdminEndpoint):
         page = pagination.parse(asked)
         _give_way(wanted, rows=page.limit)
         found = listing.list_page(wanted, page)
-        answer = Answer({"users": payload.users(found.users), "aud": wanted.aud})
+        answer = Response({"users": payload.users(found.users), "aud": wanted.aud})
         answer["X-Total-Count"] = str(found.total)
         answer["Link"] = pagination.links(request.http.path, asked, page=page, total=found.total)
         return answer
@@ -103,14 +103,14 @@ class UsersView(AdminEndpoint):
     @document(body=NewUserInput, responses={200: account_schemas.User}, errors=_NEW_USER_ERRORS)
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make a user; nothing is sent."""
-        body = parsing.parse_body(request.http, NewUserInput)
+        body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
             actor=admin_auth.admin_of(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
     @staticmethod
     def _stretch(request: ServiceRequest, wanted: UserFilter) -> HttpResponse:
@@ -120,7 +120,7 @@ class UsersView(AdminEndpoint):
         found = listing.list_after(wanted, after=after, size=size)
         position: dict[str, Any] = {"next_cursor": found.next_cursor} if found.next_cursor else {}
         position["has_more"] = bool(found.next_cursor)
-        answer = Answer({"users": payload.users(found.users), "aud": wanted.aud, "pagination": position})
+        answer = Response({"users": payload.users(found.users), "aud": wanted.aud, "pagination": position})
         if found.next_cursor:
             target = pagination.url(
                 request.http.path, asked, cursor=found.next_cursor, limit=size, page=None, per_page=None
@@ -138,7 +138,7 @@ class UserView(AdminEndpoint):
     def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Make a user under this id; nothing is sent."""
         chosen = _user_id(user_id)
-        body = parsing.parse_body(request.http, NewUserInput)
+        body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
@@ -146,12 +146,12 @@ class UserView(AdminEndpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
     @document(responses={200: account_schemas.User}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Show a user."""
-        return Answer(payloads.user(queries.require(_user_id(user_id))))
+        return Response(payloads.user(queries.require(_user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
@@ -174,7 +174,7 @@ class UserView(AdminEndpoint):
         codes.
         """
         chosen = _user_id(user_id)
-        body = parsing.parse_body(request.http, ChangeUserInput)
+        body = parsing.parse_body(request, ChangeUserInput)
         user = user_administration.update(
             chosen,
             Changes(**msgspec.structs.asdict(body)),
@@ -182,7 +182,7 @@ class UserView(AdminEndpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
     @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=errors.USER_PATH)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
@@ -192,7 +192,7 @@ class UserView(AdminEndpoint):
         """
         chosen = _user_id(user_id)
         given = parsing.read_body(request.http)
-        body = parsing.parse_body(request.http, DeleteUserInput) if given else DeleteUserInput()
+        body = parsing.parse_body(request, DeleteUserInput) if given else DeleteUserInput()
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
@@ -200,7 +200,7 @@ class UserView(AdminEndpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})
 
 
 class UserFactorsView(AdminEndpoint):
@@ -208,7 +208,7 @@ class UserFactorsView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
         user = queries.require(_user_id(user_id))
-        return Answer([payloads.factor(factor) for factor in user.factors])
+        return Response([payloads.factor(factor) for factor in user.factors])
 
 
 class UserFactorView(AdminEndpoint):
@@ -227,7 +227,7 @@ class UserFactorView(AdminEndpoint):
     def put(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Rename a factor of a user, or change its number."""
         user, factor = _user_id(user_id), _factor_id(factor_id)
-        body = parsing.parse_body(request.http, ChangeFactorInput)
+        body = parsing.parse_body(request, ChangeFactorInput)
         changed = admin_factors.change(
             user,
             factor,
@@ -237,13 +237,13 @@ class UserFactorView(AdminEndpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.factor(changed))
+        return Response(payloads.factor(changed))
 
     @document(responses={200: account_schemas.Factor}, errors=(*errors.USER_PATH, *mfa_errors.FACTOR_PATH))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Take a factor of a user away; with the last verified one go the recovery codes."""
         removed = admin_factors.remove(_user_id(user_id), _factor_id(factor_id), caller=request.caller, at=clock.now())
-        return Answer(payloads.factor(removed))
+        return Response(payloads.factor(removed))
 
 
 class UserPasskeysView(AdminEndpoint):
@@ -251,7 +251,7 @@ class UserPasskeysView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(_user_id(user_id))
-        return Answer([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class UserPasskeyView(AdminEndpoint):
@@ -263,7 +263,7 @@ class UserPasskeyView(AdminEndpoint):
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
         )
-        return NoContent()
+        return Response(status=204)
 
 
 class InviteView(AdminEndpoint):
@@ -278,7 +278,7 @@ class InviteView(AdminEndpoint):
 
         Whoever is invited again gets a new link, and the former one is dead.
         """
-        body = parsing.parse_body(request.http, InviteInput)
+        body = parsing.parse_body(request, InviteInput)
         user = invitations.invite(
             email=body.email or "",
             data=body.data or {},
@@ -287,7 +287,7 @@ class InviteView(AdminEndpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
 
 class GenerateLinkView(AdminEndpoint):
@@ -312,7 +312,7 @@ class GenerateLinkView(AdminEndpoint):
         Whoever has them is the user. An invitation is mailed too, unless
         `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
         """
-        body = parsing.parse_body(request.http, GenerateLinkInput)
+        body = parsing.parse_body(request, GenerateLinkInput)
         wish = Wish(
             type=body.type or "",
             email=body.email or "",
@@ -327,7 +327,7 @@ class GenerateLinkView(AdminEndpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(_action_link(made))
+        return Response(_action_link(made))
 
     def _target(self, request: ServiceRequest, *, asked: str) -> str:
         """The one in the body where it is permitted, which only here is a candidate at all."""

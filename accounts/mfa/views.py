@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets
 from accounts import errors as account_errors
@@ -19,9 +20,8 @@ from accounts.users import identifiers
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
 from authsvc import clock
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -64,7 +64,7 @@ class FactorsView(_Endpoint):
         The factor counts after its first verification. A user with a verified factor needs a session at `aal2`.
         """
         signed_in = authentication.user_of(request)
-        body = parsing.parse_body(request.http, FactorInput)
+        body = parsing.parse_body(request, FactorInput)
         enrolment_request = EnrolmentRequest(
             factor_type=body.factor_type or "",
             friendly_name=body.friendly_name or "",
@@ -72,7 +72,7 @@ class FactorsView(_Endpoint):
             phone=body.phone or "",
         )
         made = enrolment.enroll(signed_in, own(signed_in), enrolment_request, caller=request.caller, at=clock.now())
-        return Answer(_enrolled(made))
+        return Response(_enrolled(made))
 
 
 class FactorView(_Endpoint):
@@ -86,7 +86,7 @@ class FactorView(_Endpoint):
         user = own(signed_in)
         factor = _factor(user, factor_id)
         removal.unenroll(signed_in, user, UUID(factor.id), caller=request.caller, at=clock.now())
-        return Answer({"id": factor.id})
+        return Response({"id": factor.id})
 
 
 class ChallengeView(_Endpoint):
@@ -106,14 +106,14 @@ class ChallengeView(_Endpoint):
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         factor = _factor(user, factor_id)
-        self.throttle(Bucket.FACTOR_CHALLENGE, request.http)
+        throttling.check(Bucket.FACTOR_CHALLENGE, request)
         channel = ""
         if factor.factor_type != FactorType.TOTP:
-            channel = parsing.parse_body(request.http, ChallengeInput).channel or ""
+            channel = parsing.parse_body(request, ChallengeInput).channel or ""
         made = challenges.create(
             signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now()
         )
-        return Answer(_challenged(made))
+        return Response(_challenged(made))
 
 
 class VerifyFactorView(_Endpoint):
@@ -149,20 +149,20 @@ class VerifyFactorView(_Endpoint):
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         factor = _factor(user, factor_id)
-        self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse_body(request.http, FactorAnswerInput)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
+        body = parsing.parse_body(request, FactorAnswerInput)
         response = FactorResponse(
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
         done = verification.verify(signed_in, user, UUID(factor.id), response, caller=request.caller, at=clock.now())
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, subject=done.user))
 
 
 class RecoveryCodesView(_Endpoint):
     @document(responses={200: schemas.RemainingCodes}, errors=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Return the number of recovery codes that are left."""
-        return Answer({"remaining": recovery_codes.count_remaining(own(authentication.user_of(request)))})
+        return Response({"remaining": recovery_codes.count_remaining(own(authentication.user_of(request)))})
 
     @document(
         responses={200: schemas.RecoveryCodes},
@@ -172,7 +172,7 @@ class RecoveryCodesView(_Endpoint):
         """Create ten recovery codes, which replace the earlier ones."""
         signed_in = authentication.user_of(request)
         codes = recovery_codes.create(signed_in, own(signed_in), caller=request.caller, at=clock.now())
-        return Answer({"codes": codes})
+        return Response({"codes": codes})
 
 
 class VerifyRecoveryCodeView(_Endpoint):
@@ -191,12 +191,12 @@ class VerifyRecoveryCodeView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Use up a recovery code in place of a lost factor and step up the session to `aal2`."""
         signed_in = authentication.user_of(request)
-        self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse_body(request.http, RecoveryCodeInput)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
+        body = parsing.parse_body(request, RecoveryCodeInput)
         done = recovery_codes.verify(
             signed_in, own(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
         )
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, subject=done.user))
 
 
 def _factor(user: UserRecord, text: str) -> FactorRecord:

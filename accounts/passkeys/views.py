@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from accounts.passkeys import authentication as passkey_authentication
 from accounts.passkeys import errors, management, payloads, registration, schemas
@@ -16,7 +17,6 @@ from accounts.users.subjects import own
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
@@ -32,10 +32,10 @@ class _Endpoint(Endpoint):
 
     documented_errors = (errors.PasskeysDisabled,)
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         if not conf.current().passkeys.enabled:
-            return self.refuse(errors.PasskeysDisabled(), request)
-        return super().dispatch(request, *args, **kwargs)
+            raise errors.PasskeysDisabled
+        super().initial(request, *args, **kwargs)
 
 
 class RegistrationOptionsView(_Endpoint):
@@ -54,7 +54,7 @@ class RegistrationOptionsView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start the registration of a passkey for the signed-in user."""
         signed_in = authentication.user_of(request)
-        return Answer(payloads.challenge(registration.start(signed_in, own(signed_in), at=clock.now())))
+        return Response(payloads.challenge(registration.start(signed_in, own(signed_in), at=clock.now())))
 
 
 class RegistrationView(_Endpoint):
@@ -79,17 +79,17 @@ class RegistrationView(_Endpoint):
         registration.check_allowed(signed_in)
         response = _response(request)
         made = registration.complete(signed_in, user, response, caller=request.caller, at=clock.now())
-        return Answer(payloads.passkey(made))
+        return Response(payloads.passkey(made))
 
 
 class AuthenticationOptionsView(_Endpoint):
-    bucket = Bucket.PASSKEY_AUTHENTICATION
+    throttle_scope = Bucket.PASSKEY_AUTHENTICATION
     captcha = True
 
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start a sign-in by passkey."""
-        return Answer(payloads.challenge(passkey_authentication.start(at=clock.now())))
+        return Response(payloads.challenge(passkey_authentication.start(at=clock.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -106,7 +106,7 @@ class AuthenticationView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
         done = passkey_authentication.complete(_response(request), caller=request.caller, at=clock.now())
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, subject=done.user))
 
 
 class PasskeysView(_Endpoint):
@@ -117,7 +117,7 @@ class PasskeysView(_Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
         user = own(authentication.user_of(request))
-        return Answer([payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class PasskeyView(_Endpoint):
@@ -135,9 +135,9 @@ class PasskeyView(_Endpoint):
         chosen = identifiers.uuid(passkey_id)
         if chosen is None:
             raise errors.PasskeyNotFound
-        name = parsing.parse_body(request.http, PasskeyInput).friendly_name or ""
+        name = parsing.parse_body(request, PasskeyInput).friendly_name or ""
         renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=clock.now())
-        return Answer(payloads.passkey(renamed))
+        return Response(payloads.passkey(renamed))
 
     @document(
         responses={204: None},
@@ -148,9 +148,9 @@ class PasskeyView(_Endpoint):
         signed_in = authentication.user_of(request)
         chosen = identifiers.uuid(passkey_id)
         management.remove(signed_in, own(signed_in), chosen, caller=request.caller, at=clock.now())
-        return NoContent()
+        return Response(status=204)
 
 
 def _response(request: ServiceRequest) -> CredentialResponse:
-    body = parsing.parse_body(request.http, CredentialInput)
+    body = parsing.parse_body(request, CredentialInput)
     return CredentialResponse(challenge_id=body.challenge_id or "", credential=body.credential)
