@@ -9,7 +9,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 BIN := .venv/bin
 INSTALLED := .venv/installed.lock
 DEVELOPMENT := .data/development.env
-CLIENTS := tests/clients/js
+CLIENTS := tests/live/clients/js
 
 .PHONY: help install run operator test lint format docs bench reference lock
 

@@ -123,7 +123,7 @@ def space_out(group: Group, *, address: str) -> None:
 
     Taken whatever the request then finds, so that a refusal tells nothing about the address.
     """
-    remaining = rate_limits.admit_once(group=group, key=address, interval=_interval(group))
+    remaining = rate_limits.allow_once(group=group, key=address, interval=_interval(group))
     if remaining is not None:
         metrics.LIMIT_REFUSALS.add("email_frequency")
         raise EmailSentTooRecently(int(remaining))
@@ -131,7 +131,7 @@ def space_out(group: Group, *, address: str) -> None:
 
 def space_out_sms(group: Group, *, address: str) -> None:
     """As `space_out`, for text messages; `address` is the number in digits. Raises SmsSentTooRecently."""
-    remaining = rate_limits.admit_once(group=group, key=address, interval=conf.current().sms.max_frequency)
+    remaining = rate_limits.allow_once(group=group, key=address, interval=conf.current().sms.max_frequency)
     if remaining is not None:
         metrics.LIMIT_REFUSALS.add("sms_frequency")
         raise SmsSentTooRecently(int(remaining))
@@ -142,7 +142,7 @@ def take_email_quota() -> None:
 
     Not given back when the request fails later; under auto-confirm nothing is taken, but a quota of zero still refuses.
     """
-    _ask_email_quota(rate_limits.take_event)
+    _ask_email_quota(rate_limits.consume_event)
 
 
 def require_email_quota() -> None:
@@ -150,7 +150,7 @@ def require_email_quota() -> None:
 
     For requests that turn out to send nothing: what they are answered must not tell them from those that do.
     """
-    _ask_email_quota(rate_limits.peek_event)
+    _ask_email_quota(rate_limits.check_event)
 
 
 def take_sms_quota() -> None:
@@ -158,12 +158,12 @@ def take_sms_quota() -> None:
 
     Under auto-confirm nothing is taken, and a quota of zero does not refuse either.
     """
-    _ask_sms_quota(rate_limits.take_event)
+    _ask_sms_quota(rate_limits.consume_event)
 
 
 def require_sms_quota() -> None:
     """Raise SmsRateExceeded where `take_sms_quota` would, and take nothing; as `require_email_quota`."""
-    _ask_sms_quota(rate_limits.peek_event)
+    _ask_sms_quota(rate_limits.check_event)
 
 
 def _ask_email_quota(ask: Callable[..., float | None]) -> None:
@@ -233,14 +233,14 @@ def take_turn(kind: EmailKind | SmsKind, *, user_id: UUID) -> None:
     To be asked last: the interval counts from here, and whoever mistyped an address should not have to wait. Raises as
     `refuse_soon`.
     """
-    remaining = rate_limits.admit_once(group=f"turn:{kind}", key=str(user_id), interval=_own_interval(kind))
+    remaining = rate_limits.allow_once(group=f"turn:{kind}", key=str(user_id), interval=_own_interval(kind))
     if remaining is not None:
         raise _too_soon(kind, remaining)
 
 
 def note_change(kind: EmailKind | SmsKind, *, address: str) -> None:
     """Let a signed-in user's change count for the interval in which it can be asked for again without a session."""
-    rate_limits.admit_once(group=Group.CHANGE, key=address, interval=_own_interval(kind))
+    rate_limits.allow_once(group=Group.CHANGE, key=address, interval=_own_interval(kind))
 
 
 def _too_soon(kind: EmailKind | SmsKind, remaining: float) -> EmailSentTooRecently | SmsSentTooRecently:

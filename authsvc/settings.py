@@ -119,7 +119,7 @@ TOKEN_GRANTS = {  # tokens.api.grants.Grant
 }
 PHONE_VERIFIER = "mailer.sms.twilio_verify.Verifier"  # authsvc.messaging.PhoneVerifier
 CAPTCHA_EXEMPTION = "tokens.api.admin_auth.AdminExemption"  # authsvc.api.captcha.Exemption
-SEALED_COLUMNS = [  # what authsvc.security.encryption protects, each value bound to the id of its row
+ENCRYPTED_COLUMNS = [  # what authsvc.security.encryption protects, each value bound to the id of its row
     "users.encrypted_password",
     "sessions.refresh_token_hmac_key",
     "mfa_factors.secret",

@@ -10,6 +10,6 @@ from authsvc.security import rate_limits
 @jobs.periodic(name="core.cleanup", cron="* * * * *")
 def clean_up() -> None:
     # Counters say nothing once they are over, so this is not asked of the operator.
-    rate_limits.sweep()
+    rate_limits.delete_expired()
     if conf.current().database.cleanup_enabled:
         cleanup.run(at=clock.now())

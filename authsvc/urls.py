@@ -7,17 +7,17 @@ from django.views.generic import RedirectView
 
 from authsvc import views
 from authsvc.api.openapi import views as openapi
-from authsvc.api.routes import both
+from authsvc.api.routes import slash_optional
 
 # Routes are tried in turn, so that what is asked most comes first.
 urlpatterns = [
     path("", include("tokens.urls")),
-    *both("health", views.HealthView.as_view()),
-    *both("settings", views.SettingsView.as_view()),
+    *slash_optional("health", views.HealthView.as_view()),
+    *slash_optional("settings", views.SettingsView.as_view()),
     path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),
-    *both("openapi.json", openapi.OpenapiView.as_view()),
-    *both("docs", openapi.DocsView.as_view()),
+    *slash_optional("openapi.json", openapi.OpenapiView.as_view()),
+    *slash_optional("docs", openapi.DocsView.as_view()),
     path("operator", RedirectView.as_view(url="/operator/")),
     path("operator/", include("authsvc.console.urls")),
     path("inbox", RedirectView.as_view(url="/inbox/")),

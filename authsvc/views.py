@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 import authsvc
 from authsvc import conf
 from authsvc.api import exception_handler
-from authsvc.api.openapi.document import Parameter, Reply, declares
+from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.diagnostics import proxy_echo
@@ -61,9 +61,9 @@ class PublicSettings(TypedDict):
 class HealthView(Endpoint):
     """That the HTTP process is up, which asks no database; with `?ready=1` that it can do its work."""
 
-    @declares(
+    @document(
         query=(Parameter("ready", "`1`: tell whether requests can be served.", ("1", "true")),),
-        answers={200: (About, Readiness), 503: Reply("Not ready.", Readiness)},
+        responses={200: (About, Readiness), 503: ResponseDoc("Not ready.", Readiness)},
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Say that the process is up, or whether it can do its work."""
@@ -83,7 +83,7 @@ class HealthView(Endpoint):
 class SettingsView(Endpoint):
     """What a client may know of the configuration."""
 
-    @declares(answers={200: PublicSettings})
+    @document(responses={200: PublicSettings})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Tell what a client may know of the configuration."""
         config = conf.current()
@@ -110,12 +110,12 @@ class SettingsView(Endpoint):
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return exception_handler.answer(Http404(), request)
+    return exception_handler.error_response(Http404(), request)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return exception_handler.answer(BadRequest("Bad Request"), request)
+    return exception_handler.error_response(BadRequest("Bad Request"), request)
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    return exception_handler.answer(exception_handler.InternalServerError(), request)
+    return exception_handler.error_response(exception_handler.InternalServerError(), request)

@@ -42,6 +42,6 @@ def custom_provider(row: CustomProvider) -> dict[str, Any]:
         "skip_nonce_check": row.skip_nonce_check,
         **addresses,
         **discovered,
-        "created_at": clock.text(row.created_at),
-        "updated_at": clock.text(row.updated_at),
+        "created_at": clock.rfc3339(row.created_at),
+        "updated_at": clock.rfc3339(row.updated_at),
     }

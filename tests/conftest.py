@@ -22,7 +22,7 @@ from authsvc.conf.schema import AuthConfig
 from authsvc.db import embedded
 from tests import openapi
 
-pytest_plugins = ["tests.live"]
+pytest_plugins = ["tests.live.servers"]
 
 # Nobody misses the data of a test run after a power failure.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}

@@ -103,8 +103,8 @@ def make_session(
 def refresh_token(session: Session, counter: int) -> str:
     """The refresh token of a session at any counter, issued or not."""
     assert session.refresh_token_hmac_key is not None
-    key = encryption.open(session.refresh_token_hmac_key, bound_to=session.id)
-    return refresh_tokens.seal(session_id=session.id, counter=counter, key=crypto.unpadded_decode(key))
+    key = encryption.decrypt(session.refresh_token_hmac_key, bound_to=session.id)
+    return refresh_tokens.seal(session_id=session.id, counter=counter, key=crypto.base64url_decode(key))
 
 
 def make_legacy_tokens(

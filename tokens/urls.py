@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from authsvc.api.routes import both
+from authsvc.api.routes import slash_optional
 from tokens.api import views
 
 urlpatterns = [
-    *both("token", views.TokenView.as_view()),
-    *both("logout", views.LogoutView.as_view()),
-    *both(".well-known/jwks.json", views.JwksView.as_view()),
-    *both(".well-known/openid-configuration", views.OpenidConfigurationView.as_view()),
+    *slash_optional("token", views.TokenView.as_view()),
+    *slash_optional("logout", views.LogoutView.as_view()),
+    *slash_optional(".well-known/jwks.json", views.JwksView.as_view()),
+    *slash_optional(".well-known/openid-configuration", views.OpenidConfigurationView.as_view()),
 ]

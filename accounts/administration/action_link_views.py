@@ -11,7 +11,7 @@ from accounts.inputs import GenerateLinkInput
 from accounts.users import payloads
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, declares
+from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
@@ -24,11 +24,11 @@ class GenerateLinkView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(
+    @document(
         body=GenerateLinkInput,
         query=(REDIRECT_TO,),
-        answers={200: schemas.ActionLink},
-        refusals=(
+        responses={200: schemas.ActionLink},
+        errors=(
             *error_sets.ADDRESS,
             *error_sets.MAIL,
             *error_sets.NEW_PASSWORD,
@@ -45,7 +45,7 @@ class GenerateLinkView(Endpoint):
         Whoever has them is the user. An invitation is mailed too, unless
         `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
         """
-        body = parsing.parse(request.http, GenerateLinkInput)
+        body = parsing.parse_body(request.http, GenerateLinkInput)
         wish = Wish(
             type=body.type or "",
             email=body.email or "",

@@ -141,7 +141,7 @@ def _sign_up(address: str, wish: Wish, *, caller: Caller, at: datetime) -> Actio
             user = invitations.reopen(
                 found,
                 at=at,
-                password=encryption.seal(password_hash, bound_to=found.id) if password_hash else "",
+                password=encryption.encrypt(password_hash, bound_to=found.id) if password_hash else "",
                 confirmation_sent_at=at,
                 raw_user_meta_data=json_columns.merged("raw_user_meta_data", wish.data),
             )

@@ -9,7 +9,7 @@ from accounts.users import payloads
 from accounts.users.search import paging
 from authsvc import audit
 from authsvc.api import turns
-from authsvc.api.openapi.document import TOTALS, Parameter, Reply, declares
+from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api.authentication import AdminAuthentication
@@ -22,15 +22,15 @@ class AuditView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(
+    @document(
         query=(
             Parameter("page", "Counted from 1."),
             Parameter("per_page", "Entries on a page, 50 unless given."),
             Parameter("count", "`exact`: count every row for the total, where an estimate would be told.", ("exact",)),
             Parameter("query", "`action:…`, `author:…` or `type:…`, and part of what is looked for."),
         ),
-        answers={200: Reply("Entries, newest first.", list[schemas.AuditEntry], headers=TOTALS)},
-        refusals=(errors.ListParameterInvalid, errors.PaginationInvalid, errors.AuditQueryInvalid),
+        responses={200: ResponseDoc("Entries, newest first.", list[schemas.AuditEntry], headers=TOTALS)},
+        errors=(errors.ListParameterInvalid, errors.PaginationInvalid, errors.AuditQueryInvalid),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Read the audit trail."""

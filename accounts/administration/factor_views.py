@@ -11,7 +11,7 @@ from accounts.users import payloads
 from accounts.users.search import pages
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import declares
+from authsvc.api.openapi.document import document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
@@ -23,7 +23,7 @@ class FactorsView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(answers={200: list[schemas.Factor]}, refusals=error_sets.PATH_OF_USER)
+    @document(responses={200: list[schemas.Factor]}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
         user = pages.find(paths.user_id(user_id))
@@ -34,10 +34,10 @@ class FactorView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(
+    @document(
         body=ChangeFactorInput,
-        answers={200: schemas.Factor},
-        refusals=(
+        responses={200: schemas.Factor},
+        errors=(
             *error_sets.PATH_OF_USER,
             *error_sets.PATH_OF_FACTOR,
             errors.PhoneInvalid,
@@ -49,7 +49,7 @@ class FactorView(Endpoint):
     def put(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Rename a factor of a user, or change its number."""
         user, factor = paths.user_id(user_id), paths.factor_id(factor_id)
-        body = parsing.parse(request.http, ChangeFactorInput)
+        body = parsing.parse_body(request.http, ChangeFactorInput)
         changed = admin_factors.change(
             user,
             factor,
@@ -61,7 +61,7 @@ class FactorView(Endpoint):
         )
         return Answer(payloads.factor(changed))
 
-    @declares(answers={200: schemas.Factor}, refusals=(*error_sets.PATH_OF_USER, *error_sets.PATH_OF_FACTOR))
+    @document(responses={200: schemas.Factor}, errors=(*error_sets.PATH_OF_USER, *error_sets.PATH_OF_FACTOR))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Take a factor of a user away; with the last verified one go the recovery codes."""
         removed = admin_factors.remove(

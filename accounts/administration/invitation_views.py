@@ -10,7 +10,7 @@ from accounts.inputs import InviteInput
 from accounts.users import payloads
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, declares
+from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
@@ -22,18 +22,18 @@ class InviteView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(
+    @document(
         body=InviteInput,
         query=(REDIRECT_TO,),
-        answers={200: schemas.User},
-        refusals=(*error_sets.ADDRESS, *error_sets.MAIL, errors.EmailExists),
+        responses={200: schemas.User},
+        errors=(*error_sets.ADDRESS, *error_sets.MAIL, errors.EmailExists),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make an account for an address and mail an invitation.
 
         Whoever is invited again gets a new link, and the former one is dead.
         """
-        body = parsing.parse(request.http, InviteInput)
+        body = parsing.parse_body(request.http, InviteInput)
         user = invitations.invite(
             email=body.email or "",
             data=body.data or {},

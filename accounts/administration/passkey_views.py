@@ -10,7 +10,7 @@ from accounts.passkeys import management
 from accounts.users import identifiers, payloads
 from accounts.users.search import pages
 from authsvc import clock
-from authsvc.api.openapi.document import declares
+from authsvc.api.openapi.document import document
 from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
@@ -22,7 +22,7 @@ class PasskeysView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(answers={200: list[schemas.Passkey]}, refusals=error_sets.PATH_OF_USER)
+    @document(responses={200: list[schemas.Passkey]}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = pages.find(paths.user_id(user_id))
@@ -33,7 +33,7 @@ class PasskeyView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(answers={204: None}, refusals=(*error_sets.PATH_OF_USER, errors.PasskeyNotFound))
+    @document(responses={204: None}, errors=(*error_sets.PATH_OF_USER, errors.PasskeyNotFound))
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = pages.find(paths.user_id(user_id))

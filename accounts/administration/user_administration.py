@@ -151,7 +151,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
         raise errors.PhoneRegistered
     columns |= _confirmed(wish, at=at)
     if wish.password is not None:
-        sealed = encryption.seal(policy.hash(wish.password), bound_to=user_id)
+        sealed = encryption.encrypt(policy.hash(wish.password), bound_to=user_id)
         columns |= {"password": sealed, **changes.nothing_pending()}
     if email:
         columns["email"] = email

@@ -16,14 +16,14 @@ from accounts.users.search import filters, pages, paging, payload
 from accounts.users.search.filters import Selection
 from authsvc import clock, conf
 from authsvc.api import parsing, turns
-from authsvc.api.openapi.document import TOTALS, Empty, Parameter, Reply, declares
+from authsvc.api.openapi.document import TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import admin_auth
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
-_NEW_USER_REFUSALS = (
+_NEW_USER_ERRORS = (
     *error_sets.ADDRESS,
     errors.PhoneInvalid,
     errors.PasswordTooLong,
@@ -45,7 +45,7 @@ class UsersView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(
+    @document(
         query=(
             Parameter("page", "Counted from 1."),
             Parameter("per_page", "Entries on a page, 50 unless given."),
@@ -58,8 +58,10 @@ class UsersView(Endpoint):
             Parameter("cursor", "Where the list goes by cursor: what the page before said."),
             Parameter("limit", "Where the list goes by cursor: entries on a page, up to 1000."),
         ),
-        answers={200: Reply("Users, newest first; by cursor without the total.", schemas.UserList, headers=TOTALS)},
-        refusals=(errors.ListParameterInvalid, errors.SortInvalid, errors.PaginationInvalid),
+        responses={
+            200: ResponseDoc("Users, newest first; by cursor without the total.", schemas.UserList, headers=TOTALS)
+        },
+        errors=(errors.ListParameterInvalid, errors.SortInvalid, errors.PaginationInvalid),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the users of an audience, those deleted softly included.
@@ -79,10 +81,10 @@ class UsersView(Endpoint):
         answer["Link"] = paging.links(request.http.path, asked, page=page, total=found.total)
         return answer
 
-    @declares(body=NewUserInput, answers={200: schemas.User}, refusals=_NEW_USER_REFUSALS)
+    @document(body=NewUserInput, responses={200: schemas.User}, errors=_NEW_USER_ERRORS)
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make a user; nothing is sent."""
-        body = parsing.parse(request.http, NewUserInput)
+        body = parsing.parse_body(request.http, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
             actor=admin_auth.admin_of(request).actor,
@@ -112,15 +114,15 @@ class UserView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
-    @declares(
+    @document(
         body=NewUserInput,
-        answers={200: schemas.User},
-        refusals=(*_NEW_USER_REFUSALS, errors.UserIdNotAUuid, errors.UserIdMismatch),
+        responses={200: schemas.User},
+        errors=(*_NEW_USER_ERRORS, errors.UserIdNotAUuid, errors.UserIdMismatch),
     )
     def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Make a user under this id; nothing is sent."""
         chosen = paths.user_id(user_id)
-        body = parsing.parse(request.http, NewUserInput)
+        body = parsing.parse_body(request.http, NewUserInput)
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
@@ -130,15 +132,15 @@ class UserView(Endpoint):
         )
         return Answer(payloads.user(user))
 
-    @declares(answers={200: schemas.User}, refusals=error_sets.PATH_OF_USER)
+    @document(responses={200: schemas.User}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Show a user."""
         return Answer(payloads.user(pages.find(paths.user_id(user_id))))
 
-    @declares(
+    @document(
         body=ChangeUserInput,
-        answers={200: schemas.User},
-        refusals=(
+        responses={200: schemas.User},
+        errors=(
             *error_sets.PATH_OF_USER,
             *error_sets.ADDRESS,
             *error_sets.NEW_PASSWORD,
@@ -156,7 +158,7 @@ class UserView(Endpoint):
         codes.
         """
         chosen = paths.user_id(user_id)
-        body = parsing.parse(request.http, ChangeUserInput)
+        body = parsing.parse_body(request.http, ChangeUserInput)
         user = user_administration.update(
             chosen,
             Changes(**msgspec.structs.asdict(body)),
@@ -166,15 +168,15 @@ class UserView(Endpoint):
         )
         return Answer(payloads.user(user))
 
-    @declares(body=DeleteUserInput, body_optional=True, answers={200: Empty}, refusals=error_sets.PATH_OF_USER)
+    @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=error_sets.PATH_OF_USER)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Delete a user with all that belongs to them.
 
         Softly, the row stays, with address and number made unreadable and free for others. The body may be left out.
         """
         chosen = paths.user_id(user_id)
-        given = parsing.body(request.http)
-        body = parsing.parse(request.http, DeleteUserInput) if given else DeleteUserInput()
+        given = parsing.read_body(request.http)
+        body = parsing.parse_body(request.http, DeleteUserInput) if given else DeleteUserInput()
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),

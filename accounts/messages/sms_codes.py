@@ -95,7 +95,7 @@ def _send_noted(user: UserRecord, entry: NewEntry, *, sent_at: str, channel: str
 
 def _code(phone: str, *, at: datetime) -> str:
     sms = conf.current().sms
-    return sms.test_code(phone, at=at) or crypto.random_code(digits=sms.otp_length)
+    return sms.test_code(phone, at=at) or crypto.generate_code(digits=sms.otp_length)
 
 
 def _token(code: str, *, phone: str, at: datetime) -> NewToken:

@@ -29,11 +29,13 @@ def counted(user_id: UUID, of: str) -> Iterator[None]:
     if not most:
         yield
         return
-    wait = rate_limits.take(bucket=_BUCKET, key=key, burst=most, per_second=most / _PERIOD.total_seconds(), life=_LIFE)
+    wait = rate_limits.consume(
+        bucket=_BUCKET, key=key, burst=most, per_second=most / _PERIOD.total_seconds(), life=_LIFE
+    )
     if wait is not None:
         metrics.LIMIT_REFUSALS.add("wrong_codes")
         error = RequestRateExceeded()
         error.retry_after = wait
         raise error
     yield
-    rate_limits.give_back(bucket=_BUCKET, key=key)
+    rate_limits.refund(bucket=_BUCKET, key=key)

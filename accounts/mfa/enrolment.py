@@ -78,7 +78,7 @@ def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller,
             status=FactorStatus.UNVERIFIED,
             created_at=at,
             updated_at=at,
-            secret=encryption.seal(secret, bound_to=factor_id) if secret else "",
+            secret=encryption.encrypt(secret, bound_to=factor_id) if secret else "",
             phone=number,
         )
         traits = {"factor_id": str(factor_id)}

@@ -43,13 +43,13 @@ class Phone:
         _require_gateway()
         # By number, so that it makes no difference to enrol it once more; last, as the interval counts from here.
         interval = conf.current().mfa.phone_max_frequency
-        remaining = rate_limits.admit_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
+        remaining = rate_limits.allow_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
         if remaining is not None:
             raise SmsSentTooRecently(int(remaining))
 
     def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
         config = conf.current().mfa
-        code = crypto.random_code(digits=config.phone_otp_length)
+        code = crypto.generate_code(digits=config.phone_otp_length)
         message = Sms(
             kind=SmsKind.FACTOR,
             to=factor.phone or "",
@@ -58,7 +58,7 @@ class Phone:
             user_id=user.id,
             expires_at=at + config.challenge_expiry,
         )
-        return Opened(otp_code=encryption.seal(code, bound_to=challenge_id), message=message)
+        return Opened(otp_code=encryption.encrypt(code, bound_to=challenge_id), message=message)
 
     def prove(self, attempt: Attempt) -> Proof:
         _require_gateway()
@@ -78,14 +78,14 @@ def _nothing(_: Factor) -> Mapping[str, Any]:
 def _compare(challenge: FactorChallenge, code: str) -> None:
     stored = challenge.otp_code or ""
     try:
-        expected = encryption.open(stored, bound_to=challenge.id)
-    except encryption.Undecryptable as error:
+        expected = encryption.decrypt(stored, bound_to=challenge.id)
+    except encryption.DecryptionError as error:
         raise UnexpectedFailure("Database error verifying MFA Phone code") from error
-    if expected and crypto.equal(expected, code):
+    if expected and crypto.constant_time_equal(expected, code):
         return
-    if expected and encryption.outdated(stored):
+    if expected and encryption.needs_reencryption(stored):
         FactorChallenge.objects.filter(id=challenge.id).update(
-            otp_code=encryption.seal(expected, bound_to=challenge.id)
+            otp_code=encryption.encrypt(expected, bound_to=challenge.id)
         )
     raise errors.PhoneCodeInvalid
 

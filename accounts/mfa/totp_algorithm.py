@@ -71,7 +71,9 @@ def matching_step(code: str, *, secret: str, at: datetime) -> int | None:
     given = code.strip()
     now = int(at.timestamp()) // _PERIOD
     # All are compared, so that the time tells nothing.
-    matching = [now + offset for offset in _WINDOW if crypto.equal(code_at(now + offset, secret=secret), given)]
+    matching = [
+        now + offset for offset in _WINDOW if crypto.constant_time_equal(code_at(now + offset, secret=secret), given)
+    ]
     return max(matching, default=None)
 
 

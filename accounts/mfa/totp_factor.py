@@ -44,12 +44,12 @@ class Totp:
     def prove(self, attempt: Attempt) -> Proof:
         stored = attempt.factor.secret or ""
         try:
-            secret = encryption.open(stored, bound_to=attempt.factor.id)
-            if encryption.outdated(stored):
-                sealed = encryption.seal(secret, bound_to=attempt.factor.id)
+            secret = encryption.decrypt(stored, bound_to=attempt.factor.id)
+            if encryption.needs_reencryption(stored):
+                sealed = encryption.encrypt(secret, bound_to=attempt.factor.id)
                 Factor.objects.filter(id=attempt.factor.id, secret=stored).update(secret=sealed)
             step = totp_algorithm.matching_step(attempt.answer.code, secret=secret, at=attempt.at)
-        except (encryption.Undecryptable, ValueError) as error:
+        except (encryption.DecryptionError, ValueError) as error:
             raise UnexpectedFailure("Database error verifying MFA TOTP secret") from error
         if step is None:
             raise errors.TotpCodeInvalid

@@ -17,7 +17,7 @@ from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import declares
+from authsvc.api.openapi.document import document
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -37,10 +37,10 @@ class _Endpoint(Endpoint):
 
 
 class FactorsView(_Endpoint):
-    @declares(
+    @document(
         body=FactorInput,
-        answers={200: schemas.EnrolledFactor},
-        refusals=(
+        responses={200: schemas.EnrolledFactor},
+        errors=(
             errors.FactorTypeUnknown,
             errors.FactorNameTooLong,
             errors.FactorNameTaken,
@@ -61,7 +61,7 @@ class FactorsView(_Endpoint):
         It counts from its first verification on. A user who has a verified factor needs a session at `aal2`.
         """
         signed_in = authentication.user_of(request)
-        body = parsing.parse(request.http, FactorInput)
+        body = parsing.parse_body(request.http, FactorInput)
         wish = Wish(
             factor_type=body.factor_type or "",
             friendly_name=body.friendly_name or "",
@@ -73,9 +73,9 @@ class FactorsView(_Endpoint):
 
 
 class FactorView(_Endpoint):
-    @declares(
-        answers={200: schemas.RemovedFactor},
-        refusals=(*error_sets.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
+    @document(
+        responses={200: schemas.RemovedFactor},
+        errors=(*error_sets.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Take a second factor away; sessions that it has raised are at `aal1` again."""
@@ -87,11 +87,11 @@ class FactorView(_Endpoint):
 
 
 class ChallengeView(_Endpoint):
-    @declares(
+    @document(
         body=ChallengeInput,
         body_optional=True,
-        answers={200: schemas.FactorChallenge},
-        refusals=(
+        responses={200: schemas.FactorChallenge},
+        errors=(
             *error_sets.PATH_OF_FACTOR,
             *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
             *error_sets.TEXT,
@@ -106,16 +106,16 @@ class ChallengeView(_Endpoint):
         self.throttle(Bucket.FACTOR_CHALLENGE, request.http)
         channel = ""
         if factor.factor_type != FactorType.TOTP:
-            channel = parsing.parse(request.http, ChallengeInput).channel or ""
+            channel = parsing.parse_body(request.http, ChallengeInput).channel or ""
         made = challenges.open(signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now())
         return Answer(payloads.challenged(made))
 
 
 class VerifyFactorView(_Endpoint):
-    @declares(
+    @document(
         body=FactorAnswerInput,
-        answers={200: Session},
-        refusals=(
+        responses={200: Session},
+        errors=(
             *error_sets.PATH_OF_FACTOR,
             *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
             RequestRateExceeded,
@@ -145,7 +145,7 @@ class VerifyFactorView(_Endpoint):
         user = own(signed_in)
         factor = _factor(user, factor_id)
         self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse(request.http, FactorAnswerInput)
+        body = parsing.parse_body(request.http, FactorAnswerInput)
         answer = FactorAnswer(
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
@@ -154,14 +154,14 @@ class VerifyFactorView(_Endpoint):
 
 
 class RecoveryCodesView(_Endpoint):
-    @declares(answers={200: schemas.RemainingCodes}, refusals=(errors.RecoveryCodesDisabled,))
+    @document(responses={200: schemas.RemainingCodes}, errors=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Tell how many recovery codes are left."""
         return Answer({"remaining": recovery_codes.remaining(own(authentication.user_of(request)))})
 
-    @declares(
-        answers={200: schemas.RecoveryCodes},
-        refusals=(errors.RecoveryCodesDisabled, errors.RecoveryCodesNeedFactor, errors.RecoveryCodesNeedAal2),
+    @document(
+        responses={200: schemas.RecoveryCodes},
+        errors=(errors.RecoveryCodesDisabled, errors.RecoveryCodesNeedFactor, errors.RecoveryCodesNeedAal2),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make ten new recovery codes in place of those before."""
@@ -171,10 +171,10 @@ class RecoveryCodesView(_Endpoint):
 
 
 class VerifyRecoveryCodeView(_Endpoint):
-    @declares(
+    @document(
         body=RecoveryCodeInput,
-        answers={200: Session},
-        refusals=(
+        responses={200: Session},
+        errors=(
             RequestRateExceeded,
             MessageNotAccepted,
             TooManyConcurrentRefreshes,
@@ -187,7 +187,7 @@ class VerifyRecoveryCodeView(_Endpoint):
         """Use a recovery code up in place of a lost factor, which raises the session to `aal2`."""
         signed_in = authentication.user_of(request)
         self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse(request.http, RecoveryCodeInput)
+        body = parsing.parse_body(request.http, RecoveryCodeInput)
         done = recovery_codes.verify(
             signed_in, own(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
         )

@@ -80,7 +80,7 @@ class WebAuthn:
             raise errors.WebAuthnResponseInvalid from None
         challenge = {
             "id": str(attempt.challenge.id),
-            "created_at": clock.text(attempt.challenge.created_at),
+            "created_at": clock.rfc3339(attempt.challenge.created_at),
             "web_authn_session_data": attempt.challenge.web_authn_session_data,
         }
         last = {"challenge": challenge, "type": given["type"], "credential_response": content}

@@ -16,7 +16,7 @@ from accounts.users import identifiers, payloads
 from accounts.users.subjects import own
 from authsvc import clock, conf
 from authsvc.api import parsing
-from authsvc.api.openapi.document import declares
+from authsvc.api.openapi.document import document
 from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -30,7 +30,7 @@ from tokens.api.schemas import Session
 class _Endpoint(Endpoint):
     """Nothing is looked at while passkeys are off, not even who asks."""
 
-    refusals = (errors.PasskeysDisabled,)
+    documented_errors = (errors.PasskeysDisabled,)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not conf.current().passkeys.enabled:
@@ -42,9 +42,9 @@ class RegistrationOptionsView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn, IsNoVisitor)
 
-    @declares(
-        answers={200: schemas.PasskeyChallenge},
-        refusals=(
+    @document(
+        responses={200: schemas.PasskeyChallenge},
+        errors=(
             errors.RelyingPartyUnknown,
             errors.TooManyPasskeys,
             errors.PasskeysNeedAal2,
@@ -61,10 +61,10 @@ class RegistrationView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn, IsNoVisitor)
 
-    @declares(
+    @document(
         body=CredentialInput,
-        answers={200: schemas.Passkey},
-        refusals=(
+        responses={200: schemas.Passkey},
+        errors=(
             *error_sets.PASSKEY_CHALLENGE,
             errors.TooManyPasskeys,
             errors.CredentialExists,
@@ -86,17 +86,17 @@ class AuthenticationOptionsView(_Endpoint):
     bucket = Bucket.PASSKEY_AUTHENTICATION
     captcha = True
 
-    @declares(answers={200: schemas.PasskeyChallenge}, refusals=(errors.RelyingPartyUnknown,))
+    @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Begin to sign in by passkey."""
         return Answer(payloads.begun(passkey_authentication.begin(at=clock.now())))
 
 
 class AuthenticationView(_Endpoint):
-    @declares(
+    @document(
         body=CredentialInput,
-        answers={200: Session},
-        refusals=(
+        responses={200: Session},
+        errors=(
             *error_sets.PASSKEY_CHALLENGE,
             errors.UserBanned,
             errors.EmailNotConfirmedForPasskey,
@@ -113,7 +113,7 @@ class PasskeysView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @declares(answers={200: list[schemas.Passkey]})
+    @document(responses={200: list[schemas.Passkey]})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
         user = own(authentication.user_of(request))
@@ -124,10 +124,10 @@ class PasskeyView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @declares(
+    @document(
         body=PasskeyInput,
-        answers={200: schemas.Passkey},
-        refusals=(errors.PasskeyNotFound, errors.PasskeyNameMissing, errors.PasskeyNameTooLong),
+        responses={200: schemas.Passkey},
+        errors=(errors.PasskeyNotFound, errors.PasskeyNameMissing, errors.PasskeyNameTooLong),
     )
     def patch(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
         """Rename a passkey."""
@@ -135,13 +135,13 @@ class PasskeyView(_Endpoint):
         chosen = identifiers.uuid(passkey_id)
         if chosen is None:
             raise errors.PasskeyNotFound
-        name = parsing.parse(request.http, PasskeyInput).friendly_name or ""
+        name = parsing.parse_body(request.http, PasskeyInput).friendly_name or ""
         renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=clock.now())
         return Answer(payloads.passkey(renamed))
 
-    @declares(
-        answers={204: None},
-        refusals=(errors.PasskeyNotFound, errors.PasskeysNeedAal2),
+    @document(
+        responses={204: None},
+        errors=(errors.PasskeyNotFound, errors.PasskeysNeedAal2),
     )
     def delete(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
         """Remove a passkey; sessions that began with it live on."""
@@ -152,5 +152,5 @@ class PasskeyView(_Endpoint):
 
 
 def _answer(request: ServiceRequest) -> CredentialAnswer:
-    body = parsing.parse(request.http, CredentialInput)
+    body = parsing.parse_body(request.http, CredentialInput)
     return CredentialAnswer(challenge_id=body.challenge_id or "", credential=body.credential)

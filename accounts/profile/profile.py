@@ -199,7 +199,7 @@ def _is_number_confirmed_at_once(change: _Change) -> bool:
 
 def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
     """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
-    sealed = encryption.seal(password_hash, bound_to=user.id)
+    sealed = encryption.encrypt(password_hash, bound_to=user.id)
     User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **changes.nothing_pending())
     one_time_tokens.clear(user.id)
     flow_states.abandon(user.id)

@@ -41,7 +41,7 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
         if user.email:
-            code = crypto.random_code(digits=conf.current().mailer.otp_length)
+            code = crypto.generate_code(digits=conf.current().mailer.otp_length)
             one_time_tokens.store_code(
                 user_id=user.id, token_type=TokenType.REAUTHENTICATION, identifier=user.email, code=code, at=at
             )

@@ -15,14 +15,14 @@ from accounts.users import identifiers, payloads
 from accounts.users.subjects import own
 from authsvc import clock, conf
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Empty, declares
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
 from tokens import errors
 from tokens.api import authentication
-from tokens.api import error_sets as token_refusals
+from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 from tokens.jwt.access_tokens import Claims
@@ -32,23 +32,23 @@ class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @declares(answers={200: schemas.User}, refusals=(errors.AudienceMismatch,))
+    @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Show the signed-in user."""
         if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
             raise errors.AudienceMismatch
         return Answer(payloads.user(own(authentication.user_of(request))))
 
-    @declares(
+    @document(
         body=UserInput,
         query=(REDIRECT_TO,),
-        answers={200: schemas.User},
-        refusals=(
+        responses={200: schemas.User},
+        errors=(
             *error_sets.ADDRESS,
             *error_sets.MAIL_REQUEST,
             *error_sets.TEXT,
             *error_sets.NEW_PASSWORD,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             RequestRateExceeded,
             accounts_errors.PhoneInvalid,
             accounts_errors.EmailExists,
@@ -74,7 +74,7 @@ class UserView(Endpoint):
         """
         signed_in = authentication.user_of(request)
         self.throttle(Bucket.USER, request.http)
-        body = parsing.parse(request.http, UserInput)
+        body = parsing.parse_body(request.http, UserInput)
         user = profile.update(
             signed_in,
             own(signed_in),
@@ -90,9 +90,9 @@ class IdentityView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @declares(
-        answers={200: Empty},
-        refusals=(
+    @document(
+        responses={200: Empty},
+        errors=(
             accounts_errors.ManualLinkingDisabled,
             accounts_errors.IdentityIdNotAUuid,
             accounts_errors.UnexpectedAudience,
@@ -119,9 +119,9 @@ class ReauthenticateView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @declares(
-        answers={200: schemas.MessageSent},
-        refusals=(
+    @document(
+        responses={200: schemas.MessageSent},
+        errors=(
             *error_sets.MAIL_REQUEST,
             *error_sets.TEXT,
             accounts_errors.NothingToReauthenticateBy,

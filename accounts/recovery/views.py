@@ -9,11 +9,11 @@ from accounts.inputs import RecoverInput
 from accounts.recovery import recovery
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Empty, declares
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
-from tokens.api import error_sets as token_refusals
+from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
 
 
@@ -21,21 +21,21 @@ class RecoverView(Endpoint):
     bucket = Bucket.RECOVER
     captcha = True
 
-    @declares(
+    @document(
         body=RecoverInput,
         query=(REDIRECT_TO,),
-        answers={200: Empty},
-        refusals=(
+        responses={200: Empty},
+        errors=(
             *error_sets.ADDRESS,
             *error_sets.MAIL_REQUEST,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             errors.RecoveryAddressMissing,
             errors.MailRequestsDisabled,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code to somebody who has lost the password."""
-        body = parsing.parse(request.http, RecoverInput)
+        body = parsing.parse_body(request.http, RecoverInput)
         recovery.send(
             email=body.email or "",
             challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),

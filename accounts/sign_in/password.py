@@ -89,8 +89,8 @@ def _try(
         raise errors.PhoneNotConfirmed
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
     renewed = policy.hash(password) if hashers.outdated(stored) else stored
-    if renewed != stored or encryption.outdated(user.password_hash):
-        changes["password"] = encryption.seal(renewed, bound_to=user.id)
+    if renewed != stored or encryption.needs_reencryption(user.password_hash):
+        changes["password"] = encryption.encrypt(renewed, bound_to=user.id)
     with transaction.atomic(durable=True):
         # A password changed in the meantime must end this sign-in as it has ended those before it.
         if not User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
@@ -116,6 +116,6 @@ def stored_hash(user: UserRecord) -> str | None:
     if not user.password_hash:
         return None
     try:
-        return encryption.open(user.password_hash, bound_to=user.id)
-    except encryption.Undecryptable as error:
+        return encryption.decrypt(user.password_hash, bound_to=user.id)
+    except encryption.DecryptionError as error:
         raise UnexpectedFailure("Unable to decrypt the password hash of the user") from error

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from accounts import errors, schemas
 from accounts.inputs import PasswordInput
 from accounts.sign_in import password
-from authsvc.api.openapi.document import Refusals
+from authsvc.api.openapi.document import ErrorTypes
 from authsvc.caller import Caller
 from tokens.api import payloads
 
@@ -17,8 +17,8 @@ class PasswordGrant:
     """Sign in with an email address or phone number and the password."""
 
     input = PasswordInput
-    shape: ClassVar[Any] = schemas.SessionByPassword
-    refusals: ClassVar[Refusals] = (
+    response_schema: ClassVar[Any] = schemas.SessionByPassword
+    documented_errors: ClassVar[ErrorTypes] = (
         errors.InvalidCredentials,
         errors.IdentifierMissing,
         errors.OnlyOneIdentifierOnLogin,

@@ -10,11 +10,11 @@ from accounts.sign_in import passwordless
 from accounts.verification import resending
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Empty, declares
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
-from tokens.api import error_sets as token_refusals
+from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
 
 
@@ -22,15 +22,15 @@ class OtpView(Endpoint):
     bucket = Bucket.OTP
     captcha = True
 
-    @declares(
+    @document(
         body=OtpInput,
         query=(REDIRECT_TO,),
-        answers={200: schemas.MessageSent},
-        refusals=(
+        responses={200: schemas.MessageSent},
+        errors=(
             *error_sets.ADDRESS,
             *error_sets.MAIL_REQUEST,
             *error_sets.TEXT,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             errors.PasswordTooLong,
             errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnOtp,
@@ -50,7 +50,7 @@ class OtpView(Endpoint):
 
         Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
         """
-        body = parsing.parse(request.http, OtpInput)
+        body = parsing.parse_body(request.http, OtpInput)
         if body.email and body.phone:
             raise errors.OnlyOneIdentifierOnOtp
         if body.email and body.channel:
@@ -84,14 +84,14 @@ class MagicLinkView(Endpoint):
     bucket = Bucket.MAGIC_LINK
     captcha = True
 
-    @declares(
+    @document(
         body=MagicLinkInput,
         query=(REDIRECT_TO,),
-        answers={200: Empty},
-        refusals=(
+        responses={200: Empty},
+        errors=(
             *error_sets.ADDRESS,
             *error_sets.MAIL_REQUEST,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,
             errors.SignupDisabled,
@@ -102,7 +102,7 @@ class MagicLinkView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code that sign in, and make an account where there is none."""
-        body = parsing.parse(request.http, MagicLinkInput)
+        body = parsing.parse_body(request.http, MagicLinkInput)
         passwordless.send_magic_link(
             email=body.email or "",
             data=body.data or {},
@@ -119,15 +119,15 @@ class ResendView(Endpoint):
     bucket = Bucket.RESEND
     captcha = True
 
-    @declares(
+    @document(
         body=ResendInput,
         query=(REDIRECT_TO,),
-        answers={200: schemas.MessageAccepted},
-        refusals=(
+        responses={200: schemas.MessageAccepted},
+        errors=(
             *error_sets.ADDRESS,
             *error_sets.MAIL_REQUEST,
             *error_sets.TEXT,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             errors.PhoneInvalid,
             errors.ResendTypeMissing,
             errors.ResendNeedsEmail,
@@ -140,7 +140,7 @@ class ResendView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Send the confirmation of a sign-up, or of a change of address or number, once more."""
-        body = parsing.parse(request.http, ResendInput)
+        body = parsing.parse_body(request.http, ResendInput)
         message_id = resending.resend(
             type=body.type or "",
             email=body.email or "",

@@ -87,7 +87,7 @@ def insert_as_given(
         **{
             "email": email or None,
             "phone": phone or None,
-            "password": encryption.seal(password_hash, bound_to=user_id) if password_hash else "",
+            "password": encryption.encrypt(password_hash, bound_to=user_id) if password_hash else "",
             "raw_app_meta_data": {"provider": providers[0], "providers": providers},
             "raw_user_meta_data": dict(metadata),
             **columns,
@@ -174,7 +174,7 @@ def _make(
         at=at,
         email=email or None,
         phone=phone or None,
-        password=encryption.seal(password_hash, bound_to=user_id) if password_hash else "",
+        password=encryption.encrypt(password_hash, bound_to=user_id) if password_hash else "",
         email_confirmed_at=at if email and confirmed else None,
         phone_confirmed_at=at if phone and confirmed else None,
         confirmation_sent_at=None if confirmed else at,
@@ -253,7 +253,7 @@ def user_metadata(identity_data: Mapping[str, Any], *, email_verified: bool = Fa
 def _record(user: User, *identities: Identity) -> UserRecord:
     """The inserted rows as a read would have given them, without the read."""
     assert user.created_at is not None  # noqa: S101  (set by insert)
-    moment = clock.text(user.created_at)
+    moment = clock.rfc3339(user.created_at)
     confirmed_at = user.email_confirmed_at or user.phone_confirmed_at
     return UserRecord(
         id=user.id,

@@ -198,7 +198,7 @@ def _repeat(
             provider=wanted.provider,
             stamped=f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at",
             is_nobodys=is_nobodys,
-            password=encryption.seal(password_hash, bound_to=found.id) if is_nobodys else None,
+            password=encryption.encrypt(password_hash, bound_to=found.id) if is_nobodys else None,
             user_metadata=None if identity_data is None else json.dumps(account_creation.user_metadata(identity_data)),
             identity_data=None if identity_data is None else json.dumps(identity_data),
             at=at,

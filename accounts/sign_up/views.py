@@ -13,12 +13,12 @@ from accounts.sign_up.sign_up import Outcome
 from accounts.users import payloads
 from authsvc import clock, conf
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, declares
+from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
-from tokens.api import error_sets as token_refusals
+from tokens.api import error_sets as token_error_sets
 from tokens.api.payloads import token_response
 from tokens.api.schemas import Session
 
@@ -26,16 +26,16 @@ from tokens.api.schemas import Session
 class SignUpView(Endpoint):
     captcha = True
 
-    @declares(
+    @document(
         body=SignUpInput,
         query=(REDIRECT_TO,),
-        answers={200: (schemas.User, Session)},
-        refusals=(
+        responses={200: (schemas.User, Session)},
+        errors=(
             *error_sets.ADDRESS,
             *error_sets.MAIL_REQUEST,
             *error_sets.TEXT,
             *error_sets.NEW_PASSWORD,
-            *token_refusals.PKCE,
+            *token_error_sets.PKCE,
             RequestRateExceeded,
             errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnSignup,
@@ -55,7 +55,7 @@ class SignUpView(Endpoint):
         Answers the user, who has yet to confirm the address; a session where addresses are confirmed by themselves,
         and for visitors. An address that is in use by a confirmed account gets the answer of a new one, and no mail.
         """
-        body = parsing.parse(request.http, SignUpInput)
+        body = parsing.parse_body(request.http, SignUpInput)
         if not body.email and not body.phone:
             return self._anonymous(body, request)
         self.throttle(Bucket.SIGNUPS, request.http)

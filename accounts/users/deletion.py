@@ -52,7 +52,7 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
 
 def _empty(user: UserRecord, *, at: datetime) -> None:
     def obscured(text: str) -> str:
-        return crypto.unpadded_encode(hashlib.sha256(f"{user.id}{text}".encode()).digest())
+        return crypto.base64url_encode(hashlib.sha256(f"{user.id}{text}".encode()).digest())
 
     User.objects.filter(id=user.id).update(
         email=obscured(user.email),

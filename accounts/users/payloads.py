@@ -42,7 +42,7 @@ def user(record: UserRecord) -> dict[str, Any]:
         "phone": record.phone,
     }
     times = [(name, getattr(record, name)) for name in _OPTIONAL_TIMES]
-    shown |= {name: clock.text(moment) for name, moment in times if moment is not None}
+    shown |= {name: clock.rfc3339(moment) for name, moment in times if moment is not None}
     if record.email_change:
         shown["new_email"] = record.email_change
     if record.phone_change:
@@ -54,7 +54,7 @@ def user(record: UserRecord) -> dict[str, Any]:
     shown["identities"] = [identity(each, user_id=user_id) for each in record.identities]
     for name in ("created_at", "updated_at"):
         moment = getattr(record, name)
-        shown[name] = clock.text(moment) if moment else None
+        shown[name] = clock.rfc3339(moment) if moment else None
     shown["is_anonymous"] = record.is_anonymous
     return shown
 
@@ -132,11 +132,11 @@ def begun(ceremony: Begun) -> dict[str, Any]:
 
 
 def passkey(row: Passkey) -> dict[str, Any]:
-    shown = {"id": str(row.id), "created_at": clock.text(row.created_at)}
+    shown = {"id": str(row.id), "created_at": clock.rfc3339(row.created_at)}
     if row.friendly_name:
         shown["friendly_name"] = row.friendly_name
     if row.last_used_at:
-        shown["last_used_at"] = clock.text(row.last_used_at)
+        shown["last_used_at"] = clock.rfc3339(row.last_used_at)
     return shown
 
 
@@ -144,6 +144,6 @@ def audit_entry(entry: Entry) -> dict[str, Any]:
     return {
         "id": str(entry.id),
         "payload": orjson.Fragment(entry.payload_json),
-        "created_at": clock.text(entry.created_at) if entry.created_at else None,
+        "created_at": clock.rfc3339(entry.created_at) if entry.created_at else None,
         "ip_address": entry.address,
     }

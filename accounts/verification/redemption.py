@@ -142,7 +142,7 @@ def _confirm_or_sign_in(
     else:
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
     if new_hash is not None:
-        columns["password"] = encryption.seal(new_hash, bound_to=user.id)
+        columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
         columns |= changes.nothing_pending()
     User.objects.filter(id=user.id).update(**columns)
     if proof.type not in _CONFIRMING and user.email_confirmed_at is None:

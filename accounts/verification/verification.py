@@ -95,7 +95,7 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
     sent = _sent_to(number, types=(_TEXTED[type],), audience=caller.audience)
     fixed = conf.current().sms.test_code(number, at=at)
     by_code = False
-    if fixed is not None and crypto.equal(fixed, code):
+    if fixed is not None and crypto.constant_time_equal(fixed, code):
         found = sent[0] if sent else None
     elif conf.current().sms.provider == "twilio_verify":
         verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
@@ -119,7 +119,7 @@ def _by_link(*, type: str, token: str, at: datetime) -> Proof:
     if type not in _MAILED:
         raise errors.InvalidEmailVerificationType
     row = queries.with_token_of_link(
-        link_hash=crypto.link_hash(token), token_types=[str(each) for each in _MAILED[type]]
+        link_hash=crypto.hash_link_token(token), token_types=[str(each) for each in _MAILED[type]]
     )
     if row is None:
         raise errors.LinkExpired

@@ -12,7 +12,7 @@ from accounts.verification import confirm_page, verification
 from accounts.verification.redemption import Verified
 from authsvc import clock, conf
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Parameter, Reply, declares
+from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer, SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import RedirectEndpoint, ServiceRequest
@@ -25,7 +25,7 @@ from tokens.one_time.one_time_tokens import PKCE_MARK
 LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
 _LINK_TOKEN = re.compile(rf"(?:{PKCE_MARK})?[0-9a-f]{{56}}")
 _TOLD_TYPES = frozenset({"signup", "recovery", "invite"})
-_LED_ON = Reply(
+_LED_ON = ResponseDoc(
     "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
     " `error_code` and `error_description`.",
     headers=("Location",),
@@ -64,15 +64,18 @@ class LinkEndpoint(RedirectEndpoint):
 
 
 class VerifyView(LinkEndpoint):
-    @declares(
+    @document(
         query=(
             Parameter("type", "What the link is for.", values=LINK_TYPES, required=True),
             Parameter("token", "The token of the link.", required=True),
             REDIRECT_TO,
         ),
-        answers={303: _LED_ON, 200: Reply("A page with a button that redeems the link.", media_type="text/html")},
-        refusals=(errors.VerificationTypeMissing, errors.TokenMissing),
-        redirected=_UNUSABLE_LINK,
+        responses={
+            303: _LED_ON,
+            200: ResponseDoc("A page with a button that redeems the link.", media_type="text/html"),
+        },
+        errors=(errors.VerificationTypeMissing, errors.TokenMissing),
+        redirect_errors=_UNUSABLE_LINK,
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Redeem the link of a mail, in a browser.
@@ -80,17 +83,17 @@ class VerifyView(LinkEndpoint):
         Where the operator has links confirmed (`AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED`), it answers a page with a
         button.
         """
-        asked, token = parsing.query(request.http, "type"), parsing.query(request.http, "token")
+        asked, token = parsing.query_parameter(request.http, "type"), parsing.query_parameter(request.http, "token")
         self.check(asked, token)
         target = self.redirect_target(request)
         if conf.current().mailer.link_confirm_page_enabled:
             return confirm_page.page(asked=asked, token=token, target=target, path=request.http.path)
         return self.open_link(asked, token, target=target, request=request)
 
-    @declares(
+    @document(
         body=VerifyInput,
-        answers={200: (schemas.SessionByCode, schemas.FirstConfirmation)},
-        refusals=(
+        responses={200: (schemas.SessionByCode, schemas.FirstConfirmation)},
+        errors=(
             *error_sets.NEW_PASSWORD,
             *error_sets.REDEEMED_CHANGE,
             errors.VerificationTypeMissing,
@@ -111,7 +114,7 @@ class VerifyView(LinkEndpoint):
 
         Of a change of address that both addresses confirm, the first confirmation answers no session.
         """
-        done = self._redeem(parsing.parse(request.http, VerifyInput), request)
+        done = self._redeem(parsing.parse_body(request.http, VerifyInput), request)
         if done.awaits_other_side:
             return Answer({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
         told = {"type": done.type} if done.type in _TOLD_TYPES else {}
@@ -157,15 +160,15 @@ class ConfirmView(LinkEndpoint):
     the token of the link is all the authority there is. A page that has one to send could as well send the link itself.
     """
 
-    @declares(
+    @document(
         form=ConfirmForm,
-        answers={303: _LED_ON},
-        refusals=(errors.VerificationTypeMissing, errors.TokenMissing, BodyTooLarge),
-        redirected=_UNUSABLE_LINK,
+        responses={303: _LED_ON},
+        errors=(errors.VerificationTypeMissing, errors.TokenMissing, BodyTooLarge),
+        redirect_errors=_UNUSABLE_LINK,
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Redeem the link that the page of `GET /verify` shows a button for."""
-        form = QueryDict(parsing.body(request.http))
+        form = QueryDict(parsing.read_body(request.http))
         asked, token, target = (_first(form, name) for name in ("type", "token", "redirect_to"))
         self.check(asked, token)
         target = redirects.resolve(header=None, query=target, referer=None)

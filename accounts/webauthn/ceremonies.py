@@ -25,7 +25,7 @@ class Descriptor:
     transports: Sequence[str] = ()
 
     def shown(self) -> dict[str, Any]:
-        content: dict[str, Any] = {"type": "public-key", "id": crypto.unpadded_encode(self.id)}
+        content: dict[str, Any] = {"type": "public-key", "id": crypto.base64url_encode(self.id)}
         return {**content, "transports": list(self.transports)} if self.transports else content
 
 
@@ -52,11 +52,11 @@ def creation(
 ) -> Ceremony:
     """Ask for a new credential; a `discoverable` one is found by its authenticator without being named."""
     party = conf.current().webauthn
-    handle, challenge = user_handle(user_id), crypto.random_key()
+    handle, challenge = user_handle(user_id), crypto.generate_key()
     parameters = [{"type": "public-key", "alg": algorithm} for algorithm in ALGORITHMS]
     options: dict[str, Any] = {
         "rp": {"name": party.rp_display_name, "id": party.rp_id},
-        "user": {"name": name, "displayName": display_name, "id": crypto.unpadded_encode(handle)},
+        "user": {"name": name, "displayName": display_name, "id": crypto.base64url_encode(handle)},
         "challenge": challenge,
         "pubKeyCredParams": parameters,
         "timeout": _TIMEOUT,
@@ -74,7 +74,7 @@ def creation(
 
 def request(*, user_id: UUID | None = None, allow: Sequence[Descriptor] = ()) -> Ceremony:
     """Ask for the use of a credential: one of those allowed, or of nobody in particular any discoverable one."""
-    challenge = crypto.random_key()
+    challenge = crypto.generate_key()
     options: dict[str, Any] = {"challenge": challenge, "timeout": _TIMEOUT, "rpId": conf.current().webauthn.rp_id}
     if user_id is None:
         options["userVerification"] = "preferred"

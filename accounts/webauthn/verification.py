@@ -62,7 +62,7 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
     from webauthn.helpers import structs  # noqa: PLC0415
 
     with _verifying():
-        if not crypto.equal(ceremonies.owner(state), ceremonies.user_handle(user_id)):
+        if not crypto.constant_time_equal(ceremonies.owner(state), ceremonies.user_handle(user_id)):
             raise Refused("the challenge of another user")
         _check_client_data(creation.client_data, type="webauthn.create", state=state)
         offered = [each["alg"] for each in state["credParams"]]
@@ -75,7 +75,7 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
                         client_data_json=creation.client_data_json, attestation_object=attestation_object
                     ),
                 ),
-                expected_challenge=crypto.unpadded_decode(state["challenge"]),
+                expected_challenge=crypto.base64url_decode(state["challenge"]),
                 expected_rp_id=conf.current().webauthn.rp_id,
                 expected_origin=creation.client_data.origin,
                 supported_pub_key_algs=cast("list[COSEAlgorithmIdentifier]", offered),
@@ -112,7 +112,7 @@ def verify_assertion(
     data = assertion.authenticator_data
     with _verifying():
         handle = assertion.user_handle
-        if handle is not None and not crypto.equal(handle, ceremonies.user_handle(user_id)):
+        if handle is not None and not crypto.constant_time_equal(handle, ceremonies.user_handle(user_id)):
             raise Refused("the credential of another user")
         _check_client_data(assertion.client_data, type="webauthn.get", state=state)
         if data.flags.be != is_backup_eligible or (data.flags.bs and not data.flags.be):
@@ -128,7 +128,7 @@ def verify_assertion(
                         signature=assertion.signature,
                     ),
                 ),
-                expected_challenge=crypto.unpadded_decode(state["challenge"]),
+                expected_challenge=crypto.base64url_decode(state["challenge"]),
                 expected_rp_id=conf.current().webauthn.rp_id,
                 expected_origin=assertion.client_data.origin,
                 credential_public_key=public_key,
@@ -166,7 +166,7 @@ def _comparable(origin: str) -> tuple[str, str, int | None] | str:
 def _check_client_data(data: ClientData, *, type: str, state: dict[str, Any]) -> None:
     if data.type != type:
         raise Refused("the answer to another kind of ceremony")
-    if not crypto.equal(data.challenge, str(state["challenge"])):
+    if not crypto.constant_time_equal(data.challenge, str(state["challenge"])):
         raise Refused("the answer to another challenge")
     if not is_permitted(data.origin):
         raise Refused(f"made on {data.origin[:200]!r}, which is not among the origins of the relying party")

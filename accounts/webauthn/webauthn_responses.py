@@ -152,11 +152,11 @@ def _members(credential: _Credential, response: _Attestation | _Assertion) -> di
 
 
 def _decode(text: str) -> bytes:
-    return crypto.unpadded_decode(text.rstrip("="))
+    return crypto.base64url_decode(text.rstrip("="))
 
 
 def _canonical(text: str) -> str:
-    return crypto.unpadded_encode(_decode(text))
+    return crypto.base64url_encode(_decode(text))
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ _ADDRESS = "authsvc.address"
 _LONGEST_AUDIENCE = 255
 
 
-def address(request: HttpRequest) -> str:
+def client_address(request: HttpRequest) -> str:
     """The client's address, in canonical form."""
     known: str | None = request.META.get(_ADDRESS)
     if known is None:
@@ -26,14 +26,14 @@ def address(request: HttpRequest) -> str:
     return known
 
 
-def of(request: HttpRequest) -> Caller:
+def caller_of(request: HttpRequest) -> Caller:
     """Raises ValidationFailed for an audience that no account could be kept in."""
     meta = request.META
     audience = meta.get("HTTP_X_JWT_AUD") or conf.current().jwt.aud
     if len(audience) > _LONGEST_AUDIENCE:
         raise ValidationFailed("The audience is too long")
     return Caller(
-        address=address(request),
+        address=client_address(request),
         user_agent=meta.get("HTTP_USER_AGENT", ""),
         request_id=meta["authsvc.request_id"],
         audience=audience,

@@ -64,8 +64,8 @@ def check(request: HttpRequest) -> None:
         return
     if cast(Exemption, plugins.one("CAPTCHA_EXEMPTION")).applies_to(request):
         return
-    given = parsing.parse(request, WithCaptcha).gotrue_meta_security
-    verify(token=(given and given.captcha_token) or "", client_ip=callers.address(request))
+    given = parsing.parse_body(request, WithCaptcha).gotrue_meta_security
+    verify(token=(given and given.captcha_token) or "", client_ip=callers.client_address(request))
 
 
 def verify(*, token: str, client_ip: str) -> None:

@@ -22,7 +22,7 @@ def resolve(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | No
     headers X-Forwarded-For and Svc-Forwarded-For. X-Forwarded-For counts only behind trusted proxies and is read from
     the right: each proxy adds the address it saw, and what lies left of the first untrusted one is anybody's writing.
     """
-    announced = svc_forwarded(svc_forwarded_for)
+    announced = svc_forwarded_address(svc_forwarded_for)
     if announced is not None:
         return announced
     networks = conf.current().api.trusted_proxies
@@ -39,7 +39,7 @@ def resolve(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | No
     return address or ""
 
 
-def svc_forwarded(header: str | None) -> str | None:
+def svc_forwarded_address(header: str | None) -> str | None:
     """The address in Svc-Forwarded-For, or None where the setting is off or the header absent or no address."""
     if not header or not conf.current().api.forwarded_for_enabled:
         return None

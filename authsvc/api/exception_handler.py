@@ -59,20 +59,20 @@ def is_versioned(request: HttpRequest) -> bool:
         return False
 
 
-def answer(error: Exception, request: HttpRequest) -> HttpResponse:
+def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
     """The response to any exception; what is not an answer of ours is logged and hidden behind a plain 500."""
     versioned = is_versioned(request)
     response: HttpResponse
     if isinstance(error, OAuthError):
         if error.__cause__ is not None:
-            translate(error.__cause__)  # into the log
+            to_api_error(error.__cause__)  # into the log
         response = Answer({"error": error.error, "error_description": error.description}, status=error.status)
         code = error.error
     else:
-        known = translate(error)
+        known = to_api_error(error)
         code = known.error_code
         if isinstance(known, EmailRateExceeded):
-            metrics.MAIL_QUOTA_REFUSALS.add(routes.shown(request))
+            metrics.MAIL_QUOTA_REFUSALS.add(routes.route_template(request))
         payload = _trigger_message(error) if not versioned else None
         if payload is not None:
             response = Answer(payload[1], status=payload[0])
@@ -107,7 +107,7 @@ def envelope(error: ApiError, *, request: HttpRequest, versioned: bool) -> dict[
     return body | error.extra()
 
 
-def translate(error: BaseException) -> ApiError:
+def to_api_error(error: BaseException) -> ApiError:
     """DRF's, Django's and unknown exceptions as ours; logs what nobody expected."""
     if isinstance(error, ApiError):
         if error.status >= 500 and error.__cause__ is not None:

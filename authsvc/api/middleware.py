@@ -35,13 +35,13 @@ class RequestMiddleware:
         took = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
         if 0 < limit < took:
-            response = exception_handler.answer(RequestTimedOut(), request)
+            response = exception_handler.error_response(RequestTimedOut(), request)
         if request.path_info not in _UNLOGGED:
             self._log(request, response.status_code, took)
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse:
-        return exception_handler.answer(exception, request)
+        return exception_handler.error_response(exception, request)
 
     @staticmethod
     def _log(request: HttpRequest, status: int, took: float) -> None:
@@ -57,7 +57,7 @@ class RequestMiddleware:
             "component": "api",
             "method": request.method,
             "path": request.path_info,
-            "remote_addr": callers.address(request),
+            "remote_addr": callers.client_address(request),
             # A page we have sent somebody to may have a code in its query.
             "referer": target.partition("#")[0].partition("?")[0],
             "status": status,
@@ -71,7 +71,7 @@ class RequestMiddleware:
             if value := request.META.get(f"authsvc.{name}"):
                 fields[name] = value
         if request.resolver_match is not None:
-            fields["route"] = routes.shown(request)
+            fields["route"] = routes.route_template(request)
         if (event := audit.last()) is not None:
             fields["auth_event"] = event
             if event["actor_id"] != _NOBODY:

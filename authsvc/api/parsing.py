@@ -30,7 +30,7 @@ class Body(msgspec.Struct, frozen=True):
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def body(request: HttpRequest) -> bytes:
+def read_body(request: HttpRequest) -> bytes:
     """The raw body, at most 1 MiB, as often as it is asked for.
 
     Raises BodyTooLarge without reading what is declared to be longer.
@@ -52,13 +52,13 @@ def body(request: HttpRequest) -> bytes:
     return read
 
 
-def parse(request: HttpRequest, shape: type[Input]) -> Input:
+def parse_body(request: HttpRequest, shape: type[Input]) -> Input:
     """The JSON body as `shape`. Content-Type is not looked at; `null` stands for `{}`; unknown keys are ignored.
 
     Raises BadJson for anything that is not a JSON object of that shape, and for what could not be kept: text that
     PostgreSQL refuses (NUL, lone surrogates, invalid UTF-8), numbers no double can hold, nesting beyond 1024 levels.
     """
-    raw = body(request)
+    raw = read_body(request)
     try:
         # What comes in as metadata is read back by this reader, from rows and out of tokens.
         plain = orjson.loads(raw)
@@ -86,7 +86,7 @@ def _refuse_nul(value: object) -> None:
             _refuse_nul(inner)
 
 
-def query(request: HttpRequest, name: str) -> str:
+def query_parameter(request: HttpRequest, name: str) -> str:
     """The first occurrence of a query parameter, `""` when absent."""
     values = request.GET.getlist(name)
     return values[0] if values else ""

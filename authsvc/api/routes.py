@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
 
-def both(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
+def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
     """The route and its twin that ends in a slash; neither redirects to the other."""
     return [path(route, view, **kwargs), path(f"{route}/", view, **kwargs)]
 
@@ -21,13 +21,13 @@ NO_ROUTE = "noroute"
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>[^)]*\)")
 
 
-def shown(request: HttpRequest) -> str:
+def route_template(request: HttpRequest) -> str:
     """The route of a request as documents write it, `/admin/users/{user_id}`; `noroute` where none fits."""
     match = request.resolver_match
-    return NO_ROUTE if match is None else _shown(match.route)
+    return NO_ROUTE if match is None else _template(match.route)
 
 
 @cache
-def _shown(route: str) -> str:
+def _template(route: str) -> str:
     text = _PARAMETER.sub(lambda found: f"{{{found[1] or found[2]}}}", route)
     return f"/{text.strip('^$/')}"

@@ -23,7 +23,7 @@ _HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class BucketParameters:
     """Capacity, refill per second and the life of a token bucket."""
 
     burst: float
@@ -53,14 +53,14 @@ class Bucket(StrEnum):
         return _FIELDS.get(self, "otp")
 
     @property
-    def shape(self) -> Shape:
+    def parameters(self) -> BucketParameters:
         rate: float = getattr(conf.current().limits, self.field)
         match self:
             case Bucket.ANONYMOUS_SIGN_INS:
-                return Shape(burst=int(rate), per_second=rate / _HOUR)
+                return BucketParameters(burst=int(rate), per_second=rate / _HOUR)
             case Bucket.FACTOR_CHALLENGE | Bucket.FACTOR_VERIFY:
-                return Shape(burst=_BURST, per_second=rate / _MINUTE, life=timedelta(minutes=1))
-        return Shape(burst=_BURST, per_second=rate / _FIVE_MINUTES)
+                return BucketParameters(burst=_BURST, per_second=rate / _MINUTE, life=timedelta(minutes=1))
+        return BucketParameters(burst=_BURST, per_second=rate / _FIVE_MINUTES)
 
 
 _FIELDS = {
@@ -105,9 +105,9 @@ def check(bucket: Bucket, *, key: str | None) -> None:
     """Take one request from the share of `key`. Raises RequestRateExceeded when it is used up."""
     if key is None:
         return
-    shape = bucket.shape
-    wait = rate_limits.take(
-        bucket=bucket.value, key=key, burst=shape.burst, per_second=shape.per_second, life=shape.life
+    parameters = bucket.parameters
+    wait = rate_limits.consume(
+        bucket=bucket.value, key=key, burst=parameters.burst, per_second=parameters.per_second, life=parameters.life
     )
     if wait is not None:
         metrics.LIMIT_REFUSALS.add(bucket.value)

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from authsvc.api import callers, captcha, client_ip, exception_handler, throttling
-from authsvc.api.openapi.document import Refusals
+from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.renderers import SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.caller import Caller
@@ -48,7 +48,7 @@ class Endpoint(APIView):
     """The bucket taken from before anything else; endpoints that check later call `self.throttle`."""
     captcha: ClassVar[bool] = False
     """Whether a captcha must be solved, where the service asks for any."""
-    refusals: ClassVar[Refusals] = ()
+    documented_errors: ClassVar[ErrorTypes] = ()
     """Declared: what every method may be refused with, besides what its policies say."""
 
     request: ServiceRequest
@@ -64,7 +64,7 @@ class Endpoint(APIView):
             if self.captcha:
                 captcha.check(request)
             self.request = ServiceRequest(request, authenticators=[each() for each in self.authentication_classes])
-            self.request.caller = callers.of(request)
+            self.request.caller = callers.caller_of(request)
             for permission in self.permission_classes:
                 permission().has_permission(self.request, self)
             answer: HttpResponseBase = run(self.request, *args, **kwargs)
@@ -73,7 +73,7 @@ class Endpoint(APIView):
             return self.refuse(error, request)
 
     def refuse(self, error: Exception, request: HttpRequest) -> HttpResponse:
-        response = exception_handler.answer(error, request)
+        response = exception_handler.error_response(error, request)
         if isinstance(error, MethodNotAllowed):
             response["Allow"] = ", ".join(self.allowed_methods)
         return response
@@ -83,8 +83,8 @@ class Endpoint(APIView):
         """Take one request from the caller's share. Raises RequestRateExceeded."""
         key = throttling.request_key(
             headers=request.headers,
-            client_ip=callers.address(request),
-            svc_forwarded_ip=client_ip.svc_forwarded(request.META.get("HTTP_SVC_FORWARDED_FOR")),
+            client_ip=callers.client_address(request),
+            svc_forwarded_ip=client_ip.svc_forwarded_address(request.META.get("HTTP_SVC_FORWARDED_FOR")),
         )
         throttling.check(bucket, key=key)
 
@@ -121,7 +121,7 @@ class RedirectEndpoint(Endpoint):
     def refuse(self, error: Exception, request: HttpRequest) -> HttpResponse:
         if self.target is None:
             return super().refuse(error, request)
-        known = exception_handler.translate(error)
+        known = exception_handler.to_api_error(error)
         request.META["authsvc.error_code"] = known.error_code
         return SeeOther(redirects.with_error(self.target, _told(known), in_query=self.error_in_query))
 

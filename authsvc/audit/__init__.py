@@ -182,7 +182,7 @@ def entry(
     entry_id = uuid4()
     address = caller.address if action in _WITH_ADDRESS else ""
     if logger.isEnabledFor(logging.INFO):
-        event = {**payload, "audit_log_id": str(entry_id), "ip_address": address, "created_at": clock.text(at)}
+        event = {**payload, "audit_log_id": str(entry_id), "ip_address": address, "created_at": clock.rfc3339(at)}
         event |= {k: v for k, v in (("request_id", caller.request_id), ("user_agent", caller.user_agent)) if v}
         logger.info("audit_event", extra={"auth_audit_event": event})
     stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()

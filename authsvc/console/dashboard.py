@@ -59,7 +59,7 @@ def look(site: AdminSite) -> Overview:
 
 def refused(at: datetime) -> list[Refused]:
     """Clients that a request limit turns away now, the most recent first; no more than twenty."""
-    shapes = {bucket.value: bucket.shape for bucket in Bucket}
+    shapes = {bucket.value: bucket.parameters for bucket in Bucket}
     found = rows(
         f"SELECT bucket, key, tokens, created_at, updated_at FROM {namespaced('rate_limits')}"  # noqa: S608  (own name)
         " WHERE tokens < 1 AND bucket = ANY(%s) AND updated_at > %s ORDER BY updated_at DESC LIMIT 1000",

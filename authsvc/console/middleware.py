@@ -43,9 +43,9 @@ class ConsoleMiddleware:
         if not _is_ours(request):
             return self._get_response(request)
         if not _is_open_to(request):
-            return exception_handler.answer(Http404(), request)
+            return exception_handler.error_response(Http404(), request)
         if int(request.META.get("CONTENT_LENGTH") or 0) > _LARGEST_FORM:
-            return exception_handler.answer(BodyTooLarge(), request)
+            return exception_handler.error_response(BodyTooLarge(), request)
         is_file = request.path_info.startswith(static.URL)
         response = (self._get_response if is_file else self._with_cookies)(request)
         for name, value in _HEADERS.items():
@@ -76,5 +76,5 @@ def _is_open_to(request: HttpRequest) -> bool:
         return False
     if not console.allowed_networks:
         return True
-    address = callers.address(request)
+    address = callers.client_address(request)
     return bool(address) and any(ip_address(address) in network for network in console.allowed_networks)

@@ -126,7 +126,7 @@ def action(
                 return page.ask(request, rows, run=run, form=asked)
             order = Order(
                 actor=audit.Administrator(role=operator_of(request).role),
-                caller=callers.of(request),
+                caller=callers.caller_of(request),
                 at=clock.now(),
                 values=asked.cleaned_data if asked else {},
             )

@@ -30,7 +30,7 @@ def refusal(request: HttpRequest, error: Exception) -> HttpResponse:
             return _page(request, 400, "Not understood", "This address or form asks for something that is not offered.")
         case ApiError() if error.status < 500:
             return _page(request, error.status, "Refused", error.message)
-    known = exception_handler.translate(error)
+    known = exception_handler.to_api_error(error)
     request.META["authsvc.error_code"] = known.error_code
     request_id = request.META.get("authsvc.request_id")
     where = f" The log has more, under request {request_id}." if request_id else " The log has more."

@@ -86,7 +86,7 @@ def take(request: HttpRequest) -> HttpResponse:
 
 def _verify(request: HttpRequest, found: SignedIn, user: UserRecord, *, choice: str, code: str) -> None:
     """Raise the session behind the cookie. Raises the errors of verification."""
-    caller, at = callers.of(request), clock.now()
+    caller, at = callers.caller_of(request), clock.now()
     if choice == _RECOVERY:
         recovery_codes.verify(found, user, code=code, caller=caller, at=at)
         return
@@ -107,7 +107,7 @@ def _text(request: HttpRequest, found: SignedIn, user: UserRecord) -> HttpRespon
     chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
     if not chosen:
         return _page(request, user, CodeForm(choices=_choices(user)), status=400)
-    made = challenges.open(found, user, UUID(chosen[0].id), caller=callers.of(request), at=clock.now())
+    made = challenges.open(found, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
     authentication.keep(request, _CHALLENGE, str(made.id))
     form = CodeForm(choices=_choices(user), initial={"factor": chosen[0].id})
     return _page(request, user, form, sent_to=_name(chosen[0]))

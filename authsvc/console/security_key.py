@@ -29,7 +29,7 @@ def of(user: UserRecord) -> FactorRecord | None:
 
 def ask(request: HttpRequest, found: SignedIn, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. The options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
-    made = challenges.open(found, user, UUID(key.id), caller=callers.of(request), at=clock.now())
+    made = challenges.open(found, user, UUID(key.id), caller=callers.caller_of(request), at=clock.now())
     authentication.keep(request, _CHALLENGE, str(made.id))
     return orjson.dumps(made.shown["webauthn"]["credential_options"]["publicKey"]).decode()
 
@@ -44,4 +44,4 @@ def verify(request: HttpRequest, found: SignedIn, user: UserRecord, key: FactorR
         challenge_id=UUID(authentication.kept(request, _CHALLENGE) or "0" * 32),
         webauthn={"type": "request", "credential_response": response},
     )
-    verification.verify(found, user, UUID(key.id), answer, caller=callers.of(request), at=clock.now())
+    verification.verify(found, user, UUID(key.id), answer, caller=callers.caller_of(request), at=clock.now())

@@ -55,7 +55,7 @@ def enter(request: HttpRequest) -> HttpResponse:
 def leave(request: HttpRequest) -> HttpResponse:
     """End the session behind the cookie, not just the cookie."""
     if found := authentication.signed_in(request):
-        lifecycle.log_out(found, scope="local", caller=callers.of(request), at=clock.now())
+        lifecycle.log_out(found, scope="local", caller=callers.caller_of(request), at=clock.now())
     authentication.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
 
@@ -68,7 +68,7 @@ def _start(request: HttpRequest, *, name: str, password: str) -> None:
         email=name if is_email else "",
         phone="" if is_email else name,
         password=password,
-        caller=callers.of(request),
+        caller=callers.caller_of(request),
         at=at,
         roles=conf.current().jwt.admin_roles,
         not_after=at + authentication.LONGEST,

@@ -34,7 +34,7 @@ def image(request: HttpRequest) -> dict[str, str]:
     meta = request.META
     return {
         "peer": meta.get("REMOTE_ADDR", ""),
-        "address": callers.address(request),
+        "address": callers.client_address(request),
         "forwarded_for": meta.get("HTTP_X_FORWARDED_FOR", ""),
         "svc_forwarded_for": meta.get("HTTP_SVC_FORWARDED_FOR", ""),
         "host": meta.get("HTTP_HOST", ""),

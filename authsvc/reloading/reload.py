@@ -137,7 +137,7 @@ def _restart_limiters(old: schema.Limits, new: schema.Limits) -> None:
     if not changed:
         return
     try:
-        rate_limits.begin_anew(bucket for bucket, _, _ in changed)
+        rate_limits.reset(bucket for bucket, _, _ in changed)
     except DatabaseError as error:
         logger.warning("counters of changed limits go on", extra={"error": str(error)})
     finally:

@@ -26,12 +26,12 @@ def derive_key(label: str) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=label.encode()).derive(secret)
 
 
-def random_code(*, digits: int) -> str:
+def generate_code(*, digits: int) -> str:
     """A uniformly random number of exactly `digits` decimal digits, leading zeros included."""
     return f"{secrets.randbelow(10**digits):0{digits}d}"
 
 
-def code_hash(identifier: str, code: str) -> str:
+def hash_code(identifier: str, code: str) -> str:
     """How a code is stored: 56 hex digits, SHA-224 of address and code.
 
     `identifier` is the lower-cased email address, or the digits of the phone number without `+`.
@@ -39,32 +39,32 @@ def code_hash(identifier: str, code: str) -> str:
     return hashlib.sha224(f"{identifier}{code}".encode()).hexdigest()
 
 
-def link_token() -> str:
+def generate_link_token() -> str:
     """The token of a mailed link: 28 random bytes as 56 hex digits."""
     return secrets.token_hex(28)
 
 
-def link_hash(token: str) -> str:
+def hash_link_token(token: str) -> str:
     """How a link's token is stored: 64 hex digits, SHA-256 of the token as it stands in the link."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def random_key() -> str:
+def generate_key() -> str:
     """32 random bytes as 43 characters of base64url."""
-    return unpadded_encode(secrets.token_bytes(32))
+    return base64url_encode(secrets.token_bytes(32))
 
 
-def equal(a: str | bytes, b: str | bytes) -> bool:
+def constant_time_equal(a: str | bytes, b: str | bytes) -> bool:
     """Whether both are the same, in a time that does not tell where they differ."""
     return hmac.compare_digest(_as_bytes(a), _as_bytes(b))
 
 
-def unpadded_encode(content: bytes) -> str:
+def base64url_encode(content: bytes) -> str:
     """Base64url without padding (RFC 7515 §2)."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-def unpadded_decode(text: str) -> bytes:
+def base64url_decode(text: str) -> bytes:
     """The bytes behind base64url without padding.
 
     Raises ValueError for any other character, padding included, and for an impossible length.

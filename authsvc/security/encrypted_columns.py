@@ -1,4 +1,4 @@
-"""The columns that `envelope` protects, as a whole: under which keys they are, and all put under the present one."""
+"""The columns that `encryption` protects, as a whole: under which keys they are, and all put under the present one."""
 
 # ruff: noqa: S608  (names of our own; every value is a parameter)
 
@@ -35,19 +35,19 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resealed:
+class ReencryptionResult:
     done: int
     unreadable: int
     """Left as they are: no configured key opens them."""
 
 
 def columns() -> list[Column]:
-    """Those that the setting SEALED_COLUMNS names."""
-    split = (text.split(".") for text in settings.SEALED_COLUMNS)
+    """Those that the setting ENCRYPTED_COLUMNS names."""
+    split = (text.split(".") for text in settings.ENCRYPTED_COLUMNS)
     return [Column(table=table, name=name) for table, name in split]
 
 
-def warn_of_unknown_keys() -> None:
+def warn_about_unknown_keys() -> None:
     """Log each key that stored values need and that is not configured, as far as a look at some of them shows."""
     known = conf.current().database.decryption_keys.keys()
     for column in columns():
@@ -58,7 +58,7 @@ def warn_of_unknown_keys() -> None:
             )
 
 
-def reseal(column: Column, *, note: Callable[[int], None]) -> Resealed:
+def reencrypt(column: Column, *, note: Callable[[int], None]) -> ReencryptionResult:
     """Put every value under the present key that is plain or under another; encryption must be on.
 
     In batches that end by themselves, so that it can be interrupted and run again. A value that somebody changes in
@@ -70,18 +70,18 @@ def reseal(column: Column, *, note: Callable[[int], None]) -> Resealed:
     while found := rows(f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_AT_ONCE}", (last,)):
         changed: list[tuple[UUID, str, str]] = []
         for row_id, stored in found:
-            if not stored or not encryption.outdated(stored):
+            if not stored or not encryption.needs_reencryption(stored):
                 continue
             try:
                 changed.append(
-                    (row_id, stored, encryption.seal(encryption.open(stored, bound_to=row_id), bound_to=row_id))
+                    (row_id, stored, encryption.encrypt(encryption.decrypt(stored, bound_to=row_id), bound_to=row_id))
                 )
-            except encryption.Undecryptable:
+            except encryption.DecryptionError:
                 unreadable += 1
         done += _replace(column, changed)
         note(len(found))
         last = found[-1][0]
-    return Resealed(done=done, unreadable=unreadable)
+    return ReencryptionResult(done=done, unreadable=unreadable)
 
 
 def _replace(column: Column, changed: Collection[tuple[UUID, str, str]]) -> int:

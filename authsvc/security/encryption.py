@@ -18,7 +18,7 @@ _ALGORITHM = "aes-gcm-hkdf"
 _NONCE_BYTES = 12
 
 
-class Undecryptable(Exception):
+class DecryptionError(Exception):
     """An envelope whose key is not configured, or that is not what was sealed for this row."""
 
 
@@ -34,7 +34,7 @@ class _Envelope(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Envelope)
 
 
-def seal(text: str, *, bound_to: UUID) -> str:
+def encrypt(text: str, *, bound_to: UUID) -> str:
     """What to store for `text` in the row `bound_to`: an envelope, or the text itself when encryption is off."""
     config = conf.current().database
     if not config.encrypt:
@@ -50,25 +50,25 @@ def seal(text: str, *, bound_to: UUID) -> str:
     return msgspec.json.encode(envelope).decode()
 
 
-def open(stored: str, *, bound_to: UUID) -> str:
+def decrypt(stored: str, *, bound_to: UUID) -> str:
     """The text behind a stored value; a value that is no envelope is the text itself.
 
-    Envelopes are opened whether or not encryption is on for new values. Raises Undecryptable.
+    Envelopes are opened whether or not encryption is on for new values. Raises DecryptionError.
     """
     envelope = _parse(stored)
     if envelope is None:
         return stored
     key = conf.current().database.decryption_keys.get(envelope.key_id)
     if key is None:
-        raise Undecryptable(f"no decryption key with the id {envelope.key_id!r} is configured")
+        raise DecryptionError(f"no decryption key with the id {envelope.key_id!r} is configured")
     try:
         return _cipher(key.reveal(), bound_to=bound_to).decrypt(envelope.nonce, envelope.data, None).decode()
     except (InvalidTag, UnicodeDecodeError):
-        raise Undecryptable(f"the key {envelope.key_id!r} does not open this value for row {bound_to}") from None
+        raise DecryptionError(f"the key {envelope.key_id!r} does not open this value for row {bound_to}") from None
 
 
-def outdated(stored: str) -> bool:
-    """Whether `seal` would protect this value better: encryption is on, and it is plain or under another key."""
+def needs_reencryption(stored: str) -> bool:
+    """Whether `encrypt` would protect this value better: encryption is on, and it is plain or under another key."""
     config = conf.current().database
     if not config.encrypt:
         return False
@@ -95,4 +95,4 @@ def _parse(stored: str) -> _Envelope | None:
 
 def _cipher(key: str, *, bound_to: UUID) -> AESGCM:
     derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=str(bound_to).encode())
-    return AESGCM(derivation.derive(crypto.unpadded_decode(key)))
+    return AESGCM(derivation.derive(crypto.base64url_decode(key)))

@@ -33,7 +33,7 @@ _LEVEL = f"""CASE WHEN {_OLD} THEN %(burst)s ELSE LEAST(%(burst)s,
     r.tokens + %(rate)s * EXTRACT(epoch FROM clock_timestamp() - r.updated_at)) END"""
 
 
-def take(*, bucket: str, key: str, burst: float, per_second: float, life: timedelta) -> float | None:
+def consume(*, bucket: str, key: str, burst: float, per_second: float, life: timedelta) -> float | None:
     """Take one token from the bucket `bucket` of `key`: capacity `burst`, refilled by `per_second`.
 
     None when taken; else nothing is consumed, and the answer is the seconds until a token is there.
@@ -49,7 +49,7 @@ def take(*, bucket: str, key: str, burst: float, per_second: float, life: timede
         "life": life,
     }
     with connection.cursor() as cursor:
-        cursor.execute(statements.take, values)
+        cursor.execute(statements.consume, values)
         if cursor.fetchone() is not None:
             return None
         cursor.execute(statements.wait, values)
@@ -57,21 +57,21 @@ def take(*, bucket: str, key: str, burst: float, per_second: float, life: timede
     return float(row[0]) if row else 0.0
 
 
-def give_back(*, bucket: str, key: str) -> None:
-    """Put the token of one `take` back, for an event that turned out not to count."""
+def refund(*, bucket: str, key: str) -> None:
+    """Put the token of one `consume` back, for an event that turned out not to count."""
     with connection.cursor() as cursor:
-        cursor.execute(_statements(namespaced("rate_limits")).give_back, {"bucket": bucket, "key": _fitting(key)})
+        cursor.execute(_statements(namespaced("rate_limits")).refund, {"bucket": bucket, "key": _fitting(key)})
 
 
-def admit_once(*, group: str, key: str, interval: timedelta) -> float | None:
+def allow_once(*, group: str, key: str, interval: timedelta) -> float | None:
     """Admit an event of (`group`, `key`) unless the one admitted before is younger than `interval`.
 
     None when admitted, and the time is noted; else the seconds that remain.
     """
-    return take(bucket=group, key=key, burst=1, per_second=0, life=interval)
+    return consume(bucket=group, key=key, burst=1, per_second=0, life=interval)
 
 
-def take_event(*, bucket: str, rate: schema.Rate) -> float | None:
+def consume_event(*, bucket: str, rate: schema.Rate) -> float | None:
     """Count one event of the whole installation.
 
     None when counted; else the seconds until one will be, infinite for a rate that allows none. A window opens with
@@ -80,11 +80,11 @@ def take_event(*, bucket: str, rate: schema.Rate) -> float | None:
     if rate.events < 1:
         return math.inf
     per_second, life = _refill(rate)
-    return take(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=life)
+    return consume(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=life)
 
 
-def peek_event(*, bucket: str, rate: schema.Rate) -> float | None:
-    """What `take_event` would answer now. Nothing is taken."""
+def check_event(*, bucket: str, rate: schema.Rate) -> float | None:
+    """What `consume_event` would answer now. Nothing is taken."""
     if rate.events < 1:
         return math.inf
     per_second, life = _refill(rate)
@@ -106,13 +106,13 @@ def _refill(rate: schema.Rate) -> tuple[float, timedelta]:
     return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _UNENDING)
 
 
-def begin_anew(buckets: Iterable[str]) -> None:
+def reset(buckets: Iterable[str]) -> None:
     """Forget what has been counted in these buckets."""
     with connection.cursor() as cursor:
-        cursor.execute(_statements(namespaced("rate_limits")).forget, {"buckets": list(buckets)})
+        cursor.execute(_statements(namespaced("rate_limits")).reset, {"buckets": list(buckets)})
 
 
-def sweep() -> int:
+def delete_expired() -> int:
     """Remove counters that nobody has touched for so long that they no longer limit anything; how many went.
 
     A row does not say how long it counts. Request limits end within the hour, message frequencies with their
@@ -123,17 +123,17 @@ def sweep() -> int:
     kept = max(_KEPT, auth.sms.max_frequency, auth.mfa.phone_max_frequency, auth.smtp.max_frequency or _KEPT)
     values: dict[str, Any] = {"everybody": _EVERYBODY, "kept": kept, "limit": _SWEPT_AT_ONCE}
     with connection.cursor() as cursor:
-        cursor.execute(_statements(namespaced("rate_limits")).sweep, values)
+        cursor.execute(_statements(namespaced("rate_limits")).delete_expired, values)
         return int(cursor.rowcount)
 
 
 class _Statements:
     """The SQL for one table; its name is quoted, and every value is a parameter."""
 
-    __slots__ = ("forget", "give_back", "sweep", "take", "wait")
+    __slots__ = ("consume", "delete_expired", "refund", "reset", "wait")
 
     def __init__(self, table: str) -> None:
-        self.take = f"""
+        self.consume = f"""
             INSERT INTO {table} AS r (bucket, key, tokens, created_at, updated_at)
             VALUES (%(bucket)s, %(key)s, %(burst)s - 1, clock_timestamp(), clock_timestamp())
             ON CONFLICT (bucket, key) DO UPDATE
@@ -141,15 +141,15 @@ class _Statements:
                 created_at = CASE WHEN {_OLD} THEN clock_timestamp() ELSE r.created_at END
             WHERE {_LEVEL} >= 1 RETURNING tokens"""  # noqa: S608  (own name)
         # More than the capacity is never counted, so one too many does no harm.
-        self.give_back = f"UPDATE {table} SET tokens = tokens + 1 WHERE bucket = %(bucket)s AND key = %(key)s"  # noqa: S608  (own name)
+        self.refund = f"UPDATE {table} SET tokens = tokens + 1 WHERE bucket = %(bucket)s AND key = %(key)s"  # noqa: S608  (own name)
         # Either enough is refilled or the bucket ends, whichever comes first.
         self.wait = f"""
             SELECT CASE WHEN {_LEVEL} >= 1 THEN 0 ELSE GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
                 EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp()))) END
             FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608  (own name)
-        self.forget = f"DELETE FROM {table} WHERE bucket = ANY(%(buckets)s)"  # noqa: S608  (own name)
+        self.reset = f"DELETE FROM {table} WHERE bucket = ANY(%(buckets)s)"  # noqa: S608  (own name)
         # Rows in use are left to the next run, so that sweeping never waits.
-        self.sweep = f"""
+        self.delete_expired = f"""
             DELETE FROM {table} WHERE (bucket, key) IN (
                 SELECT bucket, key FROM {table} WHERE key <> %(everybody)s
                 AND updated_at < clock_timestamp() - %(kept)s LIMIT %(limit)s FOR UPDATE SKIP LOCKED)"""  # noqa: S608  (own name)

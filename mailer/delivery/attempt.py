@@ -91,7 +91,7 @@ def _is_over_quota(message: Email | Sms) -> bool:
     """Whether a notice, which no request has been asked to pay for, finds the installation's quota used up."""
     if isinstance(message, Sms) or not message_types.EMAILS[message.kind].switch:
         return False
-    return rate_limits.take_event(bucket="email_sent", rate=conf.current().limits.email_sent) is not None
+    return rate_limits.consume_event(bucket="email_sent", rate=conf.current().limits.email_sent) is not None
 
 
 def _send(message: Email | Sms, *, at: datetime) -> str:

@@ -71,7 +71,7 @@ def mark(name: str | UUID) -> str:
     A keyed digest: the same for the same name, and nobody without JWT_SECRET can tell for which.
     """
     digest = hmac.digest(crypto.derive_key(_MARK_LABEL), str(name).encode(), hashlib.sha256)
-    return crypto.unpadded_encode(digest[:_MARK_BYTES])
+    return crypto.base64url_encode(digest[:_MARK_BYTES])
 
 
 def _cipher() -> AESGCM:

@@ -155,10 +155,10 @@ class OAuth2(Backend, BaseOAuth2[Any]):
             "response_type": "code",
             "state": str(flow_id),
         }
-        verifier = crypto.random_key() if self.requires_pkce else ""
+        verifier = crypto.generate_key() if self.requires_pkce else ""
         if verifier:
             digest = hashlib.sha256(verifier.encode()).digest()
-            parameters |= {"code_challenge": crypto.unpadded_encode(digest), "code_challenge_method": "S256"}
+            parameters |= {"code_challenge": crypto.base64url_encode(digest), "code_challenge_method": "S256"}
         address = self.authorization_url()
         return Outset(url=f"{address}{'&' if '?' in address else '?'}{self.encode(parameters)}", secret=verifier)
 

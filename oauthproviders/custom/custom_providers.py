@@ -112,7 +112,7 @@ def _fill(row: CustomProvider, values: dict[str, Any]) -> None:
     for name, value in values.items():
         setattr(row, name, value)
     if "client_secret" in values:
-        row.client_secret = encryption.seal(values["client_secret"], bound_to=row.id)
+        row.client_secret = encryption.encrypt(values["client_secret"], bound_to=row.id)
     row.scopes = provider.scopes_of(row.provider_type, row.scopes)
 
 

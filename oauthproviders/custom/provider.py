@@ -87,8 +87,8 @@ def config_of(row: CustomProvider) -> schema.Provider:
     """The settings of a provider of our own list, made from a row. Raises Unsupported."""
     base = conf.current().custom_providers.external_url or conf.current().api.external_url
     try:
-        secret = encryption.open(row.client_secret, bound_to=row.id)
-    except encryption.Undecryptable:
+        secret = encryption.decrypt(row.client_secret, bound_to=row.id)
+    except encryption.DecryptionError:
         raise Unsupported(f"the secret of custom provider {row.identifier} cannot be read") from None
     return schema.Provider(
         enabled=row.enabled,

@@ -36,7 +36,7 @@ def tie(response: HttpResponse, *, flow_id: UUID) -> None:
 
 def is_tied(flow_id: UUID, cookies: Mapping[str, str]) -> bool:
     """Whether these are the cookies of the browser in which the flow began."""
-    return crypto.equal(cookies.get(_name(flow_id), ""), _value(flow_id))
+    return crypto.constant_time_equal(cookies.get(_name(flow_id), ""), _value(flow_id))
 
 
 def _name(flow_id: UUID) -> str:
@@ -45,4 +45,4 @@ def _name(flow_id: UUID) -> str:
 
 def _value(flow_id: UUID) -> str:
     digest = hmac.digest(crypto.derive_key(_KEY_LABEL), flow_id.bytes, hashlib.sha256)
-    return crypto.unpadded_encode(digest)
+    return crypto.base64url_encode(digest)

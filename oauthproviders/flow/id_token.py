@@ -160,5 +160,5 @@ def _check_nonce(given: str, *, told: str) -> None:
     """Whether the token was made for whoever knows what its nonce is the digest of."""
     if bool(given) != bool(told):
         raise OAuthError(_INVALID, "Passed nonce and nonce in id_token should either both exist or not.")
-    if given and not crypto.equal(hashlib.sha256(given.encode()).hexdigest(), told):
+    if given and not crypto.constant_time_equal(hashlib.sha256(given.encode()).hexdigest(), told):
         raise OAuthError("invalid nonce", "Nonces mismatch")

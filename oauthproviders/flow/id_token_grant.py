@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from accounts import error_sets as account_refusals
-from authsvc.api.openapi.document import Refusals
+from accounts import error_sets as account_error_sets
+from authsvc.api.openapi.document import ErrorTypes
 from authsvc.caller import Caller
 from authsvc.errors import OAuthError, ValidationFailed
 from oauthproviders import errors
@@ -23,13 +23,13 @@ class IdTokenGrant:
     """Sign in with an ID token that somebody else's sign-in has given an application; or link its identity."""
 
     input = IdTokenInput
-    shape: ClassVar[Any] = schemas.Session
-    refusals: ClassVar[Refusals] = (
+    response_schema: ClassVar[Any] = schemas.Session
+    documented_errors: ClassVar[ErrorTypes] = (
         OAuthError,
         ValidationFailed,
         errors.ProviderDisabled,
-        *BearerAuthentication.refusals,
-        *account_refusals.ARRIVAL,
+        *BearerAuthentication.documented_errors,
+        *account_error_sets.ARRIVAL,
     )
 
     def exchange(self, body: IdTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:

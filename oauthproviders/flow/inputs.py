@@ -56,7 +56,7 @@ def wish(query: QueryDict) -> Wish:
 
 def returned(request: HttpRequest) -> Mapping[str, str]:
     """The parameters of a callback: those of a form win over those of the query."""
-    form = QueryDict(parsing.body(request)) if request.method == "POST" else QueryDict()
+    form = QueryDict(parsing.read_body(request)) if request.method == "POST" else QueryDict()
     return {**_first_values(request.GET), **_first_values(form)}
 
 

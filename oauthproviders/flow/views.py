@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from django.http import HttpRequest, HttpResponse
 
-from accounts import error_sets as account_refusals
+from accounts import error_sets as account_error_sets
 from accounts import errors as accounts_errors
 from authsvc import clock, conf
 from authsvc.api import exception_handler
-from authsvc.api.openapi.document import REDIRECT_TO, Parameter, Reply, declares
+from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer, Found, SeeOther
 from authsvc.api.views import OAUTH_ERRORS, Endpoint, ServiceRequest
 from authsvc.errors import ApiError, BodyTooLarge, MethodNotAllowed, OAuthError
@@ -18,7 +18,7 @@ from authsvc.security import redirects
 from oauthproviders import errors, payloads, schemas
 from oauthproviders.flow import authorize, callback, flow_cookie, inputs
 from tokens.api import authentication
-from tokens.api import error_sets as token_refusals
+from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 
@@ -30,9 +30,9 @@ _WISHES = (
     Parameter("code_challenge_method", "Of the challenge.", ("s256", "plain")),
     Parameter("invite_token", "The token of an invitation that is accepted by this sign-in."),
 )
-_TO_PROVIDER = Reply("To the provider.", headers=("Location",))
+_TO_PROVIDER = ResponseDoc("To the provider.", headers=("Location",))
 _NO_DEPARTURE = (
-    *token_refusals.PKCE,
+    *token_error_sets.PKCE,
     errors.ChallengeMethodInvalid,
     errors.ProviderNotUsable,
     errors.InvitedUserNotFound,
@@ -42,7 +42,7 @@ _TOLD_AS_REFUSAL = frozenset({"signup_disabled", "user_banned", "provider_email_
 
 
 class AuthorizeView(Endpoint):
-    @declares(query=_WISHES, answers={302: _TO_PROVIDER}, refusals=_NO_DEPARTURE)
+    @document(query=_WISHES, responses={302: _TO_PROVIDER}, errors=_NO_DEPARTURE)
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the browser to a provider.
 
@@ -63,13 +63,13 @@ class LinkIdentityView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @declares(
+    @document(
         query=(
             *_WISHES,
             Parameter("skip_http_redirect", "`true`: answer the address instead of redirecting.", ("true",)),
         ),
-        answers={302: _TO_PROVIDER, 200: schemas.Departure},
-        refusals=(*_NO_DEPARTURE, accounts_errors.ManualLinkingDisabled),
+        responses={302: _TO_PROVIDER, 200: schemas.Departure},
+        errors=(*_NO_DEPARTURE, accounts_errors.ManualLinkingDisabled),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the browser to a provider, to link one more identity to the signed-in user."""
@@ -95,21 +95,21 @@ class CallbackView(Endpoint):
 
     target: str | None = None
 
-    @declares(
+    @document(
         query=inputs.RETURNED,
         form=inputs.CallbackForm,
-        answers={
-            302: Reply(
+        responses={
+            302: ResponseDoc(
                 "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
                 " `error_code` and `error_description`.",
                 headers=("Location",),
             ),
-            303: Reply(
+            303: ResponseDoc(
                 "To the site, where the flow is not known: with what is wrong in the query.", headers=("Location",)
             ),
         },
-        redirected=(
-            *account_refusals.ARRIVAL,
+        redirect_errors=(
+            *account_error_sets.ARRIVAL,
             BodyTooLarge,
             accounts_errors.InviteNotFound,
             accounts_errors.InvitedEmailMismatch,
@@ -157,7 +157,7 @@ class CallbackView(Endpoint):
 def _told(error: Exception) -> Mapping[str, str]:
     if isinstance(error, OAuthError):
         return {"error": error.error, "error_description": error.description}
-    known = exception_handler.translate(error)
+    known = exception_handler.to_api_error(error)
     return {"error": _oauth_error(known), "error_code": known.error_code, "error_description": known.message}
 
 

@@ -118,7 +118,7 @@ def _fetch_named(issuer: Issuer) -> Discovery:
 def claimed_issuer(id_token: str) -> str:
     """The issuer that a token names, which nothing vouches for yet. Raises Unusable when it names none."""
     try:
-        said = orjson.loads(crypto.unpadded_decode(id_token.split(".")[1]))
+        said = orjson.loads(crypto.base64url_decode(id_token.split(".")[1]))
         issuer = said["iss"]
     except (ValueError, IndexError, KeyError, TypeError):
         raise Unusable("the ID token cannot be read") from None
@@ -232,7 +232,7 @@ def _read(payload: bytes) -> tuple[dict[str, Any], _Claims]:
 def _at_hash(access_token: str, algorithm: str) -> str:
     name = "sha512" if algorithm == "EdDSA" else f"sha{algorithm[-3:]}"
     digest = hashlib.new(name, access_token.encode()).digest()
-    return crypto.unpadded_encode(digest[: len(digest) // 2])
+    return crypto.base64url_encode(digest[: len(digest) // 2])
 
 
 _discoveries: Documents[Issuer, Discovery] = Documents(_fetch_named)

@@ -49,7 +49,7 @@ def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
     answer = ask(api, "GET", path(user))
     assert b"hidden" not in answer.content
     first, second = answer.json()
-    moment = clock.text(totp.created_at)
+    moment = clock.rfc3339(totp.created_at)
     assert first == {
         "id": str(totp.id),
         "created_at": moment,
@@ -58,7 +58,7 @@ def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
         "friendly_name": "phone app",
         "factor_type": "totp",
         "phone": "",
-        "last_challenged_at": clock.text(totp.last_challenged_at) if totp.last_challenged_at else None,
+        "last_challenged_at": clock.rfc3339(totp.last_challenged_at) if totp.last_challenged_at else None,
     }
     assert (second["id"], second["phone"], second["status"]) == (str(phone.id), "15551234567", "unverified")
     assert (second["last_challenged_at"], "friendly_name" in second) == (None, False)

@@ -269,7 +269,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
     assert shown["id"] == str(made.user.id)
     assert "new_email" not in shown
     assert shown["email_change_sent_at"] == sent_at
-    assert shown["email_confirmed_at"] == clock.text(made.user.email_confirmed_at or clock.now())
+    assert shown["email_confirmed_at"] == clock.rfc3339(made.user.email_confirmed_at or clock.now())
     assert shown["last_sign_in_at"] == shown["updated_at"]
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"]}
     (identity,) = shown["identities"]

@@ -156,7 +156,7 @@ def test_a_credential_is_kept(api: Api) -> None:
     shown = done(answer)
     passkey = Passkey.objects.get()
     assert shown == {
-        "id": str(passkey.id), "friendly_name": "Bitwarden", "created_at": clock.text(passkey.created_at),
+        "id": str(passkey.id), "friendly_name": "Bitwarden", "created_at": clock.rfc3339(passkey.created_at),
     }  # fmt: skip
     assert (bytes(passkey.credential_id), passkey.user_id) == (device.newest.id, made.user.id)
     assert (passkey.attestation_type, passkey.aaguid, passkey.sign_count) == ("none", BITWARDEN, 0)

@@ -79,7 +79,7 @@ def test_the_new_number_is_texted_a_code(api: Api, mailbox: Mailbox, made: SignI
     assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.PHONE_CHANGE, NEW, "sms", made.user.id)
     row = OneTimeToken.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.PHONE_CHANGE, NEW)
-    assert row.token_hash == crypto.code_hash(NEW, code_in(mailbox))
+    assert row.token_hash == crypto.hash_code(NEW, code_in(mailbox))
     assert audit_trail() == [MODIFIED]
     assert mailbox.emails == []
 
@@ -94,7 +94,7 @@ def test_the_code_makes_the_number_the_users_and_signs_in(api: Api, mailbox: Mai
     assert "new_phone" not in shown
     assert shown["phone_change_sent_at"] == sent_at
     assert shown["phone_confirmed_at"] == shown["last_sign_in_at"] == shown["updated_at"]
-    assert shown["confirmed_at"] == clock.text(made.user.email_confirmed_at or clock.now())
+    assert shown["confirmed_at"] == clock.rfc3339(made.user.email_confirmed_at or clock.now())
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email", "phone"]}
     phone = shown["identities"][1]
     assert (phone["provider"], phone["id"]) == ("phone", shown["id"])

@@ -82,7 +82,7 @@ def test_a_new_number_makes_an_unconfirmed_account_and_a_text(api: Api, mailbox:
     assert list(text.variables) == ["Code"]
     row = OneTimeToken.objects.get()
     assert (row.token_type, row.relates_to, row.link_hash) == (TokenType.CONFIRMATION, PHONE, None)
-    assert row.token_hash == crypto.code_hash(PHONE, text.variables["Code"])
+    assert row.token_hash == crypto.hash_code(PHONE, text.variables["Code"])
     assert audit_trail() == [REQUESTED]
     assert audit_payloads()[0]["actor_username"] == PHONE
     assert mailbox.emails == []
@@ -192,7 +192,7 @@ def test_a_fixed_code_is_sent_nowhere_and_good_more_than_once(
     auth_config(sms={"provider": "", "test_codes": {PHONE: "123456"}}, limits={"sms_sent": Rate(events=0)})
     assert api.post("/signup", SIGN_UP).status_code == 200
     assert mailbox.texts == []
-    assert OneTimeToken.objects.get().token_hash == crypto.code_hash(PHONE, "123456")
+    assert OneTimeToken.objects.get().token_hash == crypto.hash_code(PHONE, "123456")
     refused(confirm(api, "123457"), *CODE_DEAD)
     make_older(OneTimeToken.objects.get(), by=timedelta(days=9))
     first = signed_in(confirm(api, "123456"))["user"]

@@ -27,7 +27,7 @@ from authsvc.conf.schema import Secret
 from authsvc.db import advisory_locks, postgresql
 from tests import debian_postgresql, factories
 from tests.conftest import ChangeConfig
-from tests.live import LiveServer
+from tests.live.servers import LiveServer
 from tests.performance import crowd
 
 pytestmark = pytest.mark.django_db(transaction=True)

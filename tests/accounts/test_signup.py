@@ -125,7 +125,7 @@ def test_the_answer_shows_the_rows_as_they_are_stored(api: Api) -> None:
     assert shown["identities"][0]["identity_id"] == str(identity.id)
     assert identity.provider_id == shown["id"]
     assert identity.email == EMAIL
-    assert clock.text(user.created_at or clock.now()) == shown["created_at"]
+    assert clock.rfc3339(user.created_at or clock.now()) == shown["created_at"]
 
 
 def test_the_mail_carries_what_opens_the_account(api: Api, mailbox: Mailbox) -> None:

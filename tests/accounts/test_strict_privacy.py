@@ -81,7 +81,7 @@ def test_a_quota_that_is_used_up_tells_nothing(
     rate = Rate(events=events)
     auth_config(limits={"email_sent": rate, "sms_sent": rate})
     for bucket in ("email_sent", "sms_sent"):
-        rate_limits.take_event(bucket=bucket, rate=rate)
+        rate_limits.consume_event(bucket=bucket, rate=rate)
     unknown = api.post("/otp", {**body, "create_user": False})
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now())
     let_limits_pass(timedelta(minutes=2))

@@ -111,7 +111,7 @@ def test_the_link_of_a_sign_up_confirms_and_signs_in(api: Api, mailbox: Mailbox)
     assert user.raw_app_meta_data == {"provider": "email", "providers": ["email"]}
     identity = Identity.objects.get()
     assert identity.identity_data == {**shown["user_metadata"], "email_verified": True}
-    assert clock.text(identity.updated_at or clock.now()) == shown["identities"][0]["updated_at"]
+    assert clock.rfc3339(identity.updated_at or clock.now()) == shown["identities"][0]["updated_at"]
     assert not OneTimeToken.objects.exists()
     session = Session.objects.get()
     assert (session.user_id, session.user_agent, session.ip, session.aal) == (user.id, "browser", "127.0.0.1", "aal1")

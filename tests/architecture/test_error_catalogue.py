@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from authsvc.errors import ApiError
-from tests.live import PROJECT
+from tests.live.servers import PROJECT
 
 APPS = ("authsvc", "accounts", "tokens", "oauthproviders", "mailer")
 

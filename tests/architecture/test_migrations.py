@@ -14,7 +14,7 @@ from django.db.migrations import Migration, operations
 from django.db.migrations.loader import MigrationLoader
 
 from authsvc.jobs.shared_tables import RunSQLByOwner
-from tests.live import PROJECT
+from tests.live.servers import PROJECT
 
 
 @pytest.mark.parametrize("namespace", ["", "svc"])

@@ -384,7 +384,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
 
 def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with an outstanding secret, as verification reads them."""
-    row = queries.with_token_of_link(link_hash=crypto.link_hash(link_token), token_types=["recovery_token"])
+    row = queries.with_token_of_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
     assert row is not None
     return verification._read(row)
 

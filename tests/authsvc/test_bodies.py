@@ -23,7 +23,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def parse(body: bytes, **meta: Any) -> Shape:
-    return parsing.parse(RequestFactory().generic("POST", "/", body, **meta), Shape)
+    return parsing.parse_body(RequestFactory().generic("POST", "/", body, **meta), Shape)
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ def test_what_is_declared_too_long_is_not_read() -> None:
     meta: Any = {"CONTENT_LENGTH": str(MIB + 1), "wsgi.input": Unread()}
     request = RequestFactory().generic("POST", "/", b"", **meta)
     with pytest.raises(BodyTooLarge):
-        parsing.parse(request, Shape)
+        parsing.parse_body(request, Shape)
 
 
 def test_a_body_without_a_length_is_read_to_its_end() -> None:
     meta: Any = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(b'{"text":"x"}')}
     request = RequestFactory().generic("POST", "/", b"", **meta)
-    assert parsing.parse(request, Shape) == Shape(text="x")
+    assert parsing.parse_body(request, Shape) == Shape(text="x")
     stream = io.BytesIO(b" " * 3_000_000)
     request = RequestFactory().generic("POST", "/", b"", **{**meta, "wsgi.input": stream})
     with pytest.raises(BodyTooLarge):
-        parsing.parse(request, Shape)
+        parsing.parse_body(request, Shape)
     assert stream.tell() == MIB + 1
 
 
@@ -122,7 +122,7 @@ def test_a_body_shows_which_keys_it_has_and_nothing_of_their_values() -> None:
     ],
 )  # fmt: skip
 def test_the_first_of_equal_parameters_counts(query: str, value: str) -> None:
-    assert parsing.query(RequestFactory().get(f"/?{query}"), "x") == value
+    assert parsing.query_parameter(RequestFactory().get(f"/?{query}"), "x") == value
 
 
 @pytest.mark.django_db(transaction=True)

@@ -78,5 +78,5 @@ def test_the_own_header_wins_where_it_is_enabled(auth_config: AuthConfig, header
 def test_an_unreadable_own_header_is_warned_about(auth_config: AuthConfig, caplog: pytest.LogCaptureFixture) -> None:
     auth_config(api={"forwarded_for_enabled": True})
     with caplog.at_level(logging.WARNING):
-        assert client_ip.svc_forwarded("invalid") is None
+        assert client_ip.svc_forwarded_address("invalid") is None
     assert [record.message for record in caplog.records] == ["error processing Svc-Forwarded-For"]

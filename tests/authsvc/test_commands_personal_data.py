@@ -77,7 +77,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     Attempt.objects.create(
         message_id=uuid4(), channel="email", kind="recovery", user_id=user.id, attempt=1, outcome="delivered"
     )
-    rate_limits.admit_once(group="passwordless", key=email, interval=timedelta(hours=1))
+    rate_limits.allow_once(group="passwordless", key=email, interval=timedelta(hours=1))
     return user
 
 
@@ -91,7 +91,7 @@ def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None
     PasskeyChallenge.objects.create(
         user=user, challenge_type="registration", session_data={"challenge": "ceremony"}, expires_at=at
     )
-    rate_limits.admit_once(group="WrongFactorCode", key=f"{user.id}/{factor.id}", interval=timedelta(hours=1))
+    rate_limits.allow_once(group="WrongFactorCode", key=f"{user.id}/{factor.id}", interval=timedelta(hours=1))
 
 
 def run(*arguments: str) -> str:

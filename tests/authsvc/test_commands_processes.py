@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests import live
+from tests.live import servers
 from tests.settings import ENVIRONMENT
 
 PASSWORD = "correct horse battery 1"
@@ -23,7 +23,7 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-MANAGE = [sys.executable, str(live.PROJECT / "manage.py")]
+MANAGE = [sys.executable, str(servers.PROJECT / "manage.py")]
 
 
 def environment(database_url: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def test_the_first_operator_is_made_on_a_terminal_while_the_server_runs_on_the_s
     tmp_path: Path, database_folder: Path
 ) -> None:
     database_url = f"embedded:{database_folder}"
-    with live.LiveServer(folder=tmp_path, database_url=database_url) as server:
+    with servers.LiveServer(folder=tmp_path, database_url=database_url) as server:
         status, screen = converse(
             "createsuperuser",
             database_url=database_url,
@@ -107,7 +107,7 @@ def test_the_first_operator_is_made_on_a_terminal_while_the_server_runs_on_the_s
         assert token_status(server.url, "ops@example.org") == 200
 
 
-def test_passwords_that_differ_make_nobody(serve: Callable[..., live.LiveServer], fresh_database_url: str) -> None:
+def test_passwords_that_differ_make_nobody(serve: Callable[..., servers.LiveServer], fresh_database_url: str) -> None:
     server = serve()
     status, screen = converse(
         "createsuperuser",
@@ -120,7 +120,7 @@ def test_passwords_that_differ_make_nobody(serve: Callable[..., live.LiveServer]
 
 
 def test_a_script_gives_the_password_on_standard_input(
-    serve: Callable[..., live.LiveServer], fresh_database_url: str
+    serve: Callable[..., servers.LiveServer], fresh_database_url: str
 ) -> None:
     server = serve()
     arguments = ("createsuperuser", "--email=ops@example.org", "--password-file=-")

@@ -13,7 +13,7 @@ from authsvc.conf import sections
 from authsvc.conf.schema import Provider, Secret, Server
 from authsvc.diagnostics import deploy_checks
 from tests.conftest import ChangeConfig
-from tests.live import PROJECT
+from tests.live.servers import PROJECT
 
 EVERY_NOTICE = frozenset(sections.NOTIFICATIONS)
 SIGNING = ["sign", "verify"]

@@ -22,10 +22,10 @@ from authsvc.diagnostics.database import Database
 from authsvc.diagnostics.proxy import Proxy
 from mailer.diagnostics import Mail, Templates
 from oauthproviders.diagnostics import Providers
-from tests import live
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.fakes.smtp import FakeSmtp
+from tests.live import servers
 from tests.settings import ENVIRONMENT
 from tokens.diagnostics import Keys
 from tokens.jwt import signing_keys
@@ -79,9 +79,9 @@ def test_a_migration_that_is_missing_and_a_deserted_queue_are_told() -> None:
 
 
 def test_a_database_that_nobody_reaches_ends_the_command_with_1(tmp_path: Path) -> None:
-    url = f"postgres://u:hunter2@127.0.0.1:{live.free_port()}/auth"
+    url = f"postgres://u:hunter2@127.0.0.1:{servers.free_port()}/auth"
     done = subprocess.run(
-        [sys.executable, str(live.PROJECT / "manage.py"), "doctor", "--json"],
+        [sys.executable, str(servers.PROJECT / "manage.py"), "doctor", "--json"],
         env={"PATH": os.environ["PATH"], **ENVIRONMENT, "DATABASE_URL": url},
         cwd=tmp_path,
         capture_output=True,
@@ -234,7 +234,7 @@ def test_somebody_else_at_the_public_address_is_told(peer: HttpPeer) -> None:
 
 
 def test_a_running_service_shows_requests_to_who_has_its_settings_alone(
-    serve: Callable[..., live.LiveServer], api: Api
+    serve: Callable[..., servers.LiveServer], api: Api
 ) -> None:
     running = serve()
     found = outcomes(Proxy(), url=running.url)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from authsvc.db import embedded
-from tests.live import PROJECT
+from tests.live.servers import PROJECT
 
 USER = """
 import sys

@@ -62,7 +62,7 @@ def together(calls: int, call: Callable[[], object]) -> list[object]:
 @pytest.mark.django_db(transaction=True)
 def test_a_burst_passes_and_then_each_token_as_it_is_refilled(bucket: str) -> None:
     def take() -> float | None:
-        return rate_limits.take(bucket=bucket, key="a", burst=3, per_second=0.1, life=HOUR)
+        return rate_limits.consume(bucket=bucket, key="a", burst=3, per_second=0.1, life=HOUR)
 
     assert [take() for _ in range(3)] == [None] * 3
     wait = take()
@@ -78,7 +78,7 @@ def test_a_burst_passes_and_then_each_token_as_it_is_refilled(bucket: str) -> No
 @pytest.mark.django_db(transaction=True)
 def test_a_bucket_is_full_again_when_its_life_is_over_however_it_was_used(bucket: str) -> None:
     def take() -> float | None:
-        return rate_limits.take(bucket=bucket, key="a", burst=2, per_second=0, life=timedelta(seconds=100))
+        return rate_limits.consume(bucket=bucket, key="a", burst=2, per_second=0, life=timedelta(seconds=100))
 
     assert take() is None
     pass_time(60)
@@ -95,40 +95,40 @@ def test_a_bucket_is_full_again_when_its_life_is_over_however_it_was_used(bucket
 @pytest.mark.django_db(transaction=True)
 def test_keys_and_buckets_do_not_share(bucket: str) -> None:
     for name, key in ((bucket, "a"), (bucket, "b"), (f"{bucket}-other", "a")):
-        assert rate_limits.take(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is None
-        assert rate_limits.take(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is not None
+        assert rate_limits.consume(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is None
+        assert rate_limits.consume(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is not None
 
 
 @pytest.mark.django_db(transaction=True)
 def test_nothing_passes_a_bucket_that_holds_nothing(bucket: str) -> None:
-    assert rate_limits.take(bucket=bucket, key="a", burst=0, per_second=1, life=HOUR) == 3600
+    assert rate_limits.consume(bucket=bucket, key="a", burst=0, per_second=1, life=HOUR) == 3600
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_key_of_any_length_counts(bucket: str) -> None:
     first, second = "é" * 60_000, "é" * 60_000 + "x"
-    assert rate_limits.take(bucket=bucket, key=first, burst=1, per_second=0, life=HOUR) is None
-    assert rate_limits.take(bucket=bucket, key=first, burst=1, per_second=0, life=HOUR) is not None
-    assert rate_limits.take(bucket=bucket, key=second, burst=1, per_second=0, life=HOUR) is None
+    assert rate_limits.consume(bucket=bucket, key=first, burst=1, per_second=0, life=HOUR) is None
+    assert rate_limits.consume(bucket=bucket, key=first, burst=1, per_second=0, life=HOUR) is not None
+    assert rate_limits.consume(bucket=bucket, key=second, burst=1, per_second=0, life=HOUR) is None
 
 
 @pytest.mark.django_db(transaction=True)
 def test_taking_is_one_statement(bucket: str) -> None:
     with CaptureQueriesContext(connection) as queries:
-        rate_limits.take(bucket=bucket, key="a", burst=1, per_second=0, life=HOUR)
+        rate_limits.consume(bucket=bucket, key="a", burst=1, per_second=0, life=HOUR)
     assert len(queries) == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_at_once_exactly_the_burst_passes(bucket: str) -> None:
-    taken = together(500, lambda: rate_limits.take(bucket=bucket, key="a", burst=30, per_second=0, life=HOUR))
+    taken = together(500, lambda: rate_limits.consume(bucket=bucket, key="a", burst=30, per_second=0, life=HOUR))
     assert taken.count(None) == 30
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_at_once_exactly_one_is_admitted(bucket: str) -> None:
     def admit() -> float | None:
-        return rate_limits.admit_once(group=bucket, key="a@b.co", interval=timedelta(seconds=60))
+        return rate_limits.allow_once(group=bucket, key="a@b.co", interval=timedelta(seconds=60))
 
     assert together(200, admit).count(None) == 1
     pass_time(61)
@@ -138,7 +138,7 @@ def test_of_many_at_once_exactly_one_is_admitted(bucket: str) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_event_is_admitted_once_in_its_interval(bucket: str) -> None:
     def admit(seconds: float) -> float | None:
-        return rate_limits.admit_once(group=bucket, key="a@b.co", interval=timedelta(seconds=seconds))
+        return rate_limits.allow_once(group=bucket, key="a@b.co", interval=timedelta(seconds=seconds))
 
     assert admit(60) is None
     wait = admit(60)
@@ -159,7 +159,7 @@ def test_a_window_opens_with_its_first_event_and_closes_after_an_hour(bucket: st
     rate = schema.Rate(events=2)
 
     def take() -> float | None:
-        return rate_limits.take_event(bucket=bucket, rate=rate)
+        return rate_limits.consume_event(bucket=bucket, rate=rate)
 
     assert take() is None
     pass_time(600)
@@ -180,7 +180,7 @@ def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
     rate = schema.Rate(events=20, over=timedelta(seconds=20))
 
     def take() -> float | None:
-        return rate_limits.take_event(bucket=bucket, rate=rate)
+        return rate_limits.consume_event(bucket=bucket, rate=rate)
 
     assert [take() is None for _ in range(21)] == [True] * 20 + [False]
     wait = take()
@@ -200,18 +200,18 @@ def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
 @pytest.mark.parametrize("over", [None, timedelta(hours=1)])
 def test_a_rate_of_nothing_refuses_every_event_for_ever(bucket: str, over: timedelta | None) -> None:
     rate = schema.Rate(events=0, over=over)
-    assert rate_limits.take_event(bucket=bucket, rate=rate) == math.inf
-    assert rate_limits.peek_event(bucket=bucket, rate=rate) == math.inf
+    assert rate_limits.consume_event(bucket=bucket, rate=rate) == math.inf
+    assert rate_limits.check_event(bucket=bucket, rate=rate) == math.inf
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("rate", [schema.Rate(events=2), schema.Rate(events=2, over=timedelta(minutes=30))])
 def test_asking_when_an_event_is_left_takes_none(bucket: str, rate: schema.Rate) -> None:
     def take() -> float | None:
-        return rate_limits.take_event(bucket=bucket, rate=rate)
+        return rate_limits.consume_event(bucket=bucket, rate=rate)
 
     def peek() -> float | None:
-        return rate_limits.peek_event(bucket=bucket, rate=rate)
+        return rate_limits.check_event(bucket=bucket, rate=rate)
 
     assert peek() is None
     assert not RateLimit.objects.filter(bucket=bucket).exists()
@@ -233,19 +233,19 @@ def test_sweeping_keeps_what_may_still_limit(bucket: str, auth_config: AuthConfi
         return set(RateLimit.objects.filter(bucket__startswith=bucket).values_list("bucket", "key"))
 
     weekly = schema.Rate(events=1, over=timedelta(days=7))
-    rate_limits.take_event(bucket=bucket, rate=weekly)
-    rate_limits.take(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
-    rate_limits.admit_once(group=f"{bucket}-mail", key="a@b.co", interval=timedelta(seconds=60))
+    rate_limits.consume_event(bucket=bucket, rate=weekly)
+    rate_limits.consume(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
+    rate_limits.allow_once(group=f"{bucket}-mail", key="a@b.co", interval=timedelta(seconds=60))
     pass_time(23 * 3600)
-    rate_limits.take(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
-    assert rate_limits.sweep() == 0
+    rate_limits.consume(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
+    assert rate_limits.delete_expired() == 0
     pass_time(2 * 3600)
     auth_config(smtp={"max_frequency": timedelta(days=2)})
-    assert rate_limits.sweep() == 0
+    assert rate_limits.delete_expired() == 0
     auth_config(smtp={"max_frequency": None})
-    assert rate_limits.sweep() == 1
+    assert rate_limits.delete_expired() == 1
     assert rows() == {(bucket, ""), (f"{bucket}-used", "a")}
-    assert rate_limits.take_event(bucket=bucket, rate=weekly) is not None
+    assert rate_limits.consume_event(bucket=bucket, rate=weekly) is not None
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_each_bucket_follows_its_setting(
     auth_config: AuthConfig, bucket: Bucket, burst: float, per_second: float
 ) -> None:
     auth_config(limits={"token_refresh": 300, "verify": 60, "otp": 15, "anonymous_users": 5.9})
-    assert bucket.shape == throttling.Shape(burst=burst, per_second=per_second, life=HOUR)
+    assert bucket.parameters == throttling.BucketParameters(burst=burst, per_second=per_second, life=HOUR)
 
 
 def headers(**values: str) -> HttpHeaders:

@@ -90,7 +90,9 @@ def test_every_variable_of_a_path_is_a_parameter(built: dict[str, Any]) -> None:
 
 
 def test_every_error_of_the_api_is_declared_by_somebody() -> None:
-    declared = {error for each in operations.operations() for error in (*each.refusals, *each.declaration.redirected)}
+    declared = {
+        error for each in operations.operations() for error in (*each.documented_errors, *each.doc.redirect_errors)
+    }
     undeclared = catalogue() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *("MessageExpired", "MessageSealed", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from authsvc.conf import schema
 from authsvc.db import advisory_locks, postgresql
-from tests.live import server_url
+from tests.live.servers import server_url
 
 
 def settings_of(url: str, **fields: Any) -> dict[str, Any]:

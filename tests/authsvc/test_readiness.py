@@ -14,8 +14,8 @@ from django.db import DatabaseError, connection, connections
 
 from authsvc.jobs import VitalSigns, registry
 from authsvc.observability import readiness
-from tests import live
 from tests.conftest import Api
+from tests.live import servers
 
 READY = readiness.State({"database": {"ok": True}})
 
@@ -165,7 +165,7 @@ def test_a_database_that_hangs_is_asked_once_and_waited_for_no_longer_than_the_l
     assert checks.state().is_ready
 
 
-def test_a_running_server_is_ready_once_it_answers(serve: Callable[..., live.LiveServer]) -> None:
+def test_a_running_server_is_ready_once_it_answers(serve: Callable[..., servers.LiveServer]) -> None:
     running = serve()
     answer = requests.get(f"{running.url}/health?ready=1", timeout=30)
     assert (answer.status_code, answer.json()["ready"]) == (200, True)

@@ -23,9 +23,9 @@ from authsvc.reloading import folder as folder_module
 from authsvc.reloading import reload as swap_module
 from authsvc.reloading.connection_limit import Room
 from authsvc.security import rate_limits
-from tests import live
 from tests.conftest import ChangeConfig
-from tests.robustness import conftest as robust
+from tests.live import servers
+from tests.live.robustness import conftest as robust
 
 QUICK = {"AUTH_RELOADING_GRACE_PERIOD_INTERVAL": "100ms"}
 RELOADED = "reloading api with new configuration"
@@ -39,13 +39,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reload_server(tmp_path: Path, fresh_database_url: str, folder: Path) -> Iterator[Callable[..., live.LiveServer]]:
+def reload_server(tmp_path: Path, fresh_database_url: str, folder: Path) -> Iterator[Callable[..., servers.LiveServer]]:
     """`reload_server(AUTH_X="1")` starts a server that watches `folder`."""
-    running: list[live.LiveServer] = []
+    running: list[servers.LiveServer] = []
 
-    def start(**env: str) -> live.LiveServer:
-        command = (*live.SERVE, "--config-dir", str(folder))
-        server = live.LiveServer(
+    def start(**env: str) -> servers.LiveServer:
+        command = (*servers.SERVE, "--config-dir", str(folder))
+        server = servers.LiveServer(
             folder=tmp_path, database_url=fresh_database_url, env={**QUICK, **env}, command=command
         )
         running.append(server)
@@ -66,18 +66,18 @@ def put(path: Path, **variables: str) -> None:
     made.rename(path)
 
 
-def lines(server: live.LiveServer, message: str) -> list[dict[str, Any]]:
+def lines(server: servers.LiveServer, message: str) -> list[dict[str, Any]]:
     read = [json.loads(line) for line in server.log.read_text().splitlines()]
     return [line for line in read if str(line["msg"]).startswith(message)]
 
 
-def told(server: live.LiveServer) -> dict[str, Any]:
+def told(server: servers.LiveServer) -> dict[str, Any]:
     """What /settings says, asked on new connections so that every process has its turn."""
     answers = [requests.get(f"{server.url}/settings", timeout=30).json() for _ in range(12)]
     return answers[0] if all(answer == answers[0] for answer in answers) else {}
 
 
-def is_enabled(server: live.LiveServer, provider: str) -> bool:
+def is_enabled(server: servers.LiveServer, provider: str) -> bool:
     return bool(told(server).get("external", {}).get(provider))
 
 
@@ -90,7 +90,7 @@ GITHUB = {
 
 
 def test_settings_come_and_go_under_load_and_wrong_ones_change_nothing(
-    folder: Path, reload_server: Callable[..., live.LiveServer]
+    folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
     server = reload_server(AUTH_MAILER_AUTOCONFIRM="true")
     before = robust.serving_processes(server)
@@ -131,7 +131,7 @@ def test_settings_come_and_go_under_load_and_wrong_ones_change_nothing(
 
 
 def test_a_signal_asks_for_a_reload_and_a_later_process_begins_with_it(
-    folder: Path, reload_server: Callable[..., live.LiveServer]
+    folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
     server = reload_server(
         AUTH_SERVER="gunicorn", AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false"
@@ -233,14 +233,14 @@ def test_only_the_counters_of_limits_that_changed_begin_anew(
     caplog.set_level("INFO", "authsvc.config")
     hour = timedelta(hours=1)
     for bucket in ("Verify", "Token", "email_sent"):
-        rate_limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
+        rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
     put(folder / "01.env", AUTH_RATE_LIMIT_VERIFY="60", AUTH_RATE_LIMIT_EMAIL_SENT="100/1h")
     assert swap.make()
 
     begun_anew = {
         bucket
         for bucket in ("Verify", "Token", "email_sent")
-        if rate_limits.take(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
+        if rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
     }
     assert begun_anew == {"Verify", "email_sent"}
     told = [record for record in caplog.records if record.message.startswith("env ")]

@@ -21,7 +21,7 @@ from django.conf import settings
 
 import authsvc
 from authsvc.server import serving
-from tests import live
+from tests.live import servers as live
 
 GUNICORN = ("-m", "gunicorn", "--config", str(live.PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
 Serve = Callable[..., live.LiveServer]

@@ -10,7 +10,7 @@ from authsvc.messaging import EmailKind
 from mailer.rendering import renderer, template_sources
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, redirect
-from tests.live import free_port
+from tests.live.servers import free_port
 from tests.mailer.test_templates import VARIABLES
 
 KIND = EmailKind.CONFIRMATION

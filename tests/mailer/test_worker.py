@@ -23,9 +23,9 @@ from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
 from authsvc.messaging import Email, EmailKind
 from mailer import tasks
-from tests import live
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
+from tests.live import servers
 from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
 from tests.settings import ENVIRONMENT
 
@@ -48,9 +48,9 @@ def message_ids(server: FakeSmtp) -> list[UUID]:
 @contextlib.contextmanager
 def process(*arguments: str, server: FakeSmtp) -> Iterator[subprocess.Popen[str]]:
     """Python in a process of its own, on the test database, with `server` as its mail server."""
-    url = live.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    url = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
-    env |= {**ENVIRONMENT, "DATABASE_URL": url, "PYTHONPATH": str(live.PROJECT), "AUTH_LOG_LEVEL": "info"}
+    env |= {**ENVIRONMENT, "DATABASE_URL": url, "PYTHONPATH": str(servers.PROJECT), "AUTH_LOG_LEVEL": "info"}
     env |= {"AUTH_SMTP_HOST": server.host, "AUTH_SMTP_PORT": str(server.port), "AUTH_SMTP_ADMIN_EMAIL": "a@example.com"}
     env["DJANGO_SETTINGS_MODULE"] = "authsvc.settings"
     started = subprocess.Popen(
@@ -68,7 +68,7 @@ def process(*arguments: str, server: FakeSmtp) -> Iterator[subprocess.Popen[str]
             started.kill()
 
 
-WORKER = (str(live.PROJECT / "manage.py"), "worker")
+WORKER = (str(servers.PROJECT / "manage.py"), "worker")
 
 
 # --- delivery ---------------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_a_worker_asked_to_stop_finishes_the_letter_in_hand(
 def outage() -> Iterator[None]:
     """The database throws everybody but this test out and lets nobody in, as one that is being restarted."""
     name = connection.settings_dict["NAME"]
-    with psycopg.connect(live.server_url(), autocommit=True) as other:
+    with psycopg.connect(servers.server_url(), autocommit=True) as other:
         allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
         other.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
         try:

@@ -187,11 +187,11 @@ def test_the_secret_is_kept_sealed(api: Api, auth_config: ChangeConfig) -> None:
     created(api, OAUTH2)
     row = CustomProvider.objects.get()
     assert row.client_secret.startswith("{")
-    assert encryption.open(row.client_secret, bound_to=row.id) == "s"
+    assert encryption.decrypt(row.client_secret, bound_to=row.id) == "s"
     ask(api, "PUT", f"{PATH}/custom:acme", {"client_secret": "other"})
     row.refresh_from_db()
     assert row.client_secret.startswith("{")
-    assert encryption.open(row.client_secret, bound_to=row.id) == "other"
+    assert encryption.decrypt(row.client_secret, bound_to=row.id) == "other"
 
 
 def without(name: str, **changes: Any) -> dict[str, Any]:

@@ -182,7 +182,7 @@ def test_an_open_invitation_is_remembered_by_its_digest(api: Api) -> None:
     asked = asked_of_provider(ask(api, invite_token=token))
 
     assert token not in asked.values()
-    assert FlowState.objects.get().invite_token == crypto.link_hash(token)
+    assert FlowState.objects.get().invite_token == crypto.hash_link_token(token)
 
 
 @pytest.mark.parametrize("token_type", [None, TokenType.RECOVERY])
@@ -201,7 +201,7 @@ def test_towards_a_provider_that_wants_it_there_is_pkce_of_our_own(api: Api) -> 
     assert kept.provider_type == "x"
     verifier = kept.code_verifier or ""
     assert len(verifier) == 43
-    digest = crypto.unpadded_encode(hashlib.sha256(verifier.encode()).digest())
+    digest = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())
     assert (asked["code_challenge"], asked["code_challenge_method"]) == (digest, "S256")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import requests
 
 from authsvc.db import embedded
-from tests.live import LiveServer
+from tests.live.servers import LiveServer
 
 PASSWORD = "correct horse 1"
 SETTINGS = {

@@ -27,7 +27,7 @@ import psycopg
 import requests
 
 from authsvc.db import embedded
-from tests.live import LiveServer
+from tests.live.servers import LiveServer
 
 PASSWORD = "correct horse 1"
 KINDS = ("unknown", "known", "unconfirmed", "banned")

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import requests
 
-from tests import live
+from tests.live import servers
 
 MIB = 2**20
 REST_SECONDS = 35
@@ -30,18 +30,18 @@ def pss(process: psutil.Process) -> int:
     return int(line.split()[1]) * 1024
 
 
-def processes(server: live.LiveServer) -> list[psutil.Process]:
+def processes(server: servers.LiveServer) -> list[psutil.Process]:
     """The server's own, the one that was started first."""
     root = psutil.Process(server.process.pid)
     return [each for each in (root, *root.children(recursive=True)) if "postgres" not in each.name()]
 
 
-def total(server: live.LiveServer) -> int:
+def total(server: servers.LiveServer) -> int:
     """Bytes of all of them together."""
     return sum(pss(process) for process in processes(server))
 
 
-def use(server: live.LiveServer) -> None:
+def use(server: servers.LiveServer) -> None:
     """Have serving threads hash passwords, read tokens and write rows."""
     for number in range(40):
         body = {"email": f"person{number}@example.com", "password": "correct horse battery"}
@@ -50,15 +50,15 @@ def use(server: live.LiveServer) -> None:
         requests.get(f"{server.url}/user", headers={"Authorization": "Bearer x"}, timeout=30)
 
 
-def _figures(server: live.LiveServer) -> Iterator[str]:
+def _figures(server: servers.LiveServer) -> Iterator[str]:
     for process in processes(server):
         yield f"{pss(process) / MIB:.0f}"
     yield f"= {total(server) / MIB:.0f} MiB"
 
 
 def main(http_server: str) -> None:
-    with live.fresh_database() as url, tempfile.TemporaryDirectory() as folder:
-        server = live.LiveServer(folder=Path(folder), database_url=url, env={"AUTH_SERVER": http_server})
+    with servers.fresh_database() as url, tempfile.TemporaryDirectory() as folder:
+        server = servers.LiveServer(folder=Path(folder), database_url=url, env={"AUTH_SERVER": http_server})
         with server:
             pass  # migrates
         started = time.monotonic()

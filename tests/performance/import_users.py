@@ -18,7 +18,7 @@ import psycopg
 
 from authsvc.db import embedded
 from tests.authsvc.importing.reference import CURRENT
-from tests.live import PROJECT
+from tests.live.servers import PROJECT
 from tests.settings import ENVIRONMENT
 
 ROWS = (

@@ -29,7 +29,7 @@ import psycopg
 import requests
 
 from authsvc.db import embedded
-from tests.live import PROJECT, LiveServer
+from tests.live.servers import PROJECT, LiveServer
 from tests.performance import crowd
 from tests.performance.bench import cpu_seconds
 from tests.performance.crowd import Connection

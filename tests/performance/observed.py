@@ -21,7 +21,7 @@ from pathlib import Path
 import requests
 
 from authsvc.db import embedded
-from tests.live import LiveServer, free_port
+from tests.live.servers import LiveServer, free_port
 from tests.performance.bench import PASSWORD, SETTINGS, cpu_seconds
 from tests.performance.million import answered, say, wrk
 

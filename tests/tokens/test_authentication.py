@@ -45,7 +45,7 @@ def token_with(signed_in: SignIn, **changes: Any) -> str:
 
 
 def segment(content: dict[str, Any]) -> str:
-    return crypto.unpadded_encode(json.dumps(content).encode())
+    return crypto.base64url_encode(json.dumps(content).encode())
 
 
 def ask(api: Api, header: str) -> Answer:
@@ -128,7 +128,7 @@ def test_a_published_key_is_no_shared_secret(api: Api, auth_config: ChangeConfig
         base64.urlsafe_b64decode(published["n"] + "=="),
     ):
         signed = f"{segment({'alg': 'HS256', 'kid': 'here'})}.{segment(claims)}"
-        token = f"{signed}.{crypto.unpadded_encode(hmac.digest(secret, signed.encode(), 'sha256'))}"
+        token = f"{signed}.{crypto.base64url_encode(hmac.digest(secret, signed.encode(), 'sha256'))}"
         assert wire.refusal(api.get("/user", bearer=token))[:2] == (403, "bad_jwt")
 
 

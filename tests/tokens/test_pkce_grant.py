@@ -79,7 +79,7 @@ def test_a_mailed_link_gives_a_code_that_gives_a_session(
     assert [entry["method"] for entry in wire.claims(told["access_token"])["amr"]] == [method]
     assert user.last_sign_in_at is not None
     assert user.last_sign_in_at >= before
-    assert told["user"]["last_sign_in_at"] == clock.text(user.last_sign_in_at)
+    assert told["user"]["last_sign_in_at"] == clock.rfc3339(user.last_sign_in_at)
     assert not FlowState.objects.exists()
     assert observations.audit_trail()[-1] == ("login", {"provider_type": provider_type})
     assert wire.refusal(wire.exchange(api, code)) == NOT_FOUND

@@ -13,8 +13,7 @@ from accounts.models import User
 from authsvc import clock
 from authsvc.conf.schema import Secret
 from authsvc.models import AuditLogEntry
-from authsvc.security import crypto
-from authsvc.security import encryption as envelope
+from authsvc.security import crypto, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire
@@ -360,7 +359,7 @@ def test_a_ban_is_told_before_an_expiry_and_an_expiry_before_a_reuse(api: Api) -
 # The key behind the tokens, encrypted
 
 
-def encryption(key_id: str, **keys: str) -> dict[str, object]:
+def encryption_settings(key_id: str, **keys: str) -> dict[str, object]:
     secrets_by_id = {name: Secret(key) for name, key in keys.items()}
     return {
         "encrypt": True,
@@ -371,27 +370,27 @@ def encryption(key_id: str, **keys: str) -> dict[str, object]:
 
 
 def test_a_refresh_moves_the_key_under_the_present_encryption(api: Api, auth_config: ChangeConfig) -> None:
-    a, b = crypto.random_key(), crypto.random_key()
+    a, b = crypto.generate_key(), crypto.generate_key()
     plain = factories.make_session()
-    auth_config(database=encryption("A", A=a))
+    auth_config(database=encryption_settings("A", A=a))
     sealed = factories.make_session()
     assert '"key_id":"A"' in (sealed.session.refresh_token_hmac_key or "")
-    auth_config(database=encryption("B", A=a, B=b))
+    auth_config(database=encryption_settings("B", A=a, B=b))
 
     for signed_in in (plain, sealed):
-        key = envelope.open(signed_in.session.refresh_token_hmac_key or "", bound_to=signed_in.session.id)
+        key = encryption.decrypt(signed_in.session.refresh_token_hmac_key or "", bound_to=signed_in.session.id)
         second = wire.refreshed(api, signed_in.refresh_token)
         signed_in.session.refresh_from_db()
         stored = signed_in.session.refresh_token_hmac_key or ""
         assert '"key_id":"B"' in stored
-        assert envelope.open(stored, bound_to=signed_in.session.id) == key
+        assert encryption.decrypt(stored, bound_to=signed_in.session.id) == key
         wire.refreshed(api, second)
         signed_in.session.refresh_from_db()
         assert signed_in.session.refresh_token_hmac_key == stored
 
 
 def test_an_encrypted_key_stays_as_it_is_when_encryption_is_off(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(database=encryption("A", A=crypto.random_key()))
+    auth_config(database=encryption_settings("A", A=crypto.generate_key()))
     signed_in = factories.make_session()
     auth_config(database={"encrypt": False})
     wire.refreshed(api, signed_in.refresh_token)
@@ -402,13 +401,13 @@ def test_an_encrypted_key_stays_as_it_is_when_encryption_is_off(api: Api, auth_c
 def test_a_key_that_cannot_be_decrypted_is_our_failure(
     bound_to: UUID | None, api: Api, auth_config: ChangeConfig
 ) -> None:
-    auth_config(database=encryption("A", A=crypto.random_key()))
+    auth_config(database=encryption_settings("A", A=crypto.generate_key()))
     signed_in = factories.make_session()
     if bound_to:
-        foreign = envelope.seal(crypto.random_key(), bound_to=bound_to)
+        foreign = encryption.encrypt(crypto.generate_key(), bound_to=bound_to)
         Session.objects.update(refresh_token_hmac_key=foreign)
     else:
-        auth_config(database=encryption("B", B=crypto.random_key()))
+        auth_config(database=encryption_settings("B", B=crypto.generate_key()))
     rows = Session.objects.values()
     as_it_was = rows.get()
 

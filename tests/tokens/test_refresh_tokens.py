@@ -30,7 +30,7 @@ VECTORS = [
 
 
 def with_checksum(content: bytes) -> str:
-    return crypto.unpadded_encode(content + hashlib.sha256(content).digest()[:4])
+    return crypto.base64url_encode(content + hashlib.sha256(content).digest()[:4])
 
 
 def from_other_hands(counter: bytes, *, signature: bytes = bytes(16)) -> str:
@@ -49,9 +49,9 @@ def test_a_token_is_made_of_session_counter_and_seal(session_id: UUID, key: byte
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (crypto.unpadded_encode(bytes(37)), "length"),
-        (crypto.unpadded_encode(bytes(38)), "checksum"),
-        (crypto.unpadded_encode(b"\x01" + bytes(37)), "version"),
+        (crypto.base64url_encode(bytes(37)), "length"),
+        (crypto.base64url_encode(bytes(38)), "checksum"),
+        (crypto.base64url_encode(b"\x01" + bytes(37)), "version"),
         (with_checksum(b"\x01" + bytes(33)), "version"),
         (with_checksum(b"\x00" + SESSION.bytes + b"\xff" * 17), "counter"),
         (from_other_hands(b"\xff" * 9 + b"\x02"), "counter"),
@@ -76,7 +76,7 @@ def test_a_counter_of_64_bits_is_read_as_the_highest_there_is(counter: bytes) ->
 
 def test_the_seal_covers_the_bytes_received_not_the_number_they_mean() -> None:
     # A zero written in two bytes means the same counter and is still another token.
-    genuine = crypto.unpadded_decode(VECTORS[0][3])
+    genuine = crypto.base64url_decode(VECTORS[0][3])
     longer = from_other_hands(b"\x80\x00", signature=genuine[18:34])
     assert refresh_tokens.open(longer).counter == 0
     assert not refresh_tokens.open(longer).signed_with(KEY)
@@ -84,10 +84,10 @@ def test_the_seal_covers_the_bytes_received_not_the_number_they_mean() -> None:
 
 @pytest.mark.parametrize("position", [0, 1, 16, 17, 18, 33, 34, 37])
 def test_no_byte_of_a_token_can_be_changed(position: int) -> None:
-    content = bytearray(crypto.unpadded_decode(VECTORS[0][3]))
+    content = bytearray(crypto.base64url_decode(VECTORS[0][3]))
     content[position] ^= 1
     with pytest.raises(refresh_tokens.Malformed):
-        refresh_tokens.open(crypto.unpadded_encode(bytes(content)))
+        refresh_tokens.open(crypto.base64url_encode(bytes(content)))
 
 
 def test_a_token_is_not_shown_by_its_repr() -> None:

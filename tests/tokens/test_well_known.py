@@ -32,7 +32,7 @@ SHARED = {
     "alg": "HS256",
     "kid": "shared",
     "key_ops": ["verify"],
-    "k": crypto.unpadded_encode(b"a key of thirty-two or more bytes"),
+    "k": crypto.base64url_encode(b"a key of thirty-two or more bytes"),
 }
 
 

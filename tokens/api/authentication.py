@@ -8,7 +8,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from authsvc import clock
-from authsvc.api.openapi.document import Refusals
+from authsvc.api.openapi.document import ErrorTypes
 from tokens import errors
 from tokens.api import admin_auth, bearer_auth
 from tokens.api.admin_auth import Admin
@@ -23,7 +23,7 @@ class BearerAuthentication(BaseAuthentication):
     """
 
     scheme: ClassVar[str] = "bearer"
-    refusals: ClassVar[Refusals] = (
+    documented_errors: ClassVar[ErrorTypes] = (
         errors.NoAuthorization,
         errors.BadJwt,
         errors.MissingSubject,
@@ -50,8 +50,8 @@ class AdminAuthentication(BaseAuthentication):
     """
 
     scheme: ClassVar[str] = "admin"
-    refusals: ClassVar[Refusals] = (
-        *BearerAuthentication.refusals,
+    documented_errors: ClassVar[ErrorTypes] = (
+        *BearerAuthentication.documented_errors,
         errors.NotAdmin,
         errors.AdminNeedsSecondFactor,
         errors.SessionNoLongerValid,

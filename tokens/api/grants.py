@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, cast
 import msgspec
 
 from authsvc import plugins
-from authsvc.api.openapi.document import Refusals
+from authsvc.api.openapi.document import ErrorTypes
 from authsvc.caller import Caller
 from tokens import errors
 from tokens.api import payloads, schemas
@@ -21,9 +21,9 @@ class Grant(Protocol):
     """One way to a token response; entries of the setting TOKEN_GRANTS."""
 
     input: type[msgspec.Struct]
-    shape: ClassVar[Any]
+    response_schema: ClassVar[Any]
     """Declared: the form of the token response."""
-    refusals: ClassVar[Refusals]
+    documented_errors: ClassVar[ErrorTypes]
     """Declared: what the grant may be refused with."""
 
     def exchange(self, body: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -41,8 +41,8 @@ class RefreshTokenGrant:
     """Exchange a refresh token, which is good for one refresh."""
 
     input = RefreshTokenInput
-    shape: ClassVar[Any] = schemas.Session
-    refusals: ClassVar[Refusals] = (
+    response_schema: ClassVar[Any] = schemas.Session
+    documented_errors: ClassVar[ErrorTypes] = (
         errors.RefreshTokenNotValid,
         errors.RefreshTokenNotFound,
         errors.RefreshTokenNotIssuedHere,
@@ -63,8 +63,8 @@ class PkceGrant:
     """Exchange the code of a PKCE flow."""
 
     input = PkceInput
-    shape: ClassVar[Any] = schemas.SessionOfFlow
-    refusals: ClassVar[Refusals] = (
+    response_schema: ClassVar[Any] = schemas.SessionOfFlow
+    documented_errors: ClassVar[ErrorTypes] = (
         errors.AuthCodeOrVerifierMissing,
         errors.FlowStateNotFound,
         errors.FlowStateExpired,

@@ -8,7 +8,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from authsvc.api.openapi.document import Refusals
+from authsvc.api.openapi.document import ErrorTypes
 from tokens import errors
 from tokens.api import authentication
 from tokens.api.admin_auth import Admin
@@ -27,7 +27,7 @@ class IsSignedIn(BasePermission):
 class IsNoVisitor(BasePermission):
     """Somebody who has said who they are; what counts is the token. To be listed behind IsSignedIn."""
 
-    refusals: ClassVar[Refusals] = (errors.VisitorsNotAllowed,)
+    documented_errors: ClassVar[ErrorTypes] = (errors.VisitorsNotAllowed,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if authentication.claims_of(request).is_anonymous:

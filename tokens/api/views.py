@@ -6,7 +6,7 @@ from django.http import HttpResponse
 
 from authsvc import clock, plugins
 from authsvc.api import captcha, parsing
-from authsvc.api.openapi.document import Choice, Parameter, declares
+from authsvc.api.openapi.document import BodyChoice, Parameter, document
 from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -24,10 +24,10 @@ _WITHOUT_CAPTCHA = frozenset({"refresh_token", "pkce", "id_token"})
 
 
 class TokenView(Endpoint):
-    @declares(
-        choice=Choice(parameter="grant_type", alternatives=lambda: plugins.by_name("TOKEN_GRANTS")),
-        answers={},
-        refusals=(
+    @document(
+        choice=BodyChoice(parameter="grant_type", variants=lambda: plugins.by_name("TOKEN_GRANTS")),
+        responses={},
+        errors=(
             RequestRateExceeded,
             captcha.CaptchaFailed,
             captcha.CaptchaUnavailable,
@@ -36,12 +36,12 @@ class TokenView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start or go on with a session: by password, refresh token, the code of a PKCE flow, or an ID token."""
-        asked = parsing.query(request.http, "grant_type")
+        asked = parsing.query_parameter(request.http, "grant_type")
         if asked not in _WITHOUT_CAPTCHA:
             captcha.check(request.http)
         grant = grants.choose(asked)
         self.throttle(Bucket.TOKEN, request.http)
-        body = parsing.parse(request.http, grant.input)
+        body = parsing.parse_body(request.http, grant.input)
         return Answer(grant.exchange(body, caller=request.caller, at=clock.now()))
 
 
@@ -49,7 +49,7 @@ class LogoutView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @declares(
+    @document(
         query=(
             Parameter(
                 "scope",
@@ -57,25 +57,25 @@ class LogoutView(Endpoint):
                 ("global", "local", "others"),
             ),
         ),
-        answers={204: None},
-        refusals=(errors.UnsupportedLogoutScope,),
+        responses={204: None},
+        errors=(errors.UnsupportedLogoutScope,),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """End sessions; access tokens that are out go on to hold for others until they expire."""
-        scope = parsing.query(request.http, "scope")
+        scope = parsing.query_parameter(request.http, "scope")
         lifecycle.log_out(authentication.user_of(request), scope=scope, caller=request.caller, at=clock.now())
         return NoContent()
 
 
 class JwksView(Endpoint):
-    @declares(answers={200: schemas.KeySet})
+    @document(responses={200: schemas.KeySet})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Publish the public signing keys."""
         return Answer(signing_keys.current().jwks(), cache=_PUBLISHED)
 
 
 class OpenidConfigurationView(Endpoint):
-    @declares(answers={200: schemas.Discovery})
+    @document(responses={200: schemas.Discovery})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Publish the discovery document."""
         return Answer(signing_keys.discovery(), cache=_PUBLISHED)

@@ -43,9 +43,9 @@ def matches(*, challenge: str, method: str, verifier: str) -> bool:
     """Whether `verifier` answers the stored challenge (RFC 7636 §4.6). Raises UnknownChallengeMethod."""
     match method:
         case "s256":
-            answer = crypto.unpadded_encode(hashlib.sha256(verifier.encode()).digest())
+            answer = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())
         case "plain":
             answer = verifier
         case _:
             raise errors.UnknownChallengeMethod
-    return crypto.equal(answer, challenge)
+    return crypto.constant_time_equal(answer, challenge)

@@ -183,7 +183,7 @@ def _key_for(header: Mapping[str, Any], *, keyset: signing_keys.KeySet) -> signi
 
 def _decoded(segment: str, *, part: str) -> bytes:
     try:
-        return crypto.unpadded_decode(segment)
+        return crypto.base64url_decode(segment)
     except ValueError as error:
         raise BadJwt(f"token is malformed: could not base64 decode {part}: {error}") from None
 

@@ -57,8 +57,8 @@ class Key:
 
     def sign(self, payload: bytes) -> str:
         """The token around `payload` in compact form (RFC 7515 §7.1)."""
-        signed = self._header + b"." + crypto.unpadded_encode(payload).encode()
-        return f"{signed.decode()}.{crypto.unpadded_encode(self._implementation.sign(signed, self._signing))}"
+        signed = self._header + b"." + crypto.base64url_encode(payload).encode()
+        return f"{signed.decode()}.{crypto.base64url_encode(self._implementation.sign(signed, self._signing))}"
 
     @property
     def is_signing(self) -> bool:
@@ -152,7 +152,7 @@ def generate(*, algorithm: str) -> dict[str, Any]:
         case "EdDSA":
             material = ed25519.Ed25519PrivateKey.generate()
         case _:
-            material = crypto.unpadded_decode(crypto.random_key())
+            material = crypto.base64url_decode(crypto.generate_key())
     members = _IMPLEMENTATIONS[algorithm].to_jwk(material, as_dict=True)
     return members | {"kid": str(uuid.uuid4()), "alg": algorithm, "key_ops": ["sign", "verify"]}
 
@@ -207,7 +207,7 @@ def _key(*, alg: str, kid: str, public_jwk: dict[str, Any] | None, verifying: An
         _implementation=_IMPLEMENTATIONS[alg],
         _verifying=verifying,
         _signing=signing,
-        _header=crypto.unpadded_encode(orjson.dumps(header)).encode(),
+        _header=crypto.base64url_encode(orjson.dumps(header)).encode(),
     )
 
 

@@ -51,7 +51,7 @@ class Outstanding:
     def answers(self, code: str) -> bool:
         """Whether this is the code that was sent, and it has not been guessed at too often."""
         expected = self.token_hash.removeprefix(PKCE_MARK)
-        fits = crypto.equal(expected, crypto.code_hash(self.relates_to, code))
+        fits = crypto.constant_time_equal(expected, crypto.hash_code(self.relates_to, code))
         return fits and self.attempts < _guesses(by_code=True)
 
 
@@ -89,8 +89,8 @@ def store_code(*, user_id: UUID, token_type: TokenType, identifier: str, code: s
 
 def make(*, pkce: bool) -> Secret:
     """A new secret for a mail, stored nowhere yet."""
-    code = crypto.random_code(digits=conf.current().mailer.otp_length)
-    return Secret(code=code, link_token=(PKCE_MARK if pkce else "") + crypto.link_token())
+    code = crypto.generate_code(digits=conf.current().mailer.otp_length)
+    return Secret(code=code, link_token=(PKCE_MARK if pkce else "") + crypto.generate_link_token())
 
 
 def digests(secret: Secret, *, token_type: TokenType, identifier: str, at: datetime) -> queries.NewToken:
@@ -99,8 +99,8 @@ def digests(secret: Secret, *, token_type: TokenType, identifier: str, at: datet
     return {
         "token_id": uuid4(),
         "token_type": token_type,
-        "token_hash": mark + crypto.code_hash(identifier, secret.code),
-        "link_hash": crypto.link_hash(secret.link_token) if secret.link_token else None,
+        "token_hash": mark + crypto.hash_code(identifier, secret.code),
+        "link_hash": crypto.hash_link_token(secret.link_token) if secret.link_token else None,
         "relates_to": identifier,
         "at": at,
     }

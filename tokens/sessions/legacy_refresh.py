@@ -84,14 +84,14 @@ def exchange(found: Found, *, session: SessionFacts, caller: Caller, at: datetim
 
 
 def _convert(token: LegacyRefreshToken, session: Session, *, caller: Caller, at: datetime) -> Outcome:
-    key = crypto.random_key()
-    session.refresh_token_hmac_key = encryption.seal(key, bound_to=session.id)
+    key = crypto.generate_key()
+    session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id)
     session.refresh_token_counter = 0
     _touch(session, caller=caller, at=at)
     # Only this row gets the time: it marks the token that stands just before the first counter token.
     LegacyRefreshToken.objects.filter(id=token.id).update(revoked=True, updated_at=at)
     LegacyRefreshToken.objects.filter(session_id=session.id, revoked=False).update(revoked=True)
-    sealed = refresh_tokens.seal(session_id=session.id, counter=0, key=crypto.unpadded_decode(key))
+    sealed = refresh_tokens.seal(session_id=session.id, counter=0, key=crypto.base64url_decode(key))
     return Outcome(refresh_token=sealed, converted=True)
 
 

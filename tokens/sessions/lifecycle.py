@@ -37,7 +37,7 @@ def start(
     Callers note the sign-in on the user themselves, in the statement in which they change it anyway.
     """
     session_id = uuid4()
-    key = crypto.random_key()
+    key = crypto.generate_key()
     with transaction.atomic(savepoint=False):
         session = Session.objects.create(
             id=session_id,
@@ -48,14 +48,14 @@ def start(
             not_after=not_after,
             user_agent=caller.user_agent or None,
             ip=caller.address or None,
-            refresh_token_hmac_key=encryption.seal(key, bound_to=session_id),
+            refresh_token_hmac_key=encryption.encrypt(key, bound_to=session_id),
             refresh_token_counter=0,
         )
         AmrClaim.objects.create(session=session, authentication_method=method, created_at=at, updated_at=at)
     facts = SessionFacts(id=session_id, user_id=subject.id, created_at=at)
     return TokenPair(
         issued=access_tokens.issue(subject=subject, session=facts, amr=[AmrEntry(method=method, at=at)], at=at),
-        refresh_token=refresh_tokens.seal(session_id=session_id, counter=0, key=crypto.unpadded_decode(key)),
+        refresh_token=refresh_tokens.seal(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
 
 

@@ -69,7 +69,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> Refreshed | None:
     if signed_in is None or signed_in.session is None:
         raise errors.RefreshTokenNotFound
     key = session_key(signed_in.session)
-    if key is None or not presented.signed_with(crypto.unpadded_decode(key)):
+    if key is None or not presented.signed_with(crypto.base64url_decode(key)):
         raise errors.RefreshTokenNotFound
     return _take_turn(presented, signed_in, key=key, caller=caller, at=at)
 
@@ -113,7 +113,7 @@ def _take_turn(
     check(signed_in, at=at)
     config = conf.current().refresh
     stored = session.refresh_token_hmac_key or ""
-    resealed = encryption.seal(key, bound_to=session.id) if encryption.outdated(stored) else None
+    resealed = encryption.encrypt(key, bound_to=session.id) if encryption.needs_reencryption(stored) else None
     with transaction.atomic(durable=True):
         turn = None
         if _may_go_on(signed_in, at=at):
@@ -148,7 +148,7 @@ def _take_turn(
         metrics.REFRESH_REUSES.add()
         raise errors.RefreshTokenReused
     newest = counter + 1 if verdict is Verdict.ROTATE else counter
-    text = refresh_tokens.seal(session_id=session.id, counter=newest, key=crypto.unpadded_decode(key))
+    text = refresh_tokens.seal(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))
     return _answer(signed_in, refresh_token=text, at=at)
 
 
@@ -162,8 +162,8 @@ def session_key(session: SessionFacts) -> str | None:
 def open_key(sealed: str, *, session_id: UUID) -> str:
     """The key of a session as it is stored. Raises UnexpectedFailure when it cannot be opened."""
     try:
-        return encryption.open(sealed, bound_to=session_id)
-    except encryption.Undecryptable as error:
+        return encryption.decrypt(sealed, bound_to=session_id)
+    except encryption.DecryptionError as error:
         raise UnexpectedFailure("Unable to decrypt the refresh token key of the session") from error
 
 

@@ -46,20 +46,20 @@ class Presented:
     _signature: bytes = field(repr=False)
 
     def signed_with(self, key: bytes) -> bool:
-        return crypto.equal(self._signature, _sign(key, self._signed))
+        return crypto.constant_time_equal(self._signature, _sign(key, self._signed))
 
 
 def seal(*, session_id: UUID, counter: int, key: bytes) -> str:
     """The refresh token of a session at this counter (0 to 2^63-1): 51 to 62 characters."""
     signed = _VERSION + session_id.bytes + _leb128(counter)
     sealed = signed + _sign(key, signed)
-    return crypto.unpadded_encode(sealed + _checksum(sealed))
+    return crypto.base64url_encode(sealed + _checksum(sealed))
 
 
 def open(text: str) -> Presented:
     """The parts of a refresh token in the counter form. Raises Malformed."""
     try:
-        content = crypto.unpadded_decode(text)
+        content = crypto.base64url_decode(text)
     except ValueError:
         raise Malformed("base64") from None
     if len(content) < _SHORTEST:
@@ -67,7 +67,7 @@ def open(text: str) -> Presented:
     if content[:1] != _VERSION:
         raise Malformed("version")
     sealed, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
-    if not crypto.equal(checksum, _checksum(sealed)):
+    if not crypto.constant_time_equal(checksum, _checksum(sealed)):
         raise Malformed("checksum")
     counter, end = _read_leb128(sealed, start=_COUNTER_START)
     if len(sealed) - end != _SIGNATURE_BYTES:

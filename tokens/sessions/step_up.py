@@ -57,7 +57,7 @@ def step_up(
     counter = locked.refresh_token_counter or 0
     return TokenPair(
         issued=access_tokens.issue(subject=subject, session=facts, amr=amr, at=at),
-        refresh_token=refresh_tokens.seal(session_id=session_id, counter=counter, key=crypto.unpadded_decode(key)),
+        refresh_token=refresh_tokens.seal(session_id=session_id, counter=counter, key=crypto.base64url_decode(key)),
     )
 
 
@@ -97,8 +97,8 @@ def _advance(session: Session, *, subject: Subject, caller: Caller, at: datetime
             imported.filter(revoked=False).update(revoked=True, updated_at=at)
         audit.record(audit.Action.TOKEN_REVOKED, actor=subject, caller=caller, at=at)
     if key is None or is_lenient:
-        key = crypto.random_key()
-        session.refresh_token_hmac_key = encryption.seal(key, bound_to=session.id)
+        key = crypto.generate_key()
+        session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id)
     session.refresh_token_counter = (session.refresh_token_counter or 0) + _STEP
     return key
 

@@ -97,13 +97,13 @@ def cursor(position: Position) -> str:
     """What a client sends to go on after this user."""
     moment = (position.created_at or _NEVER).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     told = {"created_at": _TRAILING_ZEROS.sub("Z", moment) if moment.endswith("0Z") else moment, "id": str(position.id)}
-    return crypto.unpadded_encode(orjson.dumps(told))
+    return crypto.base64url_encode(orjson.dumps(told))
 
 
 def read_cursor(text: str) -> Position:
     """Raises PaginationInvalid."""
     try:
-        told = orjson.loads(crypto.unpadded_decode(text))
+        told = orjson.loads(crypto.base64url_decode(text))
         created_at, user_id = datetime.fromisoformat(told["created_at"]).astimezone(UTC), UUID(told["id"])
     except (ValueError, OverflowError, TypeError, AttributeError, KeyError):
         raise errors.PaginationInvalid("invalid cursor") from None

@@ -77,14 +77,14 @@ def _user(found: Found) -> _User:
         phone or "",
         msgspec.Raw((app_metadata or "{}").encode()),
         msgspec.Raw((user_metadata or "{}").encode()),
-        created_at and clock.json(created_at),
-        updated_at and clock.json(updated_at),
+        created_at and clock.json_value(created_at),
+        updated_at and clock.json_value(updated_at),
         is_anonymous,
         [_identity(each, user_id=id_) for each in found.identities],
         [payloads.factor(each) for each in records.read_factors(factors)] or None,
         email_change or None,
         phone_change or None,
-        *[moment and clock.json(moment) for moment in times],
+        *[moment and clock.json_value(moment) for moment in times],
     )
 
 
@@ -96,8 +96,8 @@ def _identity(values: Row, *, user_id: str) -> _Identity:
         user_id,
         msgspec.Raw(data.encode()),
         provider,
-        created_at and clock.json(created_at),
-        updated_at and clock.json(updated_at),
-        last_sign_in_at and clock.json(last_sign_in_at),
+        created_at and clock.json_value(created_at),
+        updated_at and clock.json_value(updated_at),
+        last_sign_in_at and clock.json_value(last_sign_in_at),
         email or None,
     )

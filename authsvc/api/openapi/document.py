@@ -1,7 +1,7 @@
-"""What an endpoint says of itself: parameters, body, answers and refusals, for the description of the API.
+"""Documents the methods of views for OpenAPI: parameters, body, responses and errors.
 
-A declaration stands on the method of a view, whose docstring says in words what it does. What follows from the policies
-of the view (token, captcha, request limit) is not repeated in it.
+`@document` decorates a method of an endpoint; the docstring of the method is the description. Everything that follows
+from the policies of the view (authentication, captcha, throttling) is derived from them and not repeated.
 """
 
 from __future__ import annotations
@@ -14,103 +14,107 @@ import msgspec
 
 from authsvc.errors import ApiError, OAuthError
 
-Refusals = tuple[type[ApiError] | type[OAuthError], ...]
+ErrorTypes = tuple[type[ApiError] | type[OAuthError], ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_DECLARED = "authsvc_declared"
+_ATTRIBUTE = "operation_doc"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One of the query. `values` are those it may have, where they can be listed."""
+    """A query parameter. `values` lists the permitted values, empty for any value."""
 
     name: str
-    text: str
+    description: str
     values: tuple[str, ...] = ()
     required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer in full. `shape` is a type, several of which one it is, or None where there is no body."""
+class ResponseDoc:
+    """One response. `schema` is a type, a tuple of alternative types, or None for a response without a JSON body."""
 
-    text: str
-    shape: Any = None
+    description: str
+    schema: Any = None
     headers: tuple[str, ...] = ()
     media_type: str = "application/json"
 
 
-class Alternative(Protocol):
-    """One of the things that a single endpoint does, chosen by a query parameter."""
+class BodyVariant(Protocol):
+    """One operation of an endpoint that a query parameter selects; a grant of `/token`, for example."""
 
     input: type[msgspec.Struct]
-    shape: ClassVar[Any]
-    refusals: ClassVar[Refusals]
+    response_schema: ClassVar[Any]
+    documented_errors: ClassVar[ErrorTypes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """A query parameter whose value decides which body is read and what is answered."""
+class BodyChoice:
+    """A query parameter whose value selects the request body and the response."""
 
     parameter: str
-    alternatives: Callable[[], Mapping[str, Alternative]]
-    """Asked when every app is there."""
+    variants: Callable[[], Mapping[str, BodyVariant]]
+    """Value of the parameter → variant; called once all apps are loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class OperationDoc:
+    """The arguments of `@document`."""
+
     body: type[msgspec.Struct] | None = None
     body_optional: bool = False
     form: type[msgspec.Struct] | None = None
-    """The body where it is the fields of an HTML form."""
+    """The body, if it is `application/x-www-form-urlencoded`."""
     query: tuple[Parameter, ...] = ()
-    choice: Choice | None = None
-    answers: Mapping[int, Any] = field(default_factory=dict)
-    """Status → Reply, or the shape alone."""
-    refusals: Refusals = ()
-    redirected: Refusals = ()
-    """Refusals that the target of the redirect is told."""
+    choice: BodyChoice | None = None
+    responses: Mapping[int, Any] = field(default_factory=dict)
+    """Status → ResponseDoc, or the schema alone."""
+    errors: ErrorTypes = ()
+    redirect_errors: ErrorTypes = ()
+    """Errors that are reported in the query or fragment of the redirect target."""
 
 
-def declares(
+def document(
     *,
     body: type[msgspec.Struct] | None = None,
     body_optional: bool = False,
     form: type[msgspec.Struct] | None = None,
     query: tuple[Parameter, ...] = (),
-    choice: Choice | None = None,
-    answers: Mapping[int, Any],
-    refusals: Refusals = (),
-    redirected: Refusals = (),
+    choice: BodyChoice | None = None,
+    responses: Mapping[int, Any],
+    errors: ErrorTypes = (),
+    redirect_errors: ErrorTypes = (),
 ) -> Callable[[Function], Function]:
-    """Put a declaration on the method of a view."""
-    declaration = Declaration(
+    """Decorate the method of a view with its OperationDoc."""
+    doc = OperationDoc(
         body=body,
         body_optional=body_optional,
         form=form,
         query=query,
         choice=choice,
-        answers=answers,
-        refusals=refusals,
-        redirected=redirected,
+        responses=responses,
+        errors=errors,
+        redirect_errors=redirect_errors,
     )
 
-    def put(function: Function) -> Function:
-        function.__dict__[_DECLARED] = declaration
+    def decorate(function: Function) -> Function:
+        function.__dict__[_ATTRIBUTE] = doc
         return function
 
-    return put
+    return decorate
 
 
-def of(function: Callable[..., Any]) -> Declaration | None:
-    """The declaration of a method, None where there is none."""
-    found: Declaration | None = getattr(function, _DECLARED, None)
-    return found
+def operation_doc(function: Callable[..., Any]) -> OperationDoc | None:
+    """The OperationDoc of a method, None for an undocumented one."""
+    doc: OperationDoc | None = getattr(function, _ATTRIBUTE, None)
+    return doc
 
 
 class Empty(TypedDict):
     """An empty object."""
 
 
-REDIRECT_TO = Parameter("redirect_to", "Where the link, or the browser, leads in the end; a header of this name wins.")
+REDIRECT_TO = Parameter(
+    "redirect_to", "The final target of the link or redirect; a request header of this name takes precedence."
+)
 TOTALS = ("X-Total-Count", "Link")

@@ -13,7 +13,7 @@ import authsvc
 from authsvc.api.captcha import WithCaptcha
 from authsvc.api.openapi import descriptions, responses, schemas
 from authsvc.api.openapi import operations as routes
-from authsvc.api.openapi.document import Parameter, Reply
+from authsvc.api.openapi.document import Parameter, ResponseDoc
 from authsvc.api.openapi.operations import Operation
 from authsvc.errors import ApiError, OAuthError
 
@@ -109,15 +109,15 @@ def dump(document: dict[str, Any]) -> bytes:
 
 
 def _shapes(operation: Operation) -> Iterable[Any]:
-    declared = operation.declaration
-    alternatives = list(declared.choice.alternatives().values()) if declared.choice else []
+    doc = operation.doc
+    alternatives = list(doc.choice.variants().values()) if doc.choice else []
     yield from (each.input for each in alternatives)
-    yield from (each.shape for each in alternatives)
-    yield from (each for each in (declared.body, declared.form) if each is not None)
+    yield from (each.response_schema for each in alternatives)
+    yield from (each for each in (doc.body, doc.form) if each is not None)
     if operation.reads_captcha:
         yield WithCaptcha
-    for answer in declared.answers.values():
-        shape = answer.shape if isinstance(answer, Reply) else answer
+    for answer in doc.responses.values():
+        shape = answer.schema if isinstance(answer, ResponseDoc) else answer
         yield from shape if isinstance(shape, tuple) else (() if shape is None else (shape,))
 
 
@@ -136,12 +136,12 @@ def _path(operation: Operation) -> dict[str, Any]:
 
 
 def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    declared = operation.declaration
+    doc = operation.doc
     summary, text = descriptions.of(operation.function)
-    query = list(declared.query)
-    if declared.choice is not None:
-        grants = declared.choice.alternatives()
-        query.insert(0, Parameter(declared.choice.parameter, "What to do.", tuple(grants), required=True))
+    query = list(doc.query)
+    if doc.choice is not None:
+        grants = doc.choice.variants()
+        query.insert(0, Parameter(doc.choice.parameter, "What to do.", tuple(grants), required=True))
         told = "\n".join(f"- `{name}`: {descriptions.of(type(each))[0]}." for name, each in grants.items())
         text = f"{text}\n\n{told}".strip()
     found: dict[str, Any] = {
@@ -168,31 +168,31 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "in": "query",
-        "description": parameter.text,
+        "description": parameter.description,
         "required": parameter.required,
         "schema": schema,
     }
 
 
 def _body(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any] | None:
-    declared = operation.declaration
-    if declared.form is not None and operation.method == "post":
-        return {"content": {"application/x-www-form-urlencoded": {"schema": schema_of[declared.form]}}}
-    kinds: list[type[msgspec.Struct]] = [declared.body] if declared.body is not None else []
-    if declared.choice is not None:
-        kinds = [each.input for each in declared.choice.alternatives().values()]
+    doc = operation.doc
+    if doc.form is not None and operation.method == "post":
+        return {"content": {"application/x-www-form-urlencoded": {"schema": schema_of[doc.form]}}}
+    kinds: list[type[msgspec.Struct]] = [doc.body] if doc.body is not None else []
+    if doc.choice is not None:
+        kinds = [each.input for each in doc.choice.variants().values()]
     found = [schema_of[kind] for kind in kinds]
     schema = found[0] if len(found) == 1 else {"anyOf": found} if found else None
     if operation.reads_captcha:
         schema = schema_of[WithCaptcha] if schema is None else {"allOf": [schema, schema_of[WithCaptcha]]}
     if schema is None:
         return None
-    return {"required": not declared.body_optional, "content": {"application/json": {"schema": schema}}}
+    return {"required": not doc.body_optional, "content": {"application/json": {"schema": schema}}}
 
 
 def _examples(operations: list[Operation]) -> dict[str, Any]:
     errors: dict[str, type[ApiError] | type[OAuthError]] = {}
-    for error in (*responses.ANYWHERE, *(each for operation in operations for each in operation.refusals)):
+    for error in (*responses.ANYWHERE, *(each for operation in operations for each in operation.documented_errors)):
         if errors.setdefault(error.__name__, error) is not error:
             raise ValueError(f"two errors have one name: {error.__name__}")
     return {name: responses.example(error) for name, error in sorted(errors.items())}

@@ -11,7 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from authsvc.api.captcha import CaptchaFailed, CaptchaUnavailable
 from authsvc.api.openapi import document
-from authsvc.api.openapi.document import Declaration, Refusals
+from authsvc.api.openapi.document import ErrorTypes, OperationDoc
 from authsvc.api.views import Endpoint
 from authsvc.errors import BadJson, BodyTooLarge, RequestRateExceeded
 
@@ -30,7 +30,7 @@ class Operation:
     method: str
     view: type[Endpoint]
     function: Callable[..., Any]
-    declaration: Declaration
+    doc: OperationDoc
 
     @property
     def variables(self) -> list[str]:
@@ -43,23 +43,23 @@ class Operation:
 
     @property
     def reads_captcha(self) -> bool:
-        return self.view.captcha or CaptchaFailed in self.declaration.refusals
+        return self.view.captcha or CaptchaFailed in self.doc.errors
 
     @property
-    def refusals(self) -> Refusals:
+    def documented_errors(self) -> ErrorTypes:
         """What its answer may be instead, each once: declared, or a consequence of the policies of its view."""
         policies: list[Any] = [*self.view.authentication_classes, *self.view.permission_classes, self.view]
-        found: Refusals = tuple(error for policy in policies for error in getattr(policy, "refusals", ()))
-        declared = self.declaration
-        if declared.body is not None or declared.choice is not None or self.view.captcha:
+        found: ErrorTypes = tuple(error for policy in policies for error in getattr(policy, "documented_errors", ()))
+        doc = self.doc
+        if doc.body is not None or doc.choice is not None or self.view.captcha:
             found += (BadJson, BodyTooLarge)
         if self.view.bucket is not None:
             found += (RequestRateExceeded,)
         if self.view.captcha:
             found += (CaptchaFailed, CaptchaUnavailable)
-        found += declared.refusals
-        if declared.choice is not None:
-            found += tuple(error for each in declared.choice.alternatives().values() for error in each.refusals)
+        found += doc.errors
+        if doc.choice is not None:
+            found += tuple(error for each in doc.choice.variants().values() for error in each.documented_errors)
         return tuple(dict.fromkeys(found))
 
 
@@ -71,12 +71,10 @@ def operations() -> list[Operation]:
             function = getattr(view, method, None)
             if function is None:
                 continue
-            declaration = document.of(function)
-            if declaration is None:
+            doc = document.operation_doc(function)
+            if doc is None:
                 raise Undeclared(f"{method.upper()} {path} ({view.__module__}.{view.__name__}) declares nothing")
-            found[path, method] = Operation(
-                path=path, method=method, view=view, function=function, declaration=declaration
-            )
+            found[path, method] = Operation(path=path, method=method, view=view, function=function, doc=doc)
     return list(found.values())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from authsvc.api.exception_handler import InternalServerError
 from authsvc.api.openapi import descriptions
-from authsvc.api.openapi.document import Reply
+from authsvc.api.openapi.document import ResponseDoc
 from authsvc.api.openapi.operations import Operation
 from authsvc.errors import ApiError, MethodNotAllowed, OAuthError, RequestTimedOut, UnexpectedFailure, ValidationFailed
 
@@ -30,18 +30,18 @@ _TOO_MANY_REQUESTS = 429
 def of(operation: Operation, described: Described) -> dict[str, Any]:
     """Status → response, in the order of the statuses, and what else may be answered as `default`."""
     found: dict[str, Any] = {}
-    for status, answer in operation.declaration.answers.items():
+    for status, answer in operation.doc.responses.items():
         found[str(status)] = _answer(answer, described)
-    choice = operation.declaration.choice
+    choice = operation.doc.choice
     if choice is not None:
-        shapes = tuple(dict.fromkeys(each.shape for each in choice.alternatives().values()))
+        shapes = tuple(dict.fromkeys(each.response_schema for each in choice.variants().values()))
         found["200"] = _answer(shapes, described)
-    if operation.declaration.redirected:
+    if operation.doc.redirect_errors:
         for redirect in [status for status in found if status.startswith("3")]:
-            found[redirect]["x-error-codes"] = _codes(operation.declaration.redirected)
-    statuses = {error.status for error in operation.refusals}
+            found[redirect]["x-error-codes"] = _codes(operation.doc.redirect_errors)
+    statuses = {error.status for error in operation.documented_errors}
     for status in statuses:
-        found[str(status)] = _refusal([error for error in operation.refusals if error.status == status])
+        found[str(status)] = _refusal([error for error in operation.documented_errors if error.status == status])
     return {status: found[status] for status in sorted(found)} | {"default": {"$ref": "#/components/responses/Failure"}}
 
 
@@ -74,15 +74,15 @@ def example(error: type[ApiError] | type[OAuthError]) -> dict[str, Any]:
 
 
 def _answer(answer: Any, described: Described) -> dict[str, Any]:
-    reply = answer if isinstance(answer, Reply) else Reply("", answer)
-    shapes = reply.shape if isinstance(reply.shape, tuple) else (reply.shape,)
-    text = reply.text or " Or: ".join(
+    reply = answer if isinstance(answer, ResponseDoc) else ResponseDoc("", answer)
+    shapes = reply.schema if isinstance(reply.schema, tuple) else (reply.schema,)
+    text = reply.description or " Or: ".join(
         descriptions.of(shape)[0] + "." if isinstance(shape, type) else "" for shape in shapes
     )
     found: dict[str, Any] = {"description": text.strip() or "Done."}
-    if reply.shape is None and reply.media_type != "application/json":
+    if reply.schema is None and reply.media_type != "application/json":
         found["content"] = {reply.media_type: {"schema": {"type": "string"}}}
-    elif reply.shape is not None:
+    elif reply.schema is not None:
         schemas = [described(shape) for shape in shapes]
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         found["content"] = {reply.media_type: {"schema": schema}}

@@ -17,7 +17,7 @@ from django.utils.safestring import mark_safe
 
 from authsvc import conf
 from authsvc.api.openapi import page
-from authsvc.api.openapi.document import Reply, declares
+from authsvc.api.openapi.document import ResponseDoc, document
 from authsvc.api.renderers import NO_STORE
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import NotFound
@@ -31,10 +31,10 @@ _POLICY = "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; for
 class OpenapiView(Endpoint):
     """No statement and no limit: the bytes are read once."""
 
-    @declares(
-        answers={
-            200: Reply("The document.", dict[str, Any], headers=("ETag",)),
-            304: Reply("It is the one that `If-None-Match` names."),
+    @document(
+        responses={
+            200: ResponseDoc("The document.", dict[str, Any], headers=("ETag",)),
+            304: ResponseDoc("It is the one that `If-None-Match` names."),
         }
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
@@ -47,7 +47,7 @@ class OpenapiView(Endpoint):
 
 
 class DocsView(Endpoint):
-    @declares(answers={200: Reply("The page.", media_type="text/html")}, refusals=(NotFound,))
+    @document(responses={200: ResponseDoc("The page.", media_type="text/html")}, errors=(NotFound,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Show this description of the API as a page.
 

@@ -64,7 +64,7 @@ def _receipt(person: Person, done: Erased, *, keep_id: bool, at: datetime) -> st
         "user_id": str(person.id),
         "kept_id": keep_id,
         "pseudonym": str(done.pseudonym),
-        "erased_at": clock.text(at),
+        "erased_at": clock.rfc3339(at),
         "removed": {table: number for table, number in done.removed.items() if number},
         "rewritten": done.rewritten,
         "left": done.left,

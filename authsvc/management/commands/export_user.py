@@ -62,7 +62,7 @@ class Command(ServiceCommand):
 
 def _document(person: Person, *, progress: Progress) -> Iterator[str]:
     """The text of the document in pieces, a row at a time, since a trail may be long."""
-    yield f'{{"user_id":"{person.id}","exported_at":"{clock.text(clock.now())}","held":{{'
+    yield f'{{"user_id":"{person.id}","exported_at":"{clock.rfc3339(clock.now())}","held":{{'
     tables = (held for keeper in personal_data.keepers() for held in keeper.held(person))
     for number, (table, rows) in enumerate(tables):
         yield f'{"," if number else ""}\n"{table}":['

@@ -25,7 +25,7 @@ class Command(ServiceCommand):
         left = 0
         for column in encrypted_columns.columns():
             progress = Progress(sys.stderr, what=f"rows of {column.table}")
-            outcome = encrypted_columns.reseal(column, note=progress.advance)
+            outcome = encrypted_columns.reencrypt(column, note=progress.advance)
             progress.finish()
             self.stdout.write(f"{column}: {outcome.done} encrypted, {outcome.unreadable} unreadable")
             left += outcome.unreadable

@@ -39,7 +39,7 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
         except (DatabaseError, embedded.EmbeddedDatabaseFailed) as error:
             _fail(f"error opening database: {error}")
-        encrypted_columns.warn_of_unknown_keys()
+        encrypted_columns.warn_about_unknown_keys()
         # Serving processes open their own.
         connections.close_all()
         announce(config)

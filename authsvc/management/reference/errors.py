@@ -69,12 +69,12 @@ def page() -> str:
     operations = routes.operations()
     places: dict[Kind, list[Operation]] = defaultdict(list)
     for operation in operations:
-        for error in dict.fromkeys((*operation.refusals, *operation.declaration.redirected)):
+        for error in dict.fromkeys((*operation.documented_errors, *operation.doc.redirect_errors)):
             places[error].append(operation)
     groups = {
         "every endpoint with a token": [each for each in operations if each.scheme],
         "every endpoint of administrators": [each for each in operations if each.scheme == "admin"],
-        "every endpoint with a body": [each for each in operations if BadJson in each.refusals],
+        "every endpoint with a body": [each for each in operations if BadJson in each.documented_errors],
         "every endpoint of passkeys": [each for each in operations if each.path.startswith("/passkeys")],
     }
 

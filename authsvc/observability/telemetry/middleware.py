@@ -47,7 +47,7 @@ def measured(get_response: Respond) -> Respond:
         response = get_response(request)
         took = time.perf_counter() - started
         method = request.method if request.method in _METHODS else _OTHER
-        labels = (method or _OTHER, str(response.status_code), routes.shown(request))
+        labels = (method or _OTHER, str(response.status_code), routes.route_template(request))
         told: list[metrics.Event] = [
             (metrics.RESPONSES, labels[1:], 1),
             (metrics.REQUEST_SECONDS, labels, took),

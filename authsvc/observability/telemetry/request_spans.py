@@ -100,7 +100,7 @@ def _describe(span: Span, request: HttpRequest, response: HttpResponse) -> None:
         "http.response.status_code": response.status_code,
     }
     if (match := request.resolver_match) is not None:
-        attributes["http.route"] = routes.shown(request)
+        attributes["http.route"] = routes.route_template(request)
         for name, value in match.kwargs.items():
             attributes[f"http.route.params.{name}"] = str(value)[:_LONGEST_PARAMETER]
     for name in ("error_code", "request_id"):

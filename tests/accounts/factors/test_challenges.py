@@ -139,7 +139,7 @@ def test_the_code_is_sealed_where_columns_are_encrypted(
     challenge = FactorChallenge.objects.get()
     code = mailbox.texts[0].variables["Code"]
     assert code not in (challenge.otp_code or "")
-    assert encryption.open(challenge.otp_code or "", bound_to=challenge.id) == code
+    assert encryption.decrypt(challenge.otp_code or "", bound_to=challenge.id) == code
     done(wire.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
 
 

@@ -63,7 +63,7 @@ def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: 
     assert (entry["action"], entry["log_type"]) == ("factor_in_progress", "factor")
     assert (entry["actor_id"], entry["traits"]) == (str(made.user.id), {"factor_id": str(factor.id)})
     (listed,) = api.get("/user", bearer=made.access_token).json()["factors"]
-    moment = clock.text(factor.created_at)
+    moment = clock.rfc3339(factor.created_at)
     assert listed == {
         "id": str(factor.id), "created_at": moment, "updated_at": moment, "status": "unverified",
         "friendly_name": "phone app", "factor_type": "totp", "phone": "", "last_challenged_at": None,
@@ -97,7 +97,7 @@ def test_the_secret_is_sealed_where_columns_are_encrypted(api: Api, auth_config:
     secret = done(wire.enroll(api, make_session().access_token))["totp"]["secret"]
     factor = Factor.objects.get()
     assert secret not in (factor.secret or "")
-    assert encryption.open(factor.secret or "", bound_to=factor.id) == secret
+    assert encryption.decrypt(factor.secret or "", bound_to=factor.id) == secret
 
 
 # What is refused

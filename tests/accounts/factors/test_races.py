@@ -12,11 +12,11 @@ from django.db import connection, transaction
 
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc.conf.schema import Secret, Twilio
-from tests import live
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
+from tests.live import servers
 from tests.tokens import wire as tokens
 from tests.tokens.test_races import locked, statuses, together
 from tokens.models import Session
@@ -147,10 +147,10 @@ for _ in range(2):
 def test_wrong_codes_are_counted_over_all_processes(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
-    database = live.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    database = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     elsewhere = subprocess.run(
         [sys.executable, "-c", GUESS_TWICE, str(owner.user.id), str(owner.factor.id)],
-        cwd=live.PROJECT,
+        cwd=servers.PROJECT,
         env={**os.environ, "DATABASE_URL": database, "AUTH_SECURITY_OTP_MAX_ATTEMPTS": "3",
              "DJANGO_SETTINGS_MODULE": "authsvc.settings"},
         capture_output=True, text=True, check=True, timeout=60,

@@ -458,7 +458,7 @@ def test_a_plain_secret_is_sealed_at_the_next_attempt(api: Api, auth_config: Cha
     assert answer.status_code == (200 if is_right else 422)
     stored = Factor.objects.get().secret or ""
     assert SECRET not in stored
-    assert encryption.open(stored, bound_to=owner.factor.id) == SECRET
+    assert encryption.decrypt(stored, bound_to=owner.factor.id) == SECRET
 
 
 def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
@@ -469,7 +469,7 @@ def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: Chang
     stored = FactorChallenge.objects.get().otp_code or ""
     code = mailbox.texts[0].variables["Code"]
     assert code not in stored
-    assert encryption.open(stored, bound_to=FactorChallenge.objects.get().id) == code
+    assert encryption.decrypt(stored, bound_to=FactorChallenge.objects.get().id) == code
     done(wire.verify(api, owner.token, owner.factor.id, challenge_id, code))
 
 
@@ -477,7 +477,7 @@ def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: Chang
 def test_a_secret_that_cannot_be_read_is_our_failure(api: Api, auth_config: ChangeConfig, broken: str) -> None:
     auth_config(database=ENCRYPTED)
     owner = make_owner()
-    secret = encryption.seal(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
+    secret = encryption.encrypt(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
     Factor.objects.update(secret=secret)
     answer = try_code(api, owner, wire.code())
     assert (answer.status_code, answer.json()["msg"]) == (500, "Database error verifying MFA TOTP secret")

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from tests import live
+from tests.live import servers
 from tests.settings import ENVIRONMENT
 
 LOAD_EVERYTHING = """
@@ -24,7 +24,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 def test_nothing_of_it_is_loaded_where_neither_is_switched_on() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOAD_EVERYTHING],
-        cwd=live.PROJECT,
+        cwd=servers.PROJECT,
         env={
             "PATH": os.environ["PATH"],
             **ENVIRONMENT,

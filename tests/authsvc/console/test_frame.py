@@ -22,7 +22,7 @@ from authsvc.console import static
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
 from tests.conftest import Api, ChangeConfig
-from tests.live import PROJECT
+from tests.live.servers import PROJECT
 
 pytestmark = pytest.mark.django_db
 

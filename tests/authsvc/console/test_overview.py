@@ -59,7 +59,7 @@ def test_who_is_turned_away_is_named_with_the_time_of_return(console: Console, o
     for _ in range(30):
         throttling.check(Bucket.VERIFY, key="192.0.2.77")
     throttling.check(Bucket.VERIFY, key="192.0.2.78")
-    rate_limits.admit_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
+    rate_limits.allow_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
     at = clock.now()
     [found] = dashboard.refused(at)
     assert (found.bucket, found.client) == ("Verify", "192.0.2.77")

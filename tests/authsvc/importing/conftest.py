@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests import live
 from tests.authsvc.importing.reference import CURRENT, Reference
+from tests.live import servers
 
 
 @pytest.fixture
 def make_reference() -> Iterator[Callable[..., Reference]]:
     """`make_reference(OF_2022)` is a database of that age, without rows; there is one in each test."""
-    with live.fresh_database() as url:
+    with servers.fresh_database() as url:
         made: list[Reference] = []
 
         def make(ddl: str = CURRENT) -> Reference:

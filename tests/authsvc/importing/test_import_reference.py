@@ -77,7 +77,7 @@ def fill(reference: Reference) -> UUID:
             session_data={"challenge": "c"},
             expires_at=reference.at,
         )
-    reference.one_time_token(user_id, "recovery_token", crypto.code_hash("ada@example.com", "1"), "ada@example.com")
+    reference.one_time_token(user_id, "recovery_token", crypto.hash_code("ada@example.com", "1"), "ada@example.com")
     reference.insert(
         "flow_state",
         id=uuid4(),

@@ -15,8 +15,8 @@ import pytest
 from django.db import connection
 
 from accounts.models import User
-from tests import live
 from tests.authsvc.importing.reference import Reference
+from tests.live import servers
 from tests.settings import ENVIRONMENT
 
 PATIENCE_SECONDS = 60
@@ -29,12 +29,12 @@ def environment(database_url: str, **more: str) -> dict[str, str]:
 
 def manage(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "manage.py", *arguments]
-    return subprocess.run(command, cwd=live.PROJECT, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=servers.PROJECT, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def other_database_url() -> Iterator[str]:
-    with live.fresh_database() as url:
+    with servers.fresh_database() as url:
         yield url
 
 
@@ -63,13 +63,13 @@ def test_an_installation_with_a_namespace_takes_everything_into_its_own_tables(
 def test_a_run_that_is_interrupted_has_changed_nothing(reference: Reference) -> None:
     reference.user()
     reference.session(reference.user())
-    target = live.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     with psycopg.connect(target) as other:
         # Users can be written; then the import has to wait for the sessions.
         other.execute("LOCK TABLE sessions IN ROW EXCLUSIVE MODE; LOCK TABLE sessions IN EXCLUSIVE MODE")
         process = subprocess.Popen(
             [sys.executable, "manage.py", "import_reference", reference.url],
-            cwd=live.PROJECT,
+            cwd=servers.PROJECT,
             env=environment(target),
             stderr=subprocess.PIPE,
             text=True,
@@ -92,11 +92,11 @@ def test_a_terminal_sees_how_far_it_is(reference: Reference) -> None:
         SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now() FROM generate_series(1, 20000) n
     """)
     reference.execute("ANALYZE auth.users")
-    target = live.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "manage.py", "import_reference", reference.url, "--dry-run"],
-        cwd=live.PROJECT,
+        cwd=servers.PROJECT,
         env=environment(target),
         stdout=subprocess.DEVNULL,
         stderr=theirs,

@@ -56,7 +56,7 @@ def access_token(user_id: UUID, session_id: UUID) -> str:
 def test_a_counter_token_is_refreshed_in_its_session(api: Api, reference: Reference) -> None:
     key = secrets.token_bytes(32)
     user_id, session_id = sign_in(
-        reference, refresh_token_hmac_key=crypto.unpadded_encode(key), refresh_token_counter=7
+        reference, refresh_token_hmac_key=crypto.base64url_encode(key), refresh_token_counter=7
     )
     held = refresh_tokens.seal(session_id=session_id, counter=7, key=key)
 
@@ -154,7 +154,7 @@ def test_a_password_is_still_good_and_its_hash_is_replaced(
 
 
 def test_a_link_that_was_mailed_before_still_confirms(api: Api, reference: Reference) -> None:
-    mailed = crypto.code_hash(ADDRESS, "123456")
+    mailed = crypto.hash_code(ADDRESS, "123456")
     user_id = reference.user(ADDRESS, confirmation_token=mailed, confirmation_sent_at=reference.at)
     reference.identity(user_id, ADDRESS)
     reference.one_time_token(user_id, "confirmation_token", mailed, ADDRESS)
@@ -169,7 +169,7 @@ def test_a_link_that_was_mailed_before_still_confirms(api: Api, reference: Refer
 
 
 def test_a_code_that_was_mailed_before_still_recovers(api: Api, reference: Reference) -> None:
-    stored = crypto.code_hash(ADDRESS, "654321")
+    stored = crypto.hash_code(ADDRESS, "654321")
     user_id = reference.user(ADDRESS, email_confirmed_at=LONG_AGO, recovery_token=stored, recovery_sent_at=reference.at)
     reference.identity(user_id, ADDRESS)
     reference.one_time_token(user_id, "recovery_token", stored, ADDRESS)
@@ -182,7 +182,7 @@ def test_a_code_that_was_mailed_before_still_recovers(api: Api, reference: Refer
 
 
 def test_a_mail_that_had_expired_has_expired_here(api: Api, reference: Reference) -> None:
-    mailed = crypto.code_hash(ADDRESS, "123456")
+    mailed = crypto.hash_code(ADDRESS, "123456")
     user_id = reference.user(ADDRESS, confirmation_token=mailed, confirmation_sent_at=LONG_AGO)
     # The table's own time is that of its host's clock, and later here; when it was sent stands with the account.
     reference.one_time_token(user_id, "confirmation_token", mailed, ADDRESS)

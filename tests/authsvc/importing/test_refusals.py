@@ -12,9 +12,10 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from accounts.models import User
-from tests import factories, live
+from tests import factories
 from tests.authsvc.importing.conftest import run
 from tests.authsvc.importing.reference import Reference
+from tests.live import servers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -140,7 +141,7 @@ def test_a_conflict_that_nobody_thought_of_leaves_everything_as_it_was(reference
 
 def test_a_source_in_our_own_database_is_read_from_its_schema(transactional_db: None) -> None:
     name = connection.settings_dict["NAME"]
-    reference = Reference(live.server_url().replace("/postgres?", f"/{name}?"))
+    reference = Reference(servers.server_url().replace("/postgres?", f"/{name}?"))
     try:
         reference.user()
         assert run(reference.url).counts("users") == {"read": 1, "new": 1}

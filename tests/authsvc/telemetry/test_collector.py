@@ -17,12 +17,12 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 import authsvc
 from authsvc import clock
-from tests import live
 from tests.fakes.collector import Collector, Span
 from tests.fakes.http_peer import Answer, HttpPeer
+from tests.live import servers
 from tokens.jwt import service_tokens
 
-Serve = Callable[..., live.LiveServer]
+Serve = Callable[..., servers.LiveServer]
 
 ALL_ON = {"AUTH_TRACING_ENABLED": "true", "AUTH_METRICS_ENABLED": "true"}
 PASSWORD = "correct horse of a secret story"

@@ -18,10 +18,10 @@ import pytest
 from authsvc.conf.schema import Secret
 from authsvc.diagnostics.checks import Circumstances, Finding, Outcome
 from authsvc.diagnostics.telemetry import Telemetry
-from tests import live
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.fakes.smtp import server_tls
+from tests.live import servers
 from tests.settings import ENVIRONMENT
 
 Configure = Callable[..., None]
@@ -83,7 +83,7 @@ def look(subject: str) -> Finding:
 def examine_apart(env: dict[str, str], *, blocked: tuple[str, ...] = ()) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", EXAMINE.replace("BLOCKED", repr(blocked))],
-        cwd=live.PROJECT,
+        cwd=servers.PROJECT,
         env={
             "PATH": os.environ["PATH"],
             "DJANGO_SETTINGS_MODULE": "authsvc.settings",
@@ -293,15 +293,15 @@ def figures_for_prometheus(port: int, host: str = HOST) -> dict[str, Any]:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", pytest.param("::1", marks=needs_ipv6)])
 def test_an_address_for_prometheus_that_is_free_is_well(host: str, auth_config: ChangeConfig) -> None:
-    port = live.free_port()
+    port = servers.free_port()
     auth_config(telemetry=figures_for_prometheus(port, host))
     assert look("figures").outcome is Outcome.OK
-    assert not live.is_listening(port)
+    assert not servers.is_listening(port)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
 def test_an_address_for_prometheus_that_is_not_of_this_host_is_told(host: str, auth_config: ChangeConfig) -> None:
-    auth_config(telemetry=figures_for_prometheus(live.free_port(), host))
+    auth_config(telemetry=figures_for_prometheus(servers.free_port(), host))
     found = look("figures")
     assert found.outcome is Outcome.FAILURE
     assert host in found.said
@@ -318,9 +318,9 @@ def test_somebody_else_at_the_port_for_prometheus_is_told(auth_config: ChangeCon
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_beside_a_running_server_its_figures_at_the_port_are_well(
-    host: str, serve: Callable[..., live.LiveServer], auth_config: ChangeConfig
+    host: str, serve: Callable[..., servers.LiveServer], auth_config: ChangeConfig
 ) -> None:
-    port = live.free_port()
+    port = servers.free_port()
     serve(
         AUTH_METRICS_ENABLED="true",
         AUTH_METRICS_EXPORTER="prometheus",
@@ -328,7 +328,7 @@ def test_beside_a_running_server_its_figures_at_the_port_are_well(
         OTEL_EXPORTER_PROMETHEUS_PORT=str(port),
     )
     deadline = time.monotonic() + 30
-    while not live.is_listening(port):
+    while not servers.is_listening(port):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     auth_config(telemetry=figures_for_prometheus(port, host))

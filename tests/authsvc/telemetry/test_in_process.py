@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests import live
+from tests.live import servers
 from tests.settings import ENVIRONMENT
 
 OFF: dict[str, str] = {}
@@ -20,7 +20,7 @@ FIGURES = {"AUTH_METRICS_ENABLED": "true"}
 PROMETHEUS = {
     "AUTH_METRICS_EXPORTER": "prometheus",
     "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
-    "OTEL_EXPORTER_PROMETHEUS_PORT": str(live.free_port()),
+    "OTEL_EXPORTER_PROMETHEUS_PORT": str(servers.free_port()),
 }
 LIBRARIES = ("opentelemetry", "prometheus_client", "grpc", "google.protobuf")
 
@@ -49,7 +49,7 @@ def serve_one(
     own = {"DATABASE_URL": "postgres://nobody@127.0.0.1:9/none", "AUTH_MAILER_WORKER_ENABLED": "false"}
     done = subprocess.run(
         [sys.executable, "-c", text],
-        cwd=live.PROJECT,
+        cwd=servers.PROJECT,
         env={"PATH": os.environ["PATH"], **ENVIRONMENT, **own, **env},
         capture_output=True,
         text=True,

@@ -19,11 +19,11 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests import live
+from tests.live import servers
 
-Serve = Callable[..., live.LiveServer]
+Serve = Callable[..., servers.LiveServer]
 
-DEPLOY = live.PROJECT / "deploy"
+DEPLOY = servers.PROJECT / "deploy"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 DASHBOARD = DEPLOY / "grafana" / "authsvc.json"
 PATIENCE = 30
@@ -49,7 +49,7 @@ class Page:
         )
 
     def wait(self) -> None:
-        until(lambda: live.is_listening(int(self.url.rpartition(":")[2].rstrip("/"))))
+        until(lambda: servers.is_listening(int(self.url.rpartition(":")[2].rstrip("/"))))
 
 
 def until(holds: Callable[[], object]) -> None:
@@ -110,7 +110,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(port: int) -> str:
-        own = live.free_port()
+        own = servers.free_port()
         text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
         text = text.replace("15s", "1s").replace("authsvc:9100", f"127.0.0.1:{port}").replace("rules.yml", str(RULES))
         (tmp_path / "prometheus.yml").write_text(text)
@@ -138,8 +138,8 @@ def series(address: str) -> set[str]:
 def test_prometheus_finds_every_series_that_dashboard_and_rules_name(
     serve: Serve, prometheus: Callable[[int], str]
 ) -> None:
-    port = live.free_port()
-    nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(live.free_port())}
+    port = servers.free_port()
+    nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(servers.free_port())}
     more = {"AUTH_SMTP_ADMIN_EMAIL": "auth@example.com", "AUTH_RATE_LIMIT_EMAIL_SENT": "1"}
     server = serve(**settings(port, **nobody, **more))
     address = prometheus(port)
@@ -162,7 +162,7 @@ def rules(address: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
 def test_figures_of_all_processes_are_added_up_and_outlive_them(program: str, serve: Serve) -> None:
-    port = live.free_port()
+    port = servers.free_port()
     page = Page(port)
     server = serve(**settings(port, AUTH_SERVER=program))
     page.wait()
@@ -189,7 +189,7 @@ def test_figures_of_all_processes_are_added_up_and_outlive_them(program: str, se
     os.kill(speaker, signal.SIGKILL)
     until(lambda: answers(page, http_route="/settings") == 30)
     assert server.stop() == 0
-    assert not live.is_listening(port)
+    assert not servers.is_listening(port)
     assert "unable to start metrics listener" not in server.log.read_text()
 
 

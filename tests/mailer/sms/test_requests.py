@@ -39,7 +39,7 @@ def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
     assert received.path == "/2010-04-01/Accounts/AC1/Messages.json"
     code = received.form.pop("Body").removeprefix("Your code is ")
     assert received.form["To"] == f"+{NUMBER}"
-    assert OneTimeToken.objects.get().token_hash == crypto.code_hash(NUMBER, code)
+    assert OneTimeToken.objects.get().token_hash == crypto.hash_code(NUMBER, code)
     answer = api.post("/verify", {"type": "sms", "phone": NUMBER, "token": code})
     assert answer.json()["user"]["phone"] == NUMBER
 

@@ -1,0 +1,204 @@
+"""Encrypted columns as a whole: moved under the present key by their use or by command, and missed keys told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import requests
+from django.core.management import CommandError, call_command
+
+from accounts.models import Factor, FactorStatus, FactorType, User
+from authsvc import clock
+from authsvc.conf.schema import Secret
+from authsvc.security import crypto, encrypted_columns, encryption
+from tests import factories
+from tests.conftest import Api, ChangeConfig
+from tests.live.servers import LiveServer
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+KEYS = {name: Secret(crypto.generate_key()) for name in ("old", "new")}
+Encrypt = Callable[..., Any]
+
+
+@pytest.fixture
+def encrypt_with(auth_config: ChangeConfig) -> Encrypt:
+    def choose(key_id: str, *, known: tuple[str, ...] = ("old", "new")) -> None:
+        auth_config(
+            database={
+                "encrypt": True,
+                "encryption_key_id": key_id,
+                "encryption_key": KEYS[key_id],
+                "decryption_keys": {name: KEYS[name] for name in known},
+            }
+        )
+
+    return choose
+
+
+def make_factor(user: User, secret: str) -> Factor:
+    factor_id = uuid4()
+    return Factor.objects.create(
+        id=factor_id,
+        user=user,
+        factor_type=FactorType.TOTP,
+        status=FactorStatus.VERIFIED,
+        secret=encryption.encrypt(secret, bound_to=factor_id),
+        created_at=clock.now(),
+        updated_at=clock.now(),
+    )
+
+
+def texts() -> dict[str, list[tuple[str, str]]]:
+    """Column → key and text of every value."""
+    stored = {
+        "password": list(User.objects.order_by("id").values_list("id", "password")),
+        "key": list(Session.objects.order_by("id").values_list("id", "refresh_token_hmac_key")),
+        "secret": list(Factor.objects.order_by("id").values_list("id", "secret")),
+    }
+    return {
+        name: [
+            (encryption.key_id(text or ""), encryption.decrypt(text or "", bound_to=row_id)) for row_id, text in values
+        ]
+        for name, values in stored.items()
+    }
+
+
+def reencrypt() -> str:
+    printed = StringIO()
+    call_command("reencrypt", stdout=printed)
+    return printed.getvalue()
+
+
+def test_the_command_puts_plain_values_and_those_of_an_old_key_under_the_present_one(encrypt_with: Encrypt) -> None:
+    plain = factories.make_session()
+    make_factor(plain.user, "plain secret")
+    encrypt_with("old")
+    make_factor(factories.make_session().user, "old secret")
+    before = texts()
+    assert {key for values in before.values() for key, _ in values} == {"", "old"}
+    encrypt_with("new")
+
+    said = reencrypt()
+
+    after = texts()
+    assert {key for values in after.values() for key, _ in values} == {"new"}
+    assert {name: [text for _, text in values] for name, values in after.items()} == {
+        name: [text for _, text in values] for name, values in before.items()
+    }
+    assert said.splitlines() == [
+        "users.encrypted_password: 2 encrypted, 0 unreadable",
+        "sessions.refresh_token_hmac_key: 2 encrypted, 0 unreadable",
+        "mfa_factors.secret: 2 encrypted, 0 unreadable",
+        "mfa_challenges.otp_code: 0 encrypted, 0 unreadable",
+        "custom_oauth_providers.client_secret: 0 encrypted, 0 unreadable",
+    ]
+    assert "users.encrypted_password: 0 encrypted" in reencrypt()
+
+
+def test_users_without_a_password_stay_without(encrypt_with: Encrypt) -> None:
+    factories.make_user(password="")
+    factories.make_user()
+    User.objects.filter(password="").update(password=None)
+    encrypt_with("new")
+    reencrypt()
+    assert User.objects.filter(password=None).count() == 1
+
+
+def test_what_no_key_opens_is_left_and_told(encrypt_with: Encrypt) -> None:
+    encrypt_with("old")
+    signed_in = factories.make_session()
+    stored = Session.objects.get().refresh_token_hmac_key
+    encrypt_with("new", known=("new",))
+    with pytest.raises(CommandError, match="keys that are not in"):
+        reencrypt()
+    assert Session.objects.get().refresh_token_hmac_key == stored
+    assert signed_in.session.id == Session.objects.get().id
+
+
+def test_without_encryption_the_command_changes_nothing() -> None:
+    factories.make_session()
+    before = texts()
+    with pytest.raises(CommandError, match="encryption is off"):
+        reencrypt()
+    assert texts() == before
+
+
+def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = factories.make_user()
+    encrypt_with("new")
+    seal = encryption.encrypt
+
+    def somebody_was_faster(text: str, **given: Any) -> str:
+        User.objects.update(password="another")
+        return seal(text, **given)
+
+    monkeypatch.setattr(encryption, "encrypt", somebody_was_faster)
+    outcome = encrypted_columns.reencrypt(encrypted_columns.columns()[0], note=lambda _: None)
+    assert (outcome.done, outcome.unreadable) == (0, 0)
+    assert User.objects.get(id=user.id).password == "another"
+
+
+def test_many_rows_take_several_batches(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encrypted_columns, "_AT_ONCE", 2)
+    for _ in range(5):
+        factories.make_session()
+    encrypt_with("new")
+    seen: list[int] = []
+    outcome = encrypted_columns.reencrypt(encrypted_columns.columns()[1], note=seen.append)
+    assert (outcome.done, seen) == (5, [2, 2, 1])
+
+
+def test_a_sign_in_moves_the_password_under_the_present_key(api: Api, encrypt_with: Encrypt) -> None:
+    encrypt_with("old")
+    user = factories.make_user(password="correct horse 1")
+    encrypt_with("new")
+    path, credentials = "/token?grant_type=password", {"email": user.email, "password": "correct horse 1"}
+    stored = User.objects.get().password or ""
+    assert encryption.key_id(stored) == "old"
+    assert api.post(path, {**credentials, "password": "wrong horse 1"}).status_code == 400
+    assert User.objects.get().password == stored
+    assert api.post(path, credentials).status_code == 200
+    assert encryption.key_id(User.objects.get().password or "") == "new"
+    assert api.post(path, credentials).status_code == 200
+
+
+def test_unknown_keys_are_told_once_for_each_column(encrypt_with: Encrypt, caplog: pytest.LogCaptureFixture) -> None:
+    encrypt_with("old")
+    for _ in range(3):
+        factories.make_session()
+    encrypt_with("new")
+    with caplog.at_level(logging.WARNING):
+        encrypted_columns.warn_about_unknown_keys()
+        assert not caplog.records
+        encrypt_with("new", known=("new",))
+        encrypted_columns.warn_about_unknown_keys()
+    assert [(vars(record)["column"], vars(record)["key_id"]) for record in caplog.records] == [
+        ("users.encrypted_password", "old"),
+        ("sessions.refresh_token_hmac_key", "old"),
+    ]
+
+
+def test_a_server_that_lacks_a_key_says_so_when_it_starts(serve: Callable[..., LiveServer]) -> None:
+    def with_key(name: str) -> dict[str, str]:
+        key = KEYS[name].reveal()
+        return {
+            "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT": "true",
+            "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID": name,
+            "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY": key,
+            "AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS": f"{name}:{key}",
+            "AUTH_MAILER_AUTOCONFIRM": "true",
+        }
+
+    first = serve(**with_key("old"))
+    credentials = {"email": "a@example.com", "password": "correct horse 1"}
+    assert requests.post(f"{first.url}/signup", json=credentials, timeout=10).status_code == 200
+    assert "not configured" not in first.log.read_text()
+    second = serve(**with_key("new"))
+    assert second.log.read_text().count("values are encrypted with a key that is not configured") == 2

@@ -1,0 +1,1 @@
+"""Tests that start servers, browsers, client libraries and other programs."""

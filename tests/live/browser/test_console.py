@@ -1,0 +1,115 @@
+"""The operator console in a real browser: nothing on its pages breaks its own policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import requests
+
+from tests.live.browser.chromium import Chromium
+
+EMAIL = "op@example.com"
+PASSWORD = "correct horse battery 1"
+
+# What the page could not load, run or show, and whether its own style sheet has arrived.
+STATE = """(() => ({
+    path: location.pathname,
+    sheets: [...document.styleSheets].map(sheet => { try { return sheet.cssRules.length } catch { return 0 } }),
+    scripts: performance.getEntriesByType('resource').filter(each => each.initiatorType === 'script').length,
+    foreign: performance.getEntriesByType('resource').filter(each => !each.name.startsWith(location.origin)).length,
+    failed: performance.getEntriesByType('resource').filter(each => each.responseStatus >= 400).map(each => each.name),
+    heading: document.querySelector('h1')?.innerText,
+    width: document.documentElement.scrollWidth - innerWidth,
+}))()"""
+
+
+def make_operator(service: str, database_url: str) -> None:
+    body = {"email": EMAIL, "password": PASSWORD}
+    assert requests.post(f"{service}/signup", json=body, timeout=10).status_code == 200
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE users SET role = 'svc_admin' WHERE email = %s", [EMAIL])
+
+
+def fill_in(browser: Chromium, selector: str, text: str) -> None:
+    browser.wait_for(f"document.readyState === 'complete' && !!document.querySelector('{selector}')")
+    browser.evaluate(f"document.querySelector('{selector}').value = '{text}'")
+
+
+def state(browser: Chromium, path: str) -> dict[str, Any]:
+    browser.wait_for(f"location.pathname === '{path}' && document.readyState === 'complete'")
+    found: dict[str, Any] = browser.evaluate(STATE)
+    assert all(found["sheets"]), found
+    assert len(found["sheets"]) >= 3
+    assert not found["foreign"]
+    assert not found["failed"]
+    return found
+
+
+def test_an_operator_signs_in_looks_around_and_signs_out(
+    browser: Chromium, start_service: Callable[..., str], fresh_database_url: str
+) -> None:
+    service = start_service(AUTH_MAILER_AUTOCONFIRM="true")
+    make_operator(service, fresh_database_url)
+    browser.watch_policy_violations()
+
+    browser.open(f"{service}/operator")
+    assert state(browser, "/operator/login/")["heading"] == "Sign in"
+    fill_in(browser, "#id_name", EMAIL)
+    fill_in(browser, "#id_password", "wrong")
+    browser.click("button.default")
+    browser.wait_for("document.querySelector('.errornote')?.innerText === 'Invalid login credentials'")
+
+    fill_in(browser, "#id_password", PASSWORD)
+    browser.click("button.default")
+    found = state(browser, "/operator/")
+    assert found["scripts"] >= 1
+    assert browser.evaluate("document.cookie") == ""
+    assert browser.evaluate("document.querySelector('.who').innerText") == EMAIL
+    background = "getComputedStyle(document.querySelector('#header')).backgroundColor"
+    assert browser.evaluate(background) in ("rgb(15, 23, 42)", "rgb(2, 6, 23)")
+
+    paths = browser.evaluate("[...document.querySelectorAll('#lists a')].map(each => each.pathname)")
+    for path in paths:
+        browser.open(f"{service}{path}")
+        state(browser, path)
+
+    browser.open(f"{service}/operator/")
+    browser.click("#logout-form button")
+    state(browser, "/operator/login/")
+    browser.open(f"{service}/operator/")
+    state(browser, "/operator/login/")
+    assert browser.policy_violations() == []
+    browser.evaluate("document.body.setAttribute('onclick', 'alert()'), document.body.click()")
+    assert browser.policy_violations()  # so the watch does see what is stopped
+
+
+def test_the_console_fits_on_a_phone(
+    browser: Chromium, start_service: Callable[..., str], fresh_database_url: str
+) -> None:
+    service = start_service(AUTH_MAILER_AUTOCONFIRM="true")
+    make_operator(service, fresh_database_url)
+    browser.resize(width=360, height=640)
+    browser.open(f"{service}/operator/")
+    assert state(browser, "/operator/login/")["width"] <= 0
+    fill_in(browser, "#id_name", EMAIL)
+    fill_in(browser, "#id_password", PASSWORD)
+    browser.click("button.default")
+    assert state(browser, "/operator/")["width"] <= 0
+
+
+def test_another_site_cannot_frame_the_console(browser: Chromium, start_service: Callable[..., str]) -> None:
+    service = start_service()
+    browser.open(f"{service}/health")
+    browser.wait_for("document.readyState === 'complete'")
+    browser.evaluate(
+        f"""(() => {{
+            const frame = document.createElement('iframe')
+            frame.src = '{service}/operator/login/'
+            frame.onload = () => {{ window.framed = 'loaded' }}
+            document.body.append(frame)
+        }})()"""
+    )
+    browser.wait_for("window.framed")
+    assert browser.evaluate("document.querySelector('iframe').contentDocument?.querySelector('form') ?? null") is None

@@ -1,0 +1,99 @@
+"""An operator at work in a real browser: finds and bans a user, ends a session, has a failed message sent after all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import requests
+
+from tests.fakes.smtp import FakeSmtp
+from tests.live.browser.chromium import Chromium
+from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
+
+ADA = "ada@example.com"
+
+
+def heading(browser: Chromium, text: str) -> None:
+    browser.wait_for(
+        f"document.readyState === 'complete' && document.querySelector('h1')?.innerText.includes('{text}')"
+    )
+
+
+def told(browser: Chromium, text: str) -> None:
+    browser.wait_for(f"document.querySelector('.messagelist')?.innerText.includes('{text}')")
+
+
+def wait_for_row(database_url: str, sql: str) -> None:
+    deadline = time.monotonic() + 30
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        while connection.execute(sql).fetchone() is None:
+            assert time.monotonic() < deadline, f"nothing was found: {sql}"
+            time.sleep(0.2)
+
+
+def test_an_operator_helps_a_user(
+    browser: Chromium, start_service: Callable[..., str], fresh_database_url: str, tmp_path: Path
+) -> None:
+    with FakeSmtp() as smtp:
+        service = start_service(
+            AUTH_MAILER_AUTOCONFIRM="true",
+            AUTH_MAILER_DEV_INBOX_ENABLED="false",
+            AUTH_SMTP_HOST=smtp.host,
+            AUTH_SMTP_PORT=str(smtp.port),
+            AUTH_SMTP_ADMIN_EMAIL="noreply@example.com",
+        )
+        make_operator(service, fresh_database_url)
+        account = {"email": ADA, "password": PASSWORD}
+        signed_in = requests.post(f"{service}/signup", json=account, timeout=10).json()
+        smtp.answers["RCPT"] = "450 4.2.2 mailbox full"
+        assert requests.post(f"{service}/recover", json={"email": ADA}, timeout=10).status_code == 200
+        wait_for_row(fresh_database_url, "SELECT 1 FROM message_attempts WHERE outcome = 'retry'")
+        with psycopg.connect(fresh_database_url) as connection:
+            # The last of its attempts is due.
+            connection.execute("UPDATE procrastinate_jobs SET attempts = 8, scheduled_at = now()")
+        wait_for_row(fresh_database_url, "SELECT 1 FROM procrastinate_jobs WHERE status = 'failed'")
+        browser.watch_policy_violations()
+
+        browser.open(f"{service}/operator/")
+        fill_in(browser, "#id_name", EMAIL)
+        fill_in(browser, "#id_password", PASSWORD)
+        browser.click("button.default")
+        state(browser, "/operator/")
+
+        browser.click(".figures a[href*='status=failed']")
+        heading(browser, "Undelivered messages")
+        browser.click(".field-kind a")
+        browser.wait_for("document.body.innerText.includes('mailbox full')")
+        smtp.answers.clear()
+        browser.click("button[value='retry']")
+        told(browser, "Will be tried again now")
+        wait_for_row(fresh_database_url, "SELECT 1 FROM message_attempts WHERE outcome = 'delivered'")
+        assert [letter.recipients for letter in smtp.received] == [[ADA]]
+
+        browser.open(f"{service}/operator/accounts/user/")
+        fill_in(browser, "#searchbar", ADA)
+        browser.click("#changelist-search input[type=submit]")
+        browser.wait_for("location.search.includes('q=')")
+        browser.click("#result_list a")
+        heading(browser, ADA)
+        browser.wait_for("document.body.innerText.includes('delivered')")
+
+        browser.click("button[value='end']")
+        heading(browser, "End session")
+        browser.click("button.dangerous")
+        told(browser, "Session ended")
+        browser.wait_for("document.body.innerText.includes('Not signed in anywhere.')")
+        headers = {"Authorization": f"Bearer {signed_in['access_token']}"}
+        assert requests.get(f"{service}/user", headers=headers, timeout=10).status_code == 403
+
+        browser.click("button[value='ban']")
+        heading(browser, "Ban")
+        browser.evaluate("document.querySelector('select').value = '168h'")
+        browser.click("button.dangerous")
+        told(browser, "is banned: 7 days")
+        heading(browser, "banned until")
+        refused = requests.post(f"{service}/token?grant_type=password", json=account, timeout=10)
+        assert refused.json()["error_code"] == "user_banned"

@@ -1,0 +1,92 @@
+"""One server with an RS256 key and a mail server, shared by the tests of all client libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.live import servers
+from tests.live.clients.postbox import Postbox
+
+LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz:0123456789"
+ISSUER = "https://auth.example.com"
+SUBJECT = "Your code is {{ .Token }}"
+FIXED_CODE = "123456"
+CLIENT, CLIENT_SECRET, APP = "service", "the secret of the service", "app"
+NUMBERS = [f"1555000{number}" for number in range(1000, 1020)]
+"""Numbers whose code is always FIXED_CODE: the first ten for the stories in JavaScript, the rest for Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A running server and the mail it has sent."""
+
+    url: str
+    post: Postbox
+    admin_token: str
+    """Of a program that administers."""
+    provider_port: int
+    """Where a Keycloak is expected, whose client CLIENT this service is and whose client APP is an application."""
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Passwords need eight characters with a letter and a digit; a second mail of a kind may follow after 2 seconds.
+
+    A second text message may follow after one.
+    """
+    keys = _printed("generate_keys")
+    with servers.fresh_database() as database_url, Postbox() as post:
+        env = {
+            "AUTH_JWT_KEYS": keys,
+            "AUTH_JWT_ISSUER": ISSUER,
+            "AUTH_URI_ALLOW_LIST": "https://app.example.com/**",
+            "AUTH_SMTP_HOST": post.smtp.host,
+            "AUTH_SMTP_PORT": str(post.smtp.port),
+            "AUTH_SMTP_ADMIN_EMAIL": "admin@example.org",
+            "AUTH_SMTP_MAX_FREQUENCY": "2s",
+            "AUTH_EXTERNAL_PHONE_ENABLED": "true",
+            "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
+            "AUTH_SMS_TEST_OTP": ",".join(f"{number}:{FIXED_CODE}" for number in NUMBERS),
+            "AUTH_SMS_MAX_FREQUENCY": "1s",
+            "AUTH_PASSWORD_MIN_LENGTH": "8",
+            "AUTH_PASSWORD_REQUIRED_CHARACTERS": LETTERS_AND_DIGITS,
+            **{
+                f"AUTH_MAILER_SUBJECTS_{kind}": SUBJECT
+                for kind in ("CONFIRMATION", "INVITE", "RECOVERY", "MAGIC_LINK", "EMAIL_CHANGE", "REAUTHENTICATION")
+            },
+            **{
+                f"AUTH_RATE_LIMIT_{bucket}": "10000"
+                for bucket in ("EMAIL_SENT", "VERIFY", "TOKEN_REFRESH", "OTP", "ANONYMOUS_USERS")
+            },
+        }
+        port, provider_port = servers.free_port(), servers.free_port()
+        env |= {
+            "AUTH_EXTERNAL_KEYCLOAK_ENABLED": "true",
+            "AUTH_EXTERNAL_KEYCLOAK_URL": f"http://127.0.0.1:{provider_port}",
+            "AUTH_EXTERNAL_KEYCLOAK_CLIENT_ID": f"{CLIENT},{APP}",
+            "AUTH_EXTERNAL_KEYCLOAK_SECRET": CLIENT_SECRET,
+            "AUTH_EXTERNAL_KEYCLOAK_REDIRECT_URI": f"http://127.0.0.1:{port}/callback",
+            "AUTH_SECURITY_MANUAL_LINKING_ENABLED": "true",
+        }
+        folder = tmp_path_factory.mktemp("clients")
+        with servers.LiveServer(folder=folder, database_url=database_url, env=env, port=port) as server:
+            admin_token = _printed("mint_token", "--role=service_role", "--expires=1h", AUTH_JWT_KEYS=keys)
+            yield Service(url=server.url, post=post, admin_token=admin_token.strip(), provider_port=provider_port)
+
+
+def _printed(*command: str, **env: str) -> str:
+    made = subprocess.run(
+        [sys.executable, str(servers.PROJECT / "manage.py"), *command],
+        # Not the settings of the test run, which look away from what is in the environment.
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "authsvc.settings", **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return made.stdout

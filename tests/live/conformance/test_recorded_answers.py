@@ -1,0 +1,89 @@
+"""The recorded answers of the conformance scenarios, held against the OpenAPI document."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests import openapi
+from tests.live import servers
+
+FOLDER = servers.PROJECT.parent / "shared" / "conformance"
+
+if not (FOLDER / "golden").is_dir():
+    pytest.skip(f"no conformance scenarios at {FOLDER}", allow_module_level=True)
+
+DEVIATIONS: list[dict[str, str]] = json.loads((FOLDER / "deviations.json").read_text())
+RECORDINGS = sorted((FOLDER / "golden").glob("*.json"))
+# A capability that the service does not have yet is not in its document.
+STEPS_NOT_PRESENT = {("id_token_refusals", "disabled web3")}
+
+
+def filled_in(value: Any) -> Any:
+    """A recorded value with numbers again where placeholders stand for numbers."""
+    if isinstance(value, dict):
+        return {key: filled_in(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled_in(inner) for inner in value]
+    return 0 if value == "<unix time>" else value
+
+
+def headers_of(answer: dict[str, Any]) -> dict[str, str]:
+    found = {"Content-Type": answer.get("type", "")}
+    if "redirect" in answer:
+        told = {**answer["redirect"]["query"], **answer["redirect"]["fragment"]}
+        found["Location"] = f"/?error_code={told.get('error_code', '')}"
+    body = answer.get("body")
+    if answer["status"] >= 400 and isinstance(body, dict):
+        found["X-Sb-Error-Code"] = body.get("error_code") or body.get("code", "")
+    return found
+
+
+def is_ours(scenario: str, step: str) -> bool:
+    """Whether our answer is meant to be another one."""
+    return any(
+        fnmatch.fnmatchcase(scenario, each["scenario"]) and fnmatch.fnmatchcase(step, each.get("step", "*"))
+        for each in DEVIATIONS
+    )
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=[path.stem for path in RECORDINGS])
+def test_recorded_answers_are_those_of_the_document(recording: Path) -> None:
+    found = []
+    for step in json.loads(recording.read_text()):
+        asked, answer, what = step["request"], step["answer"], step["what"]
+        if "note" in asked or (recording.stem, what) in STEPS_NOT_PRESENT:
+            continue
+        content = orjson.dumps(filled_in(answer["body"])) if "body" in answer else b""
+        wrong = openapi.problems(
+            asked["method"],
+            asked["path"],
+            answer["status"],
+            headers=headers_of(answer),
+            content=content,
+            checks_formats=False,
+        )
+        if wrong and not is_ours(recording.stem, what):
+            found += [f"{what!r}: {text}" for text in wrong]
+    assert not found, "\n".join(found)
+
+
+def test_the_recordings_call_most_of_the_api() -> None:
+    called = {
+        (openapi.find(step["request"]["path"]), step["request"]["method"].lower())
+        for recording in RECORDINGS
+        for step in json.loads(recording.read_text())
+        if "note" not in step["request"]
+    }
+    operations = {
+        (path, method)
+        for path, item in openapi.document()["paths"].items()
+        for method in item
+        if method in openapi.METHODS
+    }
+    assert len(called & operations) >= 30

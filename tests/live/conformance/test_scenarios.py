@@ -1,0 +1,92 @@
+"""The shared conformance scenarios, driven against this server as clients would drive it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.live import servers
+
+FOLDER = servers.PROJECT.parent / "shared" / "conformance"
+
+# (scenario, step): the capability it needs that the service does not have yet.
+STEPS_NOT_PRESENT = {("id_token_refusals", "disabled web3"): "sign-in by wallet"}
+
+if not (FOLDER / "conformance.py").is_file():
+    pytest.skip(f"no conformance scenarios at {FOLDER}", allow_module_level=True)
+
+
+def _load() -> ModuleType:
+    # Nothing is left behind in a folder that is not ours.
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    try:
+        specification = importlib.util.spec_from_file_location("conformance", FOLDER / "conformance.py")
+        assert specification is not None
+        assert specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
+    return module
+
+
+conformance: Any = _load()
+SCENARIOS: dict[str, tuple[str, Any]] = conformance.engine.SCENARIOS
+DEVIATIONS: list[dict[str, str]] = json.loads((FOLDER / "deviations.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def post() -> Iterator[Any]:
+    """The mail server of all profiles."""
+    mailbox = conformance.engine.Mailbox(servers.free_port())
+    mailbox.controller.start()
+    yield mailbox
+    mailbox.controller.stop()
+
+
+@pytest.fixture(scope="module")
+def url_of(post: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """`url_of(profile)` is the address of the server with that profile, which is started when it is first asked for."""
+    urls: dict[str, str] = {}
+    with contextlib.ExitStack() as running:
+
+        def address(profile: str) -> str:
+            if profile not in urls:
+                port = servers.free_port()
+                needed = conformance.settings(profile, port, post.controller.port)
+                server = servers.LiveServer(
+                    folder=tmp_path_factory.mktemp(profile),
+                    database_url=running.enter_context(servers.fresh_database()),
+                    env={f"AUTH_{name}": value for name, value in needed.items()},
+                    port=port,
+                )
+                urls[profile] = running.enter_context(server).url
+            return urls[profile]
+
+        yield address
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_answers_are_the_recorded_ones(name: str, url_of: Callable[[str], str], post: Any) -> None:
+    profile, _ = SCENARIOS[name]
+
+    steps, trouble = conformance.run(name, {profile: url_of(profile)}, post)
+
+    recorded = json.loads((FOLDER / "golden" / f"{name}.json").read_text())
+    found = [
+        f"step {number} {wanted['what']!r} {path}: {what}"
+        for number, (wanted, step) in enumerate(zip(recorded, steps, strict=False), start=1)
+        if (name, wanted["what"]) not in STEPS_NOT_PRESENT
+        for path, what in conformance.engine.differences(wanted["answer"], step["answer"])
+        if not conformance.allowed(DEVIATIONS, name, wanted["what"], path)
+    ]
+    assert not found, "\n".join([*found, trouble or ""])
+    assert trouble is None, trouble
+    assert len(steps) == len(recorded)

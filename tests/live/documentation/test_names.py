@@ -1,0 +1,73 @@
+"""Settings, commands and files that documents and deployment files name do exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core import management
+
+from authsvc.conf import deprecations, env, rules, sections, sources
+from tests.live.documentation import pages
+
+# What ends in an underscore stands for many: AUTH_EXTERNAL_<PROVIDER>_URL, AUTH_RATE_LIMIT_*.
+_SETTING = re.compile(r"\bAUTH(?:SVC)?_[A-Z0-9_]+")
+_COMMAND = re.compile(r"manage\.py ([a-z][a-z_]+)\b(?!\.)")
+_FOLDERS = "deploy|authsvc|accounts|tokens|mailer|oauthproviders|tests|docs"
+_FILE = re.compile(rf"`((?:{_FOLDERS})/(?!\d)[\w./-]+|\.env\.example)`")
+
+
+class _Asked(dict[str, str]):
+    """Variables of which none is set, and which remember what they were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.names.add(str(name))
+        return False
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """Every name under which a setting is looked for."""
+    asked = _Asked()
+    variables = env.Variables(asked)
+    rules.check(sections.build(variables), variables)
+    return asked.names | {sources.FILE_VARIABLE, sources.DIRECTORY_VARIABLE, *deprecations.DEPRECATED}
+
+
+def _named(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
+    for file in pages.everything():
+        for found in pattern.findall(file.read_text()):
+            yield file, found
+
+
+def test_every_setting_that_documents_name_is_one(known: set[str]) -> None:
+    assert len(known) > 200
+    unknown = {
+        f"{pages.name(file)}: {found}"
+        for file, found in _named(_SETTING)
+        if found not in known and not (found.endswith("_") and any(name.startswith(found) for name in known))
+    }
+    assert unknown == set()
+
+
+def test_every_command_that_documents_name_is_one() -> None:
+    commands = set(management.get_commands())
+    assert {f"{pages.name(file)}: {found}" for file, found in _named(_COMMAND) if found not in commands} == set()
+
+
+def test_every_command_of_ours_is_in_the_list() -> None:
+    ours = {name for name, app in management.get_commands().items() if str(app) in ("authsvc", "mailer")}
+    listed = (pages.DOCS / "reference" / "commands.md").read_text()
+    assert {name for name in ours if f"`{name}`" not in listed} == set()
+
+
+def test_every_file_that_documents_name_is_there() -> None:
+    found = {(file, name) for file, name in _named(_FILE) if file.suffix == ".md"}
+    assert found
+    assert {f"{pages.name(file)}: {name}" for file, name in found if not (pages.PROJECT / name).exists()} == set()

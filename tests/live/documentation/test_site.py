@@ -1,0 +1,75 @@
+"""The site of the documents: built strictly, complete, and loading nothing from anybody else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.live.documentation import pages
+
+_LINK = re.compile(r"\]\(([^)#\s]+)")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` makes it, which fails for a broken link and for a page that is in no menu."""
+    folder = tmp_path_factory.mktemp("site")
+    made = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=pages.PROJECT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    return folder
+
+
+class _Loads(HTMLParser):
+    """Addresses of what a browser fetches by itself for a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = dict(attributes)
+        if tag in ("script", "img", "iframe", "source", "video"):
+            self.addresses.append(found.get("src") or "")
+        if tag == "link" and found.get("rel") not in ("canonical", "next", "prev"):
+            self.addresses.append(found.get("href") or "")
+
+
+def _loaded(site: Path) -> Iterator[tuple[str, str]]:
+    for page in site.rglob("*.html"):
+        parser = _Loads()
+        parser.feed(page.read_text())
+        yield from ((page.name, address) for address in parser.addresses)
+    for sheet in site.rglob("*.css"):
+        yield from ((sheet.name, address) for address in re.findall(r"url\(([^)]*)\)", sheet.read_text()))
+
+
+def test_every_page_is_in_the_site(site: Path) -> None:
+    written = {page.relative_to(pages.DOCS).with_suffix(".html") for page in pages.DOCS.rglob("*.md")}
+    assert len(written) > 15
+    assert {page for page in written if not (site / page).exists()} == set()
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    loaded = set(_loaded(site))
+    assert any(address.endswith(".js") for _, address in loaded)
+    assert {(page, address) for page, address in loaded if re.match(r"""["']?(https?:)?//""", address)} == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+def test_links_to_files_of_the_repository_lead_somewhere(name: str) -> None:
+    targets = [link for link in _LINK.findall((pages.PROJECT / name).read_text()) if "://" not in link]
+    assert {target for target in targets if not (pages.PROJECT / target).exists()} == set()

@@ -1,0 +1,149 @@
+"""What the tests of a running server share: its mail, its processes, its people, and patience."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import psycopg
+import pytest
+import requests
+from psycopg import sql
+
+from tests.fakes.smtp import FakeSmtp
+from tests.live.clients.postbox import Postbox
+from tests.live.servers import LiveServer
+
+PATIENCE_SECONDS = 60
+"""How long anything may take before it counts as never happening; far more than it needs."""
+PASSWORD = "correct horse battery"
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Return when `condition` holds; fail, naming `what` was waited for, when it never does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"this never happened: {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def post() -> Iterator[Postbox]:
+    with Postbox() as running:
+        yield running
+
+
+def settings_for(post: Postbox) -> dict[str, str]:
+    """Settings of a server that sends its mail to `post`, with the code in the subject, and limits nobody."""
+    return {
+        "AUTH_SMTP_HOST": post.smtp.host,
+        "AUTH_SMTP_PORT": str(post.smtp.port),
+        "AUTH_SMTP_ADMIN_EMAIL": "noreply@example.com",
+        "AUTH_MAILER_SUBJECTS_CONFIRMATION": "Your code is {{ .Token }}",
+        "AUTH_RATE_LIMIT_EMAIL_SENT": "10000",
+        "AUTH_RATE_LIMIT_OTP": "10000",
+    }
+
+
+def sign_up(server: LiveServer, email: str) -> requests.Response | None:
+    """The answer, or None when the server went away before it had answered. Fails when it takes its time."""
+    body = {"email": email, "password": PASSWORD}
+    try:
+        return requests.post(f"{server.url}/signup", json=body, timeout=PATIENCE_SECONDS)
+    except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
+        return None
+
+
+def sign_up_to_sign_in(server: LiveServer, post: Postbox, email: str) -> str:
+    """The whole story of one person: sign up, open the link in the mail, sign in. Returns the access token."""
+    made = sign_up(server, email)
+    assert made is not None
+    assert made.status_code == 200, made.text
+    letter = post.wait(email, seconds=PATIENCE_SECONDS)
+    landed = requests.get(letter.link, allow_redirects=False, timeout=PATIENCE_SECONDS)
+    assert "access_token=" in landed.headers["Location"]
+    signed_in = requests.post(
+        f"{server.url}/token",
+        params={"grant_type": "password"},
+        json={"email": email, "password": PASSWORD},
+        timeout=PATIENCE_SECONDS,
+    )
+    assert signed_in.status_code == 200, signed_in.text
+    return str(signed_in.json()["access_token"])
+
+
+class HalfSent:
+    """A sign-up whose body stops in the middle until `finish` sends the rest: a request that runs for as long."""
+
+    def __init__(self, server: LiveServer, email: str) -> None:
+        self.email = email
+        self._body = json.dumps({"email": email, "password": PASSWORD}).encode()
+        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS)
+        head = "POST /signup HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: "
+        self._socket.sendall(f"{head}{len(self._body)}\r\n\r\n".encode() + self._body[:5])
+
+    def finish(self) -> int:
+        """Send the rest and return the status of the answer."""
+        with self._socket:
+            self._socket.sendall(self._body[5:])
+            answer = http.client.HTTPResponse(self._socket)
+            answer.begin()
+            return answer.status
+
+
+def message_ids(smtp: FakeSmtp) -> dict[str, list[str]]:
+    """Recipient → the Message-IDs of what has come for them, one for each copy."""
+    found: dict[str, list[str]] = {}
+    for letter in list(smtp.received):
+        for recipient in letter.recipients:
+            found.setdefault(recipient, []).append(letter.message["Message-ID"])
+    return found
+
+
+def count(database_url: str, table: str) -> int:
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def descendants(server: LiveServer) -> list[psutil.Process]:
+    """Every process the server has made that still exists."""
+    return list(psutil.Process(server.process.pid).children(recursive=True))
+
+
+def serving_processes(server: LiveServer) -> list[psutil.Process]:
+    """Those that answer requests, oldest first: only they have threads."""
+    return [process for process in sorted(descendants(server), key=_age) if _runs(process) and _has_threads(process)]
+
+
+def all_serving_processes(server: LiveServer) -> list[psutil.Process]:
+    """The same, once as many are there as `LiveServer` asks for; `/health` answers when the first is."""
+    wait_until(lambda: len(serving_processes(server)) == 2, "two serving processes")
+    return serving_processes(server)
+
+
+def are_gone(processes: list[psutil.Process]) -> bool:
+    """Whether none of these runs any more; one that its parent has not noticed yet counts as gone."""
+    return not any(_runs(process) for process in processes)
+
+
+def _age(process: psutil.Process) -> float:
+    return float(process.create_time())
+
+
+def _has_threads(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.num_threads() > 1)
+    return False
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False

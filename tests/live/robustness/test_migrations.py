@@ -1,0 +1,60 @@
+"""Migrations while others use the tables, and after one that was killed half-way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+
+from tests.live import servers
+from tests.live.robustness import conftest as robust
+
+MIGRATE = (str(servers.PROJECT / "manage.py"), "migrate")
+
+
+def applied(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        exists = connection.execute("SELECT to_regclass('django_migrations')").fetchone()
+    return robust.count(url, "django_migrations") if exists and exists[0] else 0
+
+
+def launch(url: str, folder: Path, *arguments: str) -> servers.LiveServer:
+    """Begin to migrate, by itself, with the log in `folder`."""
+    running = servers.LiveServer(folder=folder, database_url=url, command=(*MIGRATE, *arguments))
+    running.launch()
+    return running
+
+
+def migrate(url: str, folder: Path, *arguments: str) -> None:
+    done = launch(url, folder, *arguments)
+    assert done.process.wait(robust.PATIENCE_SECONDS) == 0, done.log.read_text()
+
+
+def test_a_migration_killed_half_way_is_gone_on_with(tmp_path: Path, fresh_database_url: str) -> None:
+    first = launch(fresh_database_url, tmp_path)
+    robust.wait_until(lambda: applied(fresh_database_url) >= 25, "some are applied")
+    first.kill()
+    assert applied(fresh_database_url) < 60
+    migrate(fresh_database_url, tmp_path)
+
+    with psycopg.connect(fresh_database_url) as connection:
+        query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
+        total, different = connection.execute(query).fetchone() or (0, 0)
+        invalid = connection.execute("SELECT count(*) FROM pg_index WHERE NOT indisvalid").fetchone()
+    assert total == different > 60
+    assert invalid == (0,)
+
+
+def test_a_table_in_use_is_waited_for_without_being_in_the_way(tmp_path: Path, fresh_database_url: str) -> None:
+    migrate(fresh_database_url, tmp_path)
+    migrate(fresh_database_url, tmp_path, "accounts", "0003")
+
+    with psycopg.connect(fresh_database_url) as reader, psycopg.connect(fresh_database_url, autocommit=True) as other:
+        reader.execute("SELECT count(*) FROM users, mfa_factors")
+        running = launch(fresh_database_url, tmp_path)
+        robust.wait_until(lambda: "waits for a table" in running.log.read_text(), "it lets others pass")
+        # Who comes after it gets through although the first reader is still there.
+        other.execute("SELECT count(*) FROM users, mfa_factors")
+        assert running.process.poll() is None
+        reader.rollback()
+        assert running.process.wait(robust.PATIENCE_SECONDS) == 0

@@ -1,0 +1,126 @@
+"""Installations that share a database and keep apart: tables, queue, letters."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.live import servers
+from tests.live.clients.postbox import Postbox
+from tests.live.robustness import conftest as robust
+from tests.live.robustness.test_two_servers import migrations_applied
+
+PREFIXES = {"": "", "a": "a_", "b_": "b_"}
+"""Namespace → what stands in front of its names."""
+_DIGEST = re.compile(r"_[0-9a-f]{8}(?=(_uniq|_like)?$)")
+EMAIL = "ada@example.com"
+
+
+class Installation:
+    """One namespace with a mail server of its own."""
+
+    def __init__(self, *, folder: Path, database_url: str, namespace: str, post: Postbox) -> None:
+        self.post = post
+        self.prefix = PREFIXES[namespace]
+        self._folder, self._database_url = folder, database_url
+        self._env = {**robust.settings_for(post), "AUTH_DB_NAMESPACE": namespace, "WEB_CONCURRENCY": "1"}
+
+    def server(self, **env: str) -> servers.LiveServer:
+        return servers.LiveServer(folder=self._folder, database_url=self._database_url, env={**self._env, **env})
+
+
+@pytest.fixture
+def installations(tmp_path: Path, fresh_database_url: str) -> Iterator[list[Installation]]:
+    with contextlib.ExitStack() as posts:
+        yield [
+            Installation(
+                folder=tmp_path,
+                database_url=fresh_database_url,
+                namespace=namespace,
+                post=posts.enter_context(Postbox()),
+            )
+            for namespace in PREFIXES
+        ]
+
+
+def names(url: str, kinds: str) -> set[str]:
+    """What there is of these kinds of pg_class, but for the queue's, which is everybody's."""
+    query = """
+        SELECT relname FROM pg_class
+         WHERE relnamespace = 'public'::regnamespace AND relkind = ANY (%s) AND relname NOT LIKE '%%procrastinate%%'
+    """
+    with psycopg.connect(url) as connection:
+        # Django ends the names of its own indexes in a digest of the table's name, which begins with the namespace.
+        return {_DIGEST.sub("", name) for (name,) in connection.execute(query, [list(kinds)]).fetchall()}
+
+
+def waiting(url: str) -> list[str]:
+    """Queues of the jobs that nobody has begun."""
+    with psycopg.connect(url) as connection:
+        query = "SELECT queue_name FROM procrastinate_jobs WHERE status = 'todo' AND task_name = 'mailer.deliver'"
+        return [queue for (queue,) in connection.execute(query).fetchall()]
+
+
+@pytest.mark.timeout(300)
+def test_three_installations_serve_from_one_database(
+    fresh_database_url: str, installations: list[Installation]
+) -> None:
+    with contextlib.ExitStack() as running:
+        servers = [running.enter_context(one.server()) for one in installations]
+        for one, server in zip(installations, servers, strict=True):
+            robust.sign_up_to_sign_in(server, one.post, EMAIL)
+        assert [list(robust.message_ids(one.post.smtp)) for one in installations] == [[EMAIL]] * 3
+        assert [len(one.post.smtp.received) for one in installations] == [1] * 3
+        assert [robust.count(fresh_database_url, f"{one.prefix}users") for one in installations] == [1] * 3
+        assert all(migrations_applied(server) > 0 for server in servers)
+
+    everything = names(fresh_database_url, "riS")
+    plain = {name for name in everything if not name.startswith(("a_", "b_"))}
+    assert plain >= {"users", "sessions", "django_migrations", "rate_limits", "message_attempts", "auth_group"}
+    assert everything == {f"{one.prefix}{name}" for one in installations for name in plain}
+
+    for one in installations:
+        with one.server() as server:
+            assert migrations_applied(server) == 0
+    assert names(fresh_database_url, "riS") == everything
+
+
+@pytest.mark.timeout(300)
+def test_a_letter_waits_for_a_worker_of_its_own_installation(
+    fresh_database_url: str, installations: list[Installation]
+) -> None:
+    *others, last = installations
+    with last.server(AUTH_MAILER_WORKER_ENABLED="false") as silent:
+        robust.sign_up(silent, EMAIL)
+        for one in others:
+            with one.server() as server:
+                robust.sign_up_to_sign_in(server, one.post, EMAIL)
+        assert waiting(fresh_database_url) == ["b_"]
+        assert not last.post.smtp.received
+    with last.server():
+        last.post.wait(EMAIL, seconds=robust.PATIENCE_SECONDS)
+    assert [len(one.post.smtp.received) for one in installations] == [1] * 3
+
+
+def test_what_one_installation_has_done_to_the_queues_tables_is_not_done_again(
+    fresh_database_url: str, installations: list[Installation]
+) -> None:
+    plain, other, _ = installations
+    with plain.server():
+        pass
+    with other.server():
+        pass
+    # As if the first had brought a new version of the queue's library, which the second has yet to hear of.
+    forget = "DELETE FROM {} WHERE app = 'procrastinate' AND name >= '0035'"
+    with psycopg.connect(fresh_database_url) as connection:
+        forgotten = connection.execute(sql.SQL(forget).format(sql.Identifier("a_django_migrations"))).rowcount
+    assert forgotten > 0
+    with other.server() as server:
+        assert migrations_applied(server) == 0
+        robust.sign_up_to_sign_in(server, other.post, EMAIL)

@@ -1,0 +1,76 @@
+"""The server is asked to end while it has much to do: requests are answered, letters kept, and nobody stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.live import servers
+from tests.live.clients.postbox import Postbox
+from tests.live.robustness import conftest as robust
+
+
+def terminate(server: servers.LiveServer) -> None:
+    os.kill(server.process.pid, signal.SIGTERM)
+
+
+def press_ctrl_c(server: servers.LiveServer) -> None:
+    """A terminal sends it to every process of the foreground group."""
+    os.killpg(server.process.pid, signal.SIGINT)
+
+
+@pytest.mark.parametrize("ask_to_end", [terminate, press_ctrl_c])
+@pytest.mark.timeout(300)
+def test_a_busy_server_ends_in_order(
+    ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
+) -> None:
+    env = robust.settings_for(post)
+    with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
+        post.smtp.delay = 1
+        for number in range(4):
+            assert robust.sign_up(server, f"early{number}@example.com") is not None
+        running = [robust.HalfSent(server, f"late{number}@example.com") for number in range(4)]
+        time.sleep(0.5)
+        everybody = robust.descendants(server)
+
+        ask_to_end(server)
+        time.sleep(0.5)
+        assert [request.finish() for request in running] == [200] * 4
+        assert server.process.wait(robust.PATIENCE_SECONDS) == 0
+        robust.wait_until(lambda: robust.are_gone(everybody), "all processes have left")
+        assert "Traceback" not in server.log.read_text()
+
+        # What was promised but not delivered any more is the next server's.
+        post.smtp.delay = 0
+        server.launch()
+        server.wait()
+        robust.wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
+    assert {email: len(ids) for email, ids in robust.message_ids(post.smtp).items()} == {
+        f"{when}{number}@example.com": 1 for when in ("early", "late") for number in range(4)
+    }
+
+
+# gunicorn's own answer to Ctrl-C can hang until it kills its processes a minute later, so it is not asked here.
+@pytest.mark.parametrize(
+    ("http_server", "ask_to_end"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
+)
+def test_the_embedded_database_ends_with_its_server(
+    http_server: str, ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
+) -> None:
+    folder = tmp_path / "pg"
+    env = {**robust.settings_for(post), "AUTH_SERVER": http_server}
+    with servers.LiveServer(folder=tmp_path, database_url=f"embedded:{folder}", env=env) as server:
+        robust.sign_up_to_sign_in(server, post, "ada@example.com")
+        database = psutil.Process(int((folder / "data" / "postmaster.pid").read_text().split()[0]))
+        everybody = [*robust.descendants(server), database, *database.children(recursive=True)]
+
+        ask_to_end(server)
+        assert server.process.wait(robust.PATIENCE_SECONDS) == 0
+        robust.wait_until(lambda: robust.are_gone(everybody), "all processes have left")
+    assert not (folder / "data" / "postmaster.pid").exists()

@@ -1,0 +1,44 @@
+"""Servers started at the same moment on an empty database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psycopg
+
+from tests.live import servers as live
+from tests.live.clients.postbox import Postbox
+from tests.live.robustness import conftest as robust
+
+
+def migrations_applied(server: live.LiveServer) -> int:
+    """How many the server says it has applied at its start."""
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    [number] = [line["count"] for line in lines if line["msg"] == "migrations applied"]
+    return int(number)
+
+
+def test_two_servers_and_one_of_another_namespace_come_up_together(
+    tmp_path: Path, fresh_database_url: str, post: Postbox
+) -> None:
+    env = {**robust.settings_for(post), "WEB_CONCURRENCY": "1"}
+    servers = [
+        live.LiveServer(folder=tmp_path, database_url=fresh_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
+        for namespace in ("", "", "other")
+    ]
+    for server in servers:
+        server.launch()
+    for server in servers:
+        server.wait()
+    for number, server in enumerate(servers):
+        robust.sign_up_to_sign_in(server, post, f"person{number}@example.com")
+
+    assert [server.stop() for server in servers] == [0, 0, 0]
+    first, second, third = map(migrations_applied, servers)
+    assert min(first, second) == 0
+    assert third > 0
+    with psycopg.connect(fresh_database_url) as connection:
+        query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
+        total, different = connection.execute(query).fetchone() or (0, 0)
+    assert total == different > 0

@@ -1,0 +1,162 @@
+"""Servers in processes of their own, each on a fresh database, for tests that need a real one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote, urlencode
+
+import psycopg
+import pytest
+import requests
+from django.db import connections
+from psycopg import sql
+
+from tests.settings import ENVIRONMENT
+
+PROJECT = Path(__file__).parents[2]
+START_SECONDS = 60
+STOP_SECONDS = 30
+SERVE = (str(PROJECT / "manage.py"), "serve")
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def server_url() -> str:
+    """libpq URL of the PostgreSQL of this test run, without a database name of its own."""
+    parameters = connections.create_connection("default").get_connection_params()
+    known: dict[str, str] = {
+        name: parameters[name] for name in ("user", "password", "host", "port") if name in parameters
+    }
+    return f"postgresql:///postgres?{urlencode(known, quote_via=quote)}"
+
+
+@contextlib.contextmanager
+def fresh_database() -> Iterator[str]:
+    """URL of an empty database that is dropped afterwards."""
+    name = f"live_{secrets.token_hex(4)}"
+    url = server_url()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield url.replace("/postgres?", f"/{name}?")
+    finally:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+class LiveServer:
+    """One server from start to stop.
+
+    `env` is laid over the settings of the test run; `command` are arguments of Python; `port` is a free one unless
+    given. Its output is in the file `log`.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        database_url: str,
+        env: Mapping[str, str] | None = None,
+        command: tuple[str, ...] = SERVE,
+        port: int | None = None,
+    ) -> None:
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / f"server-{self.port}.log"
+        self._command = [sys.executable, *command]
+        self._env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+        self._env |= {**ENVIRONMENT, "DATABASE_URL": database_url, "PYTHONPATH": str(PROJECT), "WEB_CONCURRENCY": "2"}
+        self._env |= {"AUTH_PORT": str(self.port), "AUTH_API_HOST": "127.0.0.1", "AUTH_API_EXTERNAL_URL": self.url}
+        self._env |= {"AUTH_LOG_LEVEL": "info", **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError("the server has not been started")
+        return self._process
+
+    def launch(self) -> None:
+        """Start the process without waiting for it to answer."""
+        with self.log.open("wb") as log:
+            # In a session of its own, so that its children can be ended with it whatever happens.
+            self._process = subprocess.Popen(
+                self._command, cwd=self.log.parent, env=self._env, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait(self) -> None:
+        """Return when `/health` answers; raise with the log when the process ends or takes too long."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            # It listens before its processes have loaded, which takes its time on a busy machine.
+            with contextlib.suppress(requests.ConnectionError, requests.Timeout):
+                if requests.get(f"{self.url}/health", timeout=5).ok:
+                    return
+            time.sleep(0.05)
+        self.kill()
+        raise RuntimeError(f"server did not come up:\n{self.log.read_text()}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end and return its exit status; what does not end in time is killed."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End it and its children at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def __enter__(self) -> LiveServer:
+        self.launch()
+        self.wait()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+@pytest.fixture
+def fresh_database_url() -> Iterator[str]:
+    """An empty database on the PostgreSQL of this run."""
+    with fresh_database() as url:
+        yield url
+
+
+@pytest.fixture
+def serve(tmp_path: Path, fresh_database_url: str) -> Iterator[Callable[..., LiveServer]]:
+    """`serve(AUTH_JWT_EXP="60")` starts a server with these settings on the test's fresh database and waits for it."""
+    with contextlib.ExitStack() as servers:
+
+        def start(**env: str) -> LiveServer:
+            return servers.enter_context(LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env))
+
+        yield start
