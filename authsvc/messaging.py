@@ -189,7 +189,7 @@ def require_sms_gateway() -> None:
     """Raise SmsGatewayMissing, and log why, when the settings show that nobody could deliver a text message."""
     config = conf.current()
     if not config.sms.is_usable and not config.mailer.dev_inbox_enabled:
-        logger.error("no text message can be sent", extra={"event": "sms.gateway", "error": config.sms.fault})
+        logger.error("no text message can be sent", extra={"event": "sms.gateway", "error": config.sms.problem})
         raise SmsGatewayMissing
 
 

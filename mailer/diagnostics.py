@@ -58,7 +58,8 @@ class TextMessages:
         gateway = sms.configured()
         if gateway is None:
             remedy = "Set AUTH_SMS_PROVIDER and its credentials, or switch phones off."
-            yield failure("text messages", config.fault, remedy) if is_used else unused("text messages", config.fault)
+            problem = config.problem
+            yield failure("text messages", problem, remedy) if is_used else unused("text messages", problem)
             return
         try:
             gateway.try_out()

@@ -37,7 +37,7 @@ class Arrival:
 
     @property
     def linking_domain(self) -> str:
-        return account_matching.domain_of(self.provider, conf.current().federation.linking_domains)
+        return account_matching.domain_of(self.provider, conf.current().federation.domain_by_provider)
 
     def proves(self, email: str, *, of: Address) -> bool:
         """Whether the address `email` of an account counts as proved; for one without, whether that of the claim is."""

@@ -104,7 +104,7 @@ def resolve(arrival: Arrival, *, audience: str, at: datetime) -> Resolved:
         if user.is_banned(at):
             raise errors.UserBanned
         return Resolved(arrival=arrival, user=user, identity_id=row[queries.USER_WIDTH], email=user.email)
-    domains = conf.current().federation.linking_domains
+    domains = conf.current().federation.domain_by_provider
     decision = account_matching.decide(
         provider=arrival.provider,
         wanted=arrival.wanted,

@@ -19,6 +19,7 @@ from django.conf import settings
 
 from authsvc.conf import loading, notices, sources
 from authsvc.conf.notices import Notice
+from authsvc.conf.report import describe_error
 from authsvc.conf.sections import AuthConfig
 from authsvc.conf.sections.database import Database, IndexWorker
 from authsvc.conf.sections.mail import NOTIFICATIONS, Mailer, Recipients, Smtp
@@ -76,6 +77,7 @@ __all__ = [
     "Vonage",
     "WebAuthn",
     "current",
+    "describe_error",
     "directory",
     "export_variables",
     "for_django",

@@ -24,6 +24,8 @@ class Setting:
     type: ValueType[Any]
     default: Any
     help: str
+    documented_name: str = ""
+    """The name in documents and in errors where none is set; the first one when empty."""
     is_required: bool = False
     needs_restart: bool = False
     unit: str = ""
@@ -87,12 +89,13 @@ def setting(
     check: Callable[[Any], str] | None = None,
     unit: str = "",
     example: str = "",
+    documented_name: str = "",
     deprecation: str = "",
 ) -> Value:
     """A field of a section; the arguments are the attributes of `Setting`."""
     if default is _UNSET and not required:
         raise TypeError(f"{names[0]} needs a default unless it is required")
-    return _field(
+    made: Value = _field(
         Setting(
             names=names,
             type=type,
@@ -107,25 +110,31 @@ def setting(
             check=check,
             unit=unit,
             example=example,
+            documented_name=documented_name or names[0],
             deprecation=deprecation,
         )
     )
+    return made
 
 
 def settings_by_key(
     name: str, *, type: ValueType[Value], keys: tuple[str, ...], help: str, example: str = ""
 ) -> Mapping[str, Value]:
     """A field that holds lower-case key → value, for one variable of each key; `name` has a placeholder for it."""
-    return _field(Setting(names=(name,), type=type, default={}, help=help, keys=keys, collect=dict, example=example))
+    made: Mapping[str, Value] = _field(
+        Setting(names=(name,), type=type, default={}, help=help, keys=keys, collect=dict, example=example)
+    )
+    return made
 
 
 def switches_by_key(name: str, *, keys: tuple[str, ...], help: str, example: str = "") -> frozenset[str]:
     """A field that holds the lower-case keys whose variable is true; `name` has a placeholder for the key."""
-    return _field(
+    made: frozenset[str] = _field(
         Setting(
             names=(name,), type=BOOLEAN, default=frozenset(), help=help, keys=keys, collect=frozenset, example=example
         )
     )
+    return made
 
 
 def variables_of_standard(*names: str, help: str) -> Mapping[str, Secret]:
@@ -133,23 +142,25 @@ def variables_of_standard(*names: str, help: str) -> Mapping[str, Secret]:
 
     All values are secrets, because some of them are credentials.
     """
-    return _field(
-        Setting(names=names, type=SECRET, default={}, help=help, needs_restart=True, is_open_ended=True)
-    )
+    declared = Setting(names=names, type=SECRET, default={}, help=help, needs_restart=True, is_open_ended=True)
+    made: Mapping[str, Secret] = _field(declared)
+    return made
 
 
 def section(kind: type[Section], title: str = "", *, prefix: str = "") -> Section:
     """A field that holds another section. `prefix` is put before the names of its settings."""
     declaration = SectionDeclaration(kind, title, prefix, ())
     made: Any = field(default_factory=kind, metadata={_METADATA: declaration})
-    return made  # type: ignore[no-any-return]  # dataclasses replace the field by its value
+    value: Section = made
+    return value
 
 
 def section_by_key(kind: type[Section], title: str, *, prefix: str, keys: tuple[str, ...]) -> Mapping[str, Section]:
     """A field that holds key → section; `prefix` has a placeholder for the key."""
     declaration = SectionDeclaration(kind, title, prefix, keys)
     made: Any = field(default_factory=dict, metadata={_METADATA: declaration})
-    return made  # type: ignore[no-any-return]  # the same
+    value: Mapping[str, Section] = made
+    return value
 
 
 def members(kind: type) -> Iterator[tuple[str, Setting | SectionDeclaration]]:
@@ -176,7 +187,9 @@ def settings_of(kind: type, *, prefix: str = "", title: str = "", path: tuple[st
             yield Place(title, (*path, name), member.below(prefix))
         else:
             place = (*path, name, "*") if member.keys else (*path, name)
-            for inner in settings_of(member.section, prefix=prefix + member.prefix, title=member.title or title, path=place):
+            for inner in settings_of(
+                member.section, prefix=prefix + member.prefix, title=member.title or title, path=place
+            ):
                 keys = member.keys or inner.setting.keys
                 yield Place(inner.title, inner.path, dataclasses.replace(inner.setting, keys=keys))
 

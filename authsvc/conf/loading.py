@@ -24,6 +24,7 @@ REMOVED = {
     "AUTH_MULTI_INSTANCE_MODE": "",
     "AUTH_OPERATOR_TOKEN": "",
     "AUTH_API_ENDPOINT": "",
+    "AUTH_SERVER": "; manage.py serve runs granian, and gunicorn -c gunicorn.conf.py authsvc.wsgi runs gunicorn",
 }
 """Variables without effect whose use is logged → the text that follows the notice."""
 _SIMILARITY = 0.7
@@ -35,7 +36,7 @@ def load(variables: Mapping[str, str], notices: Sequence[Notice] = ()) -> AuthCo
     Raises ImproperlyConfigured with one line for each problem. A line names the variable and shows no secret.
     """
     reader = _Reader(variables)
-    config = reader.read_section(AuthConfig)
+    config: AuthConfig = reader.read_section(AuthConfig)
     report = reader.report
     sections.check(config, report)
     if report.problems:
@@ -92,7 +93,7 @@ class _Reader:
         name = self.report.written_name(names[0])
         if setting.is_required:
             if name is None or not self._environment.ENVIRON[name]:
-                self.report.missing(name or names[-1], help=setting.help)
+                self.report.missing(name or setting.documented_name, help=setting.help)
                 name = None
             default = Secret("") if setting.is_secret else ""
         if name is None:
@@ -134,7 +135,9 @@ def _range_problem(setting: Setting, value: Any) -> str:
     show = setting.type.format
     if low is not None and high is not None:
         return f"must be between {show(low)} and {show(high)}{unit}, was {show(value)}"
-    return f"must be at least {show(low)}{unit}, was {show(value)}" if low is not None else f"must be at most {show(high)}"
+    return (
+        f"must be at least {show(low)}{unit}, was {show(value)}" if low is not None else f"must be at most {show(high)}"
+    )
 
 
 def _deprecations(variables: Mapping[str, str]) -> Iterator[Notice]:
@@ -151,7 +154,9 @@ def _deprecations(variables: Mapping[str, str]) -> Iterator[Notice]:
 def _unknown(variables: Mapping[str, str]) -> Iterator[Notice]:
     """A warning for each variable with our prefix that no setting has, with the most similar one that there is."""
     known = names_by_variable()
-    open_ended = tuple(name for place in settings_of(AuthConfig) if place.setting.is_open_ended for name in place.setting.names)
+    open_ended = tuple(
+        name for place in settings_of(AuthConfig) if place.setting.is_open_ended for name in place.setting.names
+    )
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and name not in REMOVED and not name.startswith(open_ended):
             similar = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from authsvc.conf.notices import Notice
 
@@ -40,3 +42,17 @@ class Report:
     def warning(self, variable: str, message: str, **fields: str) -> None:
         name = self.written_name(variable) or variable
         self.notices.append(Notice(level="warning", message=message, fields={"setting": name, **fields}))
+
+
+def describe_error(error: Exception, *, is_terminal: bool) -> str:
+    """What to print when the settings cannot be used: lines for people on a terminal, else one JSON object."""
+    if is_terminal:
+        problems = "".join(f"\n  - {line}" for line in str(error).splitlines())
+        return f"The settings cannot be used:{problems}"
+    fields = {
+        "error": str(error),
+        "level": "fatal",
+        "msg": "unable to load config",
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    return json.dumps(fields, ensure_ascii=False)

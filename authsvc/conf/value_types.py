@@ -16,7 +16,7 @@ from authsvc.conf import durations
 from authsvc.conf.types import Network, Rate, Secret
 from authsvc.conf.url_patterns import compile_pattern
 
-Value = TypeVar("Value", covariant=True)
+Value_co = TypeVar("Value_co", covariant=True)
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -62,10 +62,10 @@ def format_seconds(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueType(Generic[Value]):
+class ValueType(Generic[Value_co]):
     name: str
     """How an error names the type: `invalid <name> "<text>"`."""
-    parse: Callable[[str], Value]
+    parse: Callable[[str], Value_co]
     """Raises ValueError with a reason that tells what to write and does not quote the text."""
     description: str = ""
     """How the reference names the type; the name when empty."""
@@ -322,7 +322,7 @@ SECRET = ValueType("string", Secret, "text", is_secret=True)
 STRIPPED_SECRET = ValueType("string", lambda text: Secret(text.strip()), "text", is_secret=True)
 INTEGER = ValueType("int", _parse_integer, "whole number")
 COUNT = ValueType("uint", _parse_count, "whole number, not negative")
-PORT = ValueType("port", _parse_port)
+PORT = ValueType("port", _parse_port, format=lambda port: str(port or ""))
 NUMBER = ValueType("float", _parse_number, "number")
 TRUNCATED_NUMBER = ValueType("float", lambda text: int(_parse_number(text)), "number")
 DURATION = ValueType("duration", durations.parse, "duration (`24h`, `1h30m`)")

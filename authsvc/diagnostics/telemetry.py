@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from authsvc import conf
-from authsvc.conf import env, schema
 from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
 from authsvc.observability.telemetry import exporters
 from authsvc.outgoing import http
@@ -31,7 +30,7 @@ class Telemetry:
         yield from _figures(config)
 
 
-def _traces(config: schema.Telemetry) -> Iterator[Finding]:
+def _traces(config: conf.Telemetry) -> Iterator[Finding]:
     if not config.tracing_enabled:
         yield unused("traces", "none leave", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
     elif not config.traces:
@@ -41,7 +40,7 @@ def _traces(config: schema.Telemetry) -> Iterator[Finding]:
         yield from _sent("traces", config)
 
 
-def _figures(config: schema.Telemetry) -> Iterator[Finding]:
+def _figures(config: conf.Telemetry) -> Iterator[Finding]:
     if not config.metrics_enabled:
         yield unused("figures", "none are kept", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
     elif config.metrics == "prometheus":
@@ -62,7 +61,7 @@ def _unloadable(subject: str, module: str) -> Finding | None:
     return None
 
 
-def _sent(subject: str, config: schema.Telemetry) -> Iterator[Finding]:
+def _sent(subject: str, config: conf.Telemetry) -> Iterator[Finding]:
     """About what goes to a collector."""
     signal, part = _SIGNALS[subject]
     if fault := _unloadable(subject, f"{__package__}.{part}"):
@@ -81,7 +80,7 @@ def _sent(subject: str, config: schema.Telemetry) -> Iterator[Finding]:
 class _Variables:
     """The variables of the standard for one kind of what is sent, as the exporters read them."""
 
-    config: schema.Telemetry
+    config: conf.Telemetry
     signal: str
 
     def value(self, name: str) -> str:
@@ -141,7 +140,7 @@ def _collector(subject: str, variables: _Variables) -> Finding:
 def _goes_by_proxy(variables: _Variables, url: str) -> bool:
     if variables.protocol != "grpc":
         return bool(http.proxy(url))
-    environment = env.process_environment()
+    environment = conf.process_environment()
     # Its own rules for exceptions are too many to be repeated here.
     return any(environment.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy"))
 
@@ -150,7 +149,7 @@ def _context(variables: _Variables, url: str) -> ssl.SSLContext:
     """Raises OSError."""
     is_grpc = variables.protocol == "grpc"
     own = variables.value("CERTIFICATE")
-    others = env.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES
+    others = conf.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES
     named = own or (others if is_grpc else http.authorities(url))
     is_folder = Path(named).is_dir()
     context = ssl.create_default_context(cafile=None if is_folder else named, capath=named if is_folder else None)
@@ -162,7 +161,7 @@ def _context(variables: _Variables, url: str) -> ssl.SSLContext:
     return context
 
 
-def _listener(config: schema.Telemetry) -> Finding:
+def _listener(config: conf.Telemetry) -> Finding:
     address = (config.prometheus_host, config.prometheus_port)
     place = f"{config.prometheus_host}:{config.prometheus_port}"
     try:

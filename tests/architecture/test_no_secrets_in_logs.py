@@ -24,10 +24,9 @@ from accounts.sign_in.password import SignedInByPassword
 from accounts.sign_up import sign_up
 from accounts.users import queries, records
 from accounts.verification import redemption, verification
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.caller import Caller
-from authsvc.conf import schema
-from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.conf import AuthConfig, Secret
 from authsvc.observability import logs
 from authsvc.security import crypto
 from mailer.delivery import attempt, encryption
@@ -93,7 +92,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
     logging.getLogger("mail.log").propagate = False  # the mail server of this test writes down what it receives
     file, plain = tmp_path / "log", Plain()
-    dictConfig(logs.config(schema.Logging(level=request.param, file=str(file))))
+    dictConfig(logs.config(conf.Logging(level=request.param, file=str(file))))
     for logger in [logging.getLogger(), *(logging.getLogger(name) for name in OURS)]:
         logger.addHandler(plain)
     yield Log(file=file, plain=plain)

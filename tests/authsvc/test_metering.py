@@ -10,7 +10,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from accounts.passwords import hashers
-from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.conf import AuthConfig, Rate
 from authsvc.db import sql
 from authsvc.observability import metrics
 from authsvc.observability.telemetry import figures, queue

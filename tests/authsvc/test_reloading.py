@@ -17,7 +17,6 @@ import requests
 from django.conf import LazySettings, settings
 
 from authsvc import conf
-from authsvc.conf import schema
 from authsvc.reloading import active_settings, watcher
 from authsvc.reloading import folder as folder_module
 from authsvc.reloading import reload as swap_module
@@ -286,7 +285,7 @@ class Reloads:
 def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[Reloads]:
     """Reloads asked for by a watcher of `folder` that is told or looks by itself."""
     counted = Reloads()
-    configured = schema.Reloading(
+    configured = conf.Reloading(
         notify_enabled=request.param == "notices",
         poller_enabled=request.param == "polling",
         poller_interval=timedelta(milliseconds=50),

@@ -40,6 +40,7 @@ class Database:
         "AUTH_DB_DATABASE_URL",
         "AUTH_DATABASE_URL",
         "DATABASE_URL",
+        documented_name="DATABASE_URL",
         type=DATABASE_URL,
         required=True,
         restart=True,

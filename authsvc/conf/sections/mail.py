@@ -63,9 +63,7 @@ class Smtp:
         example="587",
     )
     user: str = setting("AUTH_SMTP_USER", type=TEXT, default="", help="User name at the mail server.")
-    password: Secret = setting(
-        "AUTH_SMTP_PASS", type=SECRET, default=Secret(""), help="Password at the mail server."
-    )
+    password: Secret = setting("AUTH_SMTP_PASS", type=SECRET, default=Secret(""), help="Password at the mail server.")
     sender_name: str = setting(
         "AUTH_SMTP_SENDER_NAME",
         type=TEXT,

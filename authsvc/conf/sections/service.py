@@ -157,7 +157,11 @@ def _check_grace_period(length: timedelta) -> str:
 
 
 def _check_signal(number: int) -> str:
-    return "" if number in _FREE_SIGNALS else "not a signal that is free to use; use 10 (SIGUSR1), 28 (SIGWINCH) or a real-time signal"
+    return (
+        ""
+        if number in _FREE_SIGNALS
+        else "not a signal that is free to use; use 10 (SIGUSR1), 28 (SIGWINCH) or a real-time signal"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ class Jwt:
         "AUTH_JWT_SECRET",
         type=SECRET,
         required=True,
-        help="Random text of at least 32 characters. Signs tokens where no keys are set, and encrypts short-lived state.",
+        help="Random text of at least 32 characters; signs tokens where no keys are set, encrypts short-lived state.",
     )
     exp: timedelta = setting(
         "AUTH_JWT_EXP",

@@ -10,7 +10,7 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import conninfo
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.db import embedded
 
 # The first run of a statement is sent as it is, later ones as a prepared statement: one-off statements pay nothing.
@@ -25,7 +25,7 @@ _WATCHFUL = {
 }
 
 
-def settings_from(database: schema.Database) -> dict[str, Any]:
+def settings_from(database: conf.Database) -> dict[str, Any]:
     """One entry of Django's DATABASES for a libpq URL or `embedded:<folder>`; opens and starts nothing.
 
     Every libpq query item is honoured, and `search_path` as a short form of `options=-c search_path=…`. Raises

@@ -7,7 +7,7 @@ import re
 from uuid import uuid4
 
 import authsvc
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.observability.metrics import Reading
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:[-.]?rc\.?(\d+))?")
@@ -27,7 +27,7 @@ def constants() -> list[Reading]:
     ]
 
 
-def resource(config: schema.Telemetry) -> dict[str, str | int]:
+def resource(config: conf.Telemetry) -> dict[str, str | int]:
     """Attributes of what this process sends: the operator's, the version, and what tells it from its siblings."""
     named = config.variables.get("OTEL_SERVICE_NAME")
     attributes: dict[str, str | int] = {"service.name": "authsvc", **config.resource_attributes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from authsvc.conf import schema
+from authsvc import conf
 
 PROTOCOLS = {
     "grpc": "opentelemetry.exporter.otlp.proto.grpc",
@@ -14,13 +14,13 @@ PROTOCOLS = {
 _CLASSES = {"TRACES": ("trace_exporter", "OTLPSpanExporter"), "METRICS": ("metric_exporter", "OTLPMetricExporter")}
 
 
-def protocol(config: schema.Telemetry, signal: str) -> str:
+def protocol(config: conf.Telemetry, signal: str) -> str:
     """What is spoken for a signal, `TRACES` or `METRICS`, as the variables of the standard say; it may be unknown."""
     own = config.variables.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL")
     return (own.reveal() if own else "") or config.otlp_protocol
 
 
-def module(config: schema.Telemetry, signal: str) -> str:
+def module(config: conf.Telemetry, signal: str) -> str:
     """Where the exporter is. Raises ValueError for an unknown protocol."""
     spoken = protocol(config, signal)
     if spoken not in PROTOCOLS:
@@ -28,6 +28,6 @@ def module(config: schema.Telemetry, signal: str) -> str:
     return f"{PROTOCOLS[spoken]}.{_CLASSES[signal][0]}"
 
 
-def make(config: schema.Telemetry, signal: str) -> Any:
+def make(config: conf.Telemetry, signal: str) -> Any:
     """An exporter, which reads the other variables itself. Raises ValueError for an unknown protocol."""
     return getattr(import_module(module(config, signal)), _CLASSES[signal][1])()

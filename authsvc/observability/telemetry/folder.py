@@ -11,7 +11,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from authsvc.conf import env, schema
+from authsvc import conf
 
 _VARIABLE = "AUTHSVC_TELEMETRY_FOLDER"
 _START = "authsvc-telemetry-"
@@ -21,12 +21,12 @@ _OWNER, _LISTENER = "owner", "listener"
 _held: list[int] = []
 
 
-def prepare(config: schema.Telemetry) -> None:
+def prepare(config: conf.Telemetry) -> None:
     """Make the folder, unless an ancestor of this process has; to be called before serving processes are made.
 
     Raises nothing: where none can be made, each process is on its own. Folders of servers that are gone are removed.
     """
-    environment = env.process_environment()
+    environment = conf.process_environment()
     if config.metrics != "prometheus" or _VARIABLE in environment:
         return
     try:
@@ -48,7 +48,7 @@ def prepare(config: schema.Telemetry) -> None:
 
 def join() -> Path:
     """The folder, which stays for as long as this process lives. Raises OSError where none could be made."""
-    given = env.process_environment().get(_VARIABLE, "")
+    given = conf.process_environment().get(_VARIABLE, "")
     if not given:
         raise OSError("no folder for figures could be made; TMPDIR names a place for it")
     shared = Path(given)

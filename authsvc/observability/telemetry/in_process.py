@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from authsvc import conf, jobs
-from authsvc.conf import env, schema
 from authsvc.observability import metrics
 from authsvc.observability.telemetry import about, folder, queue
 
@@ -25,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Part(Protocol):
-    def start(self, config: schema.Telemetry) -> Stop: ...
+    def start(self, config: conf.Telemetry) -> Stop: ...
 
 
 def start_in_process() -> None:
@@ -36,7 +35,7 @@ def start_in_process() -> None:
     if not missing:
         return
     folder.prepare(config)
-    env.hand_on(config.variables)
+    conf.export_variables(config.variables)
     metrics.gauges[:] = [about.constants, queue.read]
     for name in missing:
         try:

@@ -12,7 +12,6 @@ from django.http import HttpRequest, HttpResponse
 
 from authsvc import conf
 from authsvc.api import routes
-from authsvc.conf import env
 from authsvc.observability import metrics
 
 Respond = Callable[[HttpRequest], HttpResponse]
@@ -26,7 +25,7 @@ logger = logging.getLogger(__name__)
 def traced(get_response: Respond) -> Respond:
     """One span for each request that is sampled. Not used where the libraries for it are missing or do not fit."""
     # Before the libraries are loaded: some variables they read then and never again.
-    env.hand_on(conf.current().telemetry.variables)
+    conf.export_variables(conf.current().telemetry.variables)
     try:
         request_spans = import_module("authsvc.observability.telemetry.request_spans")
         middleware: Respond = request_spans.RequestSpans(get_response)

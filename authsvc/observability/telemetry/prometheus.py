@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, mmap_dict, multiprocess
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.observability import metrics
 from authsvc.observability.telemetry import figures, folder, runtime
 
@@ -36,7 +36,7 @@ _Collector: Any = multiprocess.MultiProcessCollector
 logger = logging.getLogger(__name__)
 
 
-def start(config: schema.Telemetry) -> Callable[[], None]:
+def start(config: conf.Telemetry) -> Callable[[], None]:
     """Keep figures, and listen as soon as no other process of this server does. Raises OSError."""
     shared = folder.join()
     figures.keep_in_files(shared)
@@ -63,7 +63,7 @@ def _write(kept: figures.Figures, ended: threading.Event) -> None:
         kept.write()
 
 
-def _listen(config: schema.Telemetry, shared: Path, ended: threading.Event) -> None:
+def _listen(config: conf.Telemetry, shared: Path, ended: threading.Event) -> None:
     takes_over = folder.become_listener(shared)
     address = (config.prometheus_host, config.prometheus_port)
     deadline = time.monotonic() + (TAKE_OVER_SECONDS if takes_over else 0)

@@ -14,8 +14,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
-from authsvc import __version__
-from authsvc.conf import schema
+from authsvc import __version__, conf
 from authsvc.observability import metrics as metering
 from authsvc.observability.telemetry import about, exporters, figures, runtime
 from authsvc.server import processes
@@ -29,7 +28,7 @@ _CUMULATIVE = export.AggregationTemporality.CUMULATIVE
 logger = logging.getLogger(__name__)
 
 
-def start(config: schema.Telemetry) -> Callable[[], None]:
+def start(config: conf.Telemetry) -> Callable[[], None]:
     """Keep figures and send them, every minute unless OTEL_METRIC_EXPORT_INTERVAL says otherwise (milliseconds).
 
     Raises ValueError for an unknown protocol.
@@ -49,7 +48,7 @@ def start(config: schema.Telemetry) -> Callable[[], None]:
     return stop
 
 
-def _interval(config: schema.Telemetry) -> float:
+def _interval(config: conf.Telemetry) -> float:
     """Seconds."""
     given = config.variables.get(_INTERVAL)
     text = given.reveal() if given else ""

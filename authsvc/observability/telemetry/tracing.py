@@ -17,13 +17,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from psycopg import sql
 
-from authsvc import __version__
-from authsvc.conf import schema
+from authsvc import __version__, conf
 from authsvc.observability import spans
 from authsvc.observability.telemetry import about, exporters, request_spans
 
 
-def start(config: schema.Telemetry) -> Callable[[], None]:
+def start(config: conf.Telemetry) -> Callable[[], None]:
     """Trace requests, statements, calls and jobs of this process. Raises ValueError for an unknown protocol."""
     exporter = exporters.make(config, "TRACES")
     resource = _Hashed(Resource.create(about.resource(config)))

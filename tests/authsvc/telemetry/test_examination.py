@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.diagnostics.checks import Circumstances, Finding, Outcome
 from authsvc.diagnostics.telemetry import Telemetry
 from tests.conftest import ChangeConfig
