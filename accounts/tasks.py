@@ -9,7 +9,7 @@ from accounts.models import FactorStatus
 from accounts.users.search import indexes
 from authsvc import conf, jobs
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import Chore
+from authsvc.jobs.cleanup import CleanupRule
 
 _EVERY = timedelta(hours=1)
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)
@@ -17,7 +17,7 @@ _FACTOR_UNVERIFIED_FOR = timedelta(hours=24)
 _ANONYMOUS_FOR = timedelta(days=30)
 
 
-@jobs.in_every_worker(name="accounts.users.search.indexes", pause=lambda: _EVERY)
+@jobs.worker_loop(name="accounts.users.search.indexes", interval=lambda: _EVERY)
 def ensure_search_indexes() -> None:
     indexes.ensure()
 
@@ -38,9 +38,9 @@ def _anonymous(at: datetime) -> Sequence[datetime] | None:
     return (at - _ANONYMOUS_FOR,) if conf.current().signup.anonymous_enabled else None
 
 
-cleanup.declare(
-    Chore(table="mfa_challenges", condition="t.created_at < %s", values=_challenged),
-    Chore(table="mfa_factors", condition="t.status = %s AND t.created_at < %s", values=_unverified),
-    Chore(table="webauthn_challenges", condition="t.expires_at < %s", values=_now),
-    Chore(table="users", condition="t.is_anonymous AND t.created_at < %s", values=_anonymous),
+cleanup.register(
+    CleanupRule(table="mfa_challenges", condition="t.created_at < %s", parameters=_challenged),
+    CleanupRule(table="mfa_factors", condition="t.status = %s AND t.created_at < %s", parameters=_unverified),
+    CleanupRule(table="webauthn_challenges", condition="t.expires_at < %s", parameters=_now),
+    CleanupRule(table="users", condition="t.is_anonymous AND t.created_at < %s", parameters=_anonymous),
 )

@@ -1,6 +1,3 @@
-"""The project package: settings, routes and commands above, the base kit `authsvc.core` below every app.
-
-Start reading at `authsvc/urls.py`.
-"""
+"""The Django project and the infrastructure below the apps. `urls` lists the routes, `conf` the settings."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""What is held about a person: the contract by which every app shows its share of it and lets go of it."""
+"""Personal data: the contract by which every app exports and erases its rows about a user."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 
 from authsvc import plugins
 from authsvc.security import crypto
 
 _KEY_LABEL = "personal_data.pseudonym"
-_AT_ONCE = 500
+_BATCH_SIZE = 500
 
 Row = Mapping[str, Any]
+"""Column → value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
-    """A user by id, with the addresses and numbers that rows without an id know them by; none once they are deleted."""
+class DataSubject:
+    """A user by id, with the email addresses and phone numbers that appear in rows without an id.
+
+    `addresses` is empty if the user's row is already deleted.
+    """
 
     id: UUID
     addresses: frozenset[str] = field(default=frozenset(), repr=False)
 
 
-class Keeper(Protocol):
-    """Keeps rows about people (PERSONAL_DATA)."""
+class PersonalDataSource(Protocol):
+    """Exports and erases the personal data of one app (PERSONAL_DATA)."""
 
-    def held(self, person: Person) -> Iterator[tuple[str, Iterable[Row]]]:
-        """Each table's name, without namespace, with its rows about the person, read as they are asked for.
+    def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
+        """Yield each table's name without namespace and its rows about the user, read lazily.
 
-        A row is column → value. Nothing in it lets its reader act as the person: no hash, key, code or token.
+        Rows contain no hash, key, code or token, so they cannot be used to act as the user.
         """
 
-    def forget(self, person: Person) -> Mapping[str, int]:
-        """Delete what would outlive the deletion of the user's row, the audit trail apart; table → rows deleted.
+    def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
+        """Delete rows that outlive the deletion of the user's row, except the audit trail; table → deleted rows.
 
         Joins the caller's transaction.
         """
 
 
-def keepers() -> list[Keeper]:
+def sources() -> list[PersonalDataSource]:
     return plugins.in_order("PERSONAL_DATA")
 
 
 def pseudonym(user_id: UUID) -> UUID:
-    """What stands for an erased user: always the same, and nobody without the service's secret can tell for whom."""
+    """The constant id that replaces an erased user. It can be computed only with the service's secret."""
     digest = hmac.digest(crypto.derive_key(_KEY_LABEL), user_id.bytes, hashlib.sha256)
     return UUID(bytes=digest[:16], version=5)
 
 
-def shown(rows: QuerySet[Any], *, without: Collection[str] = ()) -> Iterator[Row]:
-    """Rows as column → value, some hundred at a time, but for the columns that are nobody's to see."""
-    names = [column.attname for column in _columns(rows.model) if column.attname not in without]
-    return rows.values(*names).iterator(chunk_size=_AT_ONCE)
-
-
-def _columns(model: type[Model]) -> Iterable[Any]:
-    return model._meta.concrete_fields
+def export_rows(rows: QuerySet[Any], *, without: Collection[str] = ()) -> Iterator[Row]:
+    """Rows as column → value, read in batches, without the secret columns `without`."""
+    columns = [field.attname for field in rows.model._meta.concrete_fields if field.attname not in without]
+    return rows.values(*columns).iterator(chunk_size=_BATCH_SIZE)

@@ -136,10 +136,10 @@ EXAMINATIONS = [  # authsvc.diagnostics.checks.Examination, in the order of what
     "authsvc.diagnostics.telemetry.Telemetry",
     "authsvc.diagnostics.proxy.Proxy",
 ]
-PERSONAL_DATA = [  # authsvc.personal_data.Keeper, in the order of an export
+PERSONAL_DATA = [  # authsvc.personal_data.PersonalDataSource, in the order of an export
     "accounts.users.personal_data.Account",
     "tokens.personal_data.SignIns",
     "mailer.personal_data.Messages",
-    "authsvc.audit.erasure.Counters",
+    "authsvc.security.personal_data.RateLimitCounters",
     "authsvc.audit.erasure.AuditTrail",
 ]

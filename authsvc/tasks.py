@@ -1,4 +1,4 @@
-"""What one of the workers does every minute: rows that have had their time go."""
+"""The cleanup task: deletes expired rate-limit counters and the rows of the registered cleanup rules every minute."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from authsvc.security import rate_limits
 
 @jobs.periodic(name="core.cleanup", cron="* * * * *")
 def clean_up() -> None:
-    # Counters say nothing once they are over, so this is not asked of the operator.
+    # Expired counters have no further use, so the cleanup setting does not apply to them.
     rate_limits.delete_expired()
     if conf.current().database.cleanup_enabled:
         cleanup.run(at=clock.now())

@@ -19,4 +19,4 @@ class MailerConfig(AppConfig):
 
         messaging.email_requested.connect(receivers.accept_email, dispatch_uid="mailer.accept_email")
         messaging.sms_requested.connect(receivers.accept_sms, dispatch_uid="mailer.accept_sms")
-        messaging.decoy_requested.connect(receivers.accept_decoy, dispatch_uid="mailer.accept_decoy")
+        messaging.placeholder_requested.connect(receivers.accept_decoy, dispatch_uid="mailer.accept_decoy")

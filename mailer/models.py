@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from authsvc.db.sql import namespaced
-from authsvc.jobs.queued_jobs import WaitingJob
+from authsvc.jobs.queued_jobs import QueuedJob
 
 
 class Outcome(models.TextChoices):
@@ -58,10 +58,10 @@ class Attempt(models.Model):
         return f"{self.message_id} #{self.attempt} {self.outcome}"
 
 
-class Message(WaitingJob):
+class Message(QueuedJob):
     """A message that is not out: waiting for an attempt, or given up. `undelivered` finds and opens it."""
 
-    class Meta(WaitingJob.Meta):
+    class Meta(QueuedJob.Meta):
         abstract = False
         verbose_name = "undelivered message"
 

@@ -1,4 +1,4 @@
-"""What the mailer holds about a person: messages that wait or could not be delivered, and what became of all others."""
+"""What the mailer holds about a user: messages that wait or could not be delivered, and what became of all others."""
 
 from __future__ import annotations
 
@@ -6,35 +6,38 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from authsvc.jobs import queued_jobs
 from authsvc.messaging import Email, Sms
-from authsvc.personal_data import Person, Row, shown
+from authsvc.personal_data import DataSubject, Row, export_rows
 from mailer.delivery import encryption, queries, undelivered
 from mailer.models import Attempt, Message
 
 
 class Messages:
-    def held(self, person: Person) -> Iterator[tuple[str, Iterable[Row]]]:
-        yield "messages", (_shown(row, message) for row, message in _messages(person))
-        yield "message_attempts", shown(Attempt.objects.filter(user_id=person.id).order_by("created_at", "id"))
+    def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
+        yield "messages", (_shown(row, message) for row, message in _messages(data_subject))
+        yield (
+            "message_attempts",
+            export_rows(Attempt.objects.filter(user_id=data_subject.id).order_by("created_at", "id")),
+        )
 
-    def forget(self, person: Person) -> Mapping[str, int]:
+    def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
         """A message that a worker has in hand is on its way out, and is left to it."""
-        removed = queued_jobs.remove([row.pk for row, _ in _messages(person)])
+        removed = queued_jobs.delete([row.pk for row, _ in _messages(data_subject)])
         return {
             "messages": len(removed),
-            "message_attempts": Attempt.objects.filter(user_id=person.id)._raw_delete("default"),
+            "message_attempts": Attempt.objects.filter(user_id=data_subject.id)._raw_delete("default"),
         }
 
 
-def _messages(person: Person) -> Iterator[tuple[Message, Email | Sms]]:
-    for row in queries.marked([encryption.mark(person.id), *map(encryption.mark, person.addresses)]):
+def _messages(data_subject: DataSubject) -> Iterator[tuple[Message, Email | Sms]]:
+    for row in queries.marked([encryption.mark(data_subject.id), *map(encryption.mark, data_subject.addresses)]):
         # Only the sealed part says whose it is; one of another JWT_SECRET nobody can read any more.
         message = undelivered.opened(row)
-        if message and (message.user_id == person.id or message.to in person.addresses):
+        if message and (message.user_id == data_subject.id or message.to in data_subject.addresses):
             yield row, message
 
 
 def _shown(row: Message, message: Email | Sms) -> Row:
-    """Neither the code nor the link, which stand for the person."""
+    """Neither the code nor the link, which stand for the data_subject."""
     return {
         "id": str(message.id),
         "channel": row.args["channel"],

@@ -21,7 +21,7 @@ PAUSES = (
 )
 
 
-@jobs.task(name="mailer.deliver", pauses=PAUSES)
+@jobs.task(name="mailer.deliver", retry_delays=PAUSES)
 def deliver(
     run: jobs.Run,
     /,
@@ -40,12 +40,12 @@ def deliver(
         kind=kind,
         sealed=sealed,
         attempt=run.attempt,
-        pause=run.pause,
+        pause=run.retry_delay,
         at=clock.now(),
     )
 
 
-@jobs.in_every_worker(name="mailer.refresh_templates", pause=template_cache.pause)
+@jobs.worker_loop(name="mailer.refresh_templates", interval=template_cache.refresh_interval)
 def refresh_templates() -> None:
     template_cache.shared.refresh()
 

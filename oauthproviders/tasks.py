@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from authsvc import clock, conf, jobs
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import Chore
+from authsvc.jobs.cleanup import CleanupRule
 from oauthproviders.providers import apple_client_secret
 
 _NOTICE = timedelta(days=30)
@@ -17,7 +17,7 @@ _STATE_KEPT_FOR = timedelta(hours=24)
 logger = logging.getLogger(__name__)
 
 
-@jobs.in_every_worker(name="oauthproviders.warn_of_apple_secret", pause=lambda: timedelta(days=1))
+@jobs.worker_loop(name="oauthproviders.warn_of_apple_secret", interval=lambda: timedelta(days=1))
 def warn_of_apple_secret() -> None:
     """Once a day, and at every start, until a new secret is configured."""
     apple = conf.current().providers["apple"]
@@ -43,4 +43,4 @@ def _state_is_old(at: datetime) -> Sequence[datetime]:
     return (at - _STATE_KEPT_FOR,)
 
 
-cleanup.declare(Chore(table="oauth_client_states", condition="t.created_at < %s", values=_state_is_old))
+cleanup.register(CleanupRule(table="oauth_client_states", condition="t.created_at < %s", parameters=_state_is_old))

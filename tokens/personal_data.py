@@ -1,4 +1,4 @@
-"""What tokens holds about a person: sessions, outstanding secrets, flows not finished."""
+"""What tokens holds about a user: sessions, outstanding secrets, flows not finished."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from authsvc.personal_data import Person, Row, shown
+from authsvc.personal_data import DataSubject, Row, export_rows
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
 
 _SECRETS = {
@@ -21,23 +21,26 @@ _SECRETS = {
 
 
 class SignIns:
-    def held(self, person: Person) -> Iterator[tuple[str, Iterable[Row]]]:
-        sessions = Session.objects.filter(user_id=person.id).order_by("created_at", "id")
-        yield "sessions", shown(sessions, without=_SECRETS[Session])
-        yield "mfa_amr_claims", shown(AmrClaim.objects.filter(session__user_id=person.id).order_by("created_at", "id"))
-        legacy = LegacyRefreshToken.objects.filter(user_id=person.id).order_by("id")
-        yield "refresh_tokens", shown(legacy, without=_SECRETS[LegacyRefreshToken])
-        secrets = OneTimeToken.objects.filter(user_id=person.id).order_by("created_at", "id")
-        yield "one_time_tokens", shown(secrets, without=_SECRETS[OneTimeToken])
-        yield "flow_state", shown(_flows(person).order_by("created_at", "id"), without=_SECRETS[FlowState])
+    def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
+        sessions = Session.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
+        yield "sessions", export_rows(sessions, without=_SECRETS[Session])
+        yield (
+            "mfa_amr_claims",
+            export_rows(AmrClaim.objects.filter(session__user_id=data_subject.id).order_by("created_at", "id")),
+        )
+        legacy = LegacyRefreshToken.objects.filter(user_id=data_subject.id).order_by("id")
+        yield "refresh_tokens", export_rows(legacy, without=_SECRETS[LegacyRefreshToken])
+        secrets = OneTimeToken.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
+        yield "one_time_tokens", export_rows(secrets, without=_SECRETS[OneTimeToken])
+        yield "flow_state", export_rows(_flows(data_subject).order_by("created_at", "id"), without=_SECRETS[FlowState])
 
-    def forget(self, person: Person) -> Mapping[str, int]:
+    def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
         with transaction.atomic(savepoint=False):
             return {
-                "refresh_tokens": LegacyRefreshToken.objects.filter(user_id=person.id)._raw_delete("default"),
-                "flow_state": _flows(person)._raw_delete("default"),
+                "refresh_tokens": LegacyRefreshToken.objects.filter(user_id=data_subject.id)._raw_delete("default"),
+                "flow_state": _flows(data_subject)._raw_delete("default"),
             }
 
 
-def _flows(person: Person) -> QuerySet[FlowState]:
-    return FlowState.objects.filter(Q(user_id=person.id) | Q(linking_target_id=person.id))
+def _flows(data_subject: DataSubject) -> QuerySet[FlowState]:
+    return FlowState.objects.filter(Q(user_id=data_subject.id) | Q(linking_target_id=data_subject.id))

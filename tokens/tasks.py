@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import Chore
+from authsvc.jobs.cleanup import CleanupRule
 
 _DAY = timedelta(hours=24)
 _SESSIONS_AT_ONCE = 10
@@ -47,17 +47,19 @@ _NEVER_REFRESHED = (
     " WHERE r.session_id = t.id AND NOT r.revoked AND r.updated_at >= %s)"
 )
 
-cleanup.declare(
-    Chore(table="refresh_tokens", condition="t.revoked AND t.updated_at < %s", values=_a_day_ago),
-    Chore(
+cleanup.register(
+    CleanupRule(table="refresh_tokens", condition="t.revoked AND t.updated_at < %s", parameters=_a_day_ago),
+    CleanupRule(
         table="refresh_tokens",
         condition=_SESSION_IS_OVER,
-        values=_a_day_ago,
+        parameters=_a_day_ago,
         change="revoked = true, updated_at = now()",
     ),
-    Chore(table="sessions", condition="t.not_after < %s", values=_three_days_ago, at_once=_SESSIONS_AT_ONCE),
-    Chore(table="flow_state", condition="t.created_at < %s", values=_a_day_ago),
-    Chore(table="sessions", condition="t.created_at < %s", values=_older_than_timebox),
-    Chore(table="sessions", condition="t.refreshed_at < %s", values=_idle_for_too_long),
-    Chore(table="sessions", condition=_NEVER_REFRESHED, values=_idle_for_too_long_twice),
+    CleanupRule(
+        table="sessions", condition="t.not_after < %s", parameters=_three_days_ago, batch_size=_SESSIONS_AT_ONCE
+    ),
+    CleanupRule(table="flow_state", condition="t.created_at < %s", parameters=_a_day_ago),
+    CleanupRule(table="sessions", condition="t.created_at < %s", parameters=_older_than_timebox),
+    CleanupRule(table="sessions", condition="t.refreshed_at < %s", parameters=_idle_for_too_long),
+    CleanupRule(table="sessions", condition=_NEVER_REFRESHED, parameters=_idle_for_too_long_twice),
 )

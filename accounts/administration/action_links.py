@@ -118,7 +118,7 @@ def _invitation(address: str, wish: Wish, *, actor: audit.Administrator, caller:
     with transaction.atomic(durable=True):
         user, secret = invitations.prepare(address, found, data=wish.data, actor=actor, caller=caller, at=at)
         if is_mailed:
-            messaging.post(
+            messaging.send(
                 notification_emails.invitation(user, secret=secret, redirect_to=wish.redirect_to, caller=caller, at=at)
             )
         return _link("invite", user, secret, wish, caller=caller)

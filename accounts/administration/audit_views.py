@@ -7,11 +7,11 @@ from django.http import HttpResponse
 from accounts import errors, schemas
 from accounts.users import payloads
 from accounts.users.search import paging
-from authsvc import audit
 from authsvc.api import turns
 from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.audit import search
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
@@ -41,7 +41,7 @@ class AuditView(Endpoint):
         if "query" in asked:
             scope, value = _condition(paging.first(asked, "query"))
         turns.of_process.give_way(rows=page.limit)
-        entries, total = audit.search(
+        entries, total = search.find_entries(
             scope=scope,
             value=value,
             limit=page.limit,
@@ -56,6 +56,6 @@ class AuditView(Endpoint):
 
 def _condition(query: str) -> tuple[str, str]:
     scope, separated, value = query.partition(":")
-    if not separated or scope not in audit.SCOPES:
+    if not separated or scope not in search.SCOPES:
         raise errors.AuditQueryInvalid(query)
     return scope, value

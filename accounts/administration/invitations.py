@@ -62,7 +62,7 @@ def _invite(
 ) -> UserRecord:
     with transaction.atomic(durable=True):
         user, secret = prepare(address, found, data=data, actor=actor, caller=caller, at=at)
-        messaging.post(
+        messaging.send(
             notification_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
         )
         return user

@@ -37,7 +37,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
-        messaging.post(notification_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
+        messaging.send(notification_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
     return user.email
 
 
@@ -66,7 +66,7 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
-        messaging.post(notification_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
+        messaging.send(notification_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
     return user.email
 
 

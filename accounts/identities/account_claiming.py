@@ -19,7 +19,7 @@ from accounts.users import queries, records
 from accounts.users.records import UserRecord
 from authsvc import messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Group
+from authsvc.messaging import EmailKind, IntervalGroup
 from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -34,7 +34,7 @@ class Overtaken(Exception):
 
 def admit_confirmation(address: str) -> None:
     """Frequency, recipient and quota of the mail that asks to confirm an address, before anything is open."""
-    messaging.space_out(Group.CONFIRMATION, address=address)
+    messaging.enforce_email_interval(IntervalGroup.CONFIRMATION, address=address)
     recipients.admit(address, kind=EmailKind.CONFIRMATION)
 
 
@@ -43,7 +43,7 @@ def send_confirmation(user: UserRecord, *, redirect_to: str, caller: Caller, at:
     secret = one_time_tokens.issue(
         user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
     )
-    messaging.post(notification_emails.confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
+    messaging.send(notification_emails.confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
 
 
 def take_over(user_id: UUID, *, but: UUID) -> None:

@@ -158,7 +158,7 @@ def _apply(resolved: Resolved, *, starts_session: bool, redirect_to: str, caller
     elif user.email:
         account_claiming.send_confirmation(user, redirect_to=redirect_to, caller=caller, at=at)
     if is_linked and not resolved.needs_proof and user.email:
-        messaging.post(notification_emails.identity_linked(user, provider=arrival.provider))
+        messaging.send(notification_emails.identity_linked(user, provider=arrival.provider))
     return user
 
 

@@ -104,7 +104,7 @@ def unlink(signed_in: SignedIn, user: UserRecord, *, identity_id: UUID, caller: 
             _promote(user, remaining)
         account_claiming.know(user.id, at=at)
         if user.email:
-            messaging.post(notification_emails.identity_unlinked(user, provider=gone.provider))
+            messaging.send(notification_emails.identity_unlinked(user, provider=gone.provider))
 
 
 def _refuse_linked(arrival: Arrival, target: UserRecord) -> None:
@@ -152,7 +152,7 @@ def _link(
         User.objects.filter(id=target.id).update(**columns)
     user = account_claiming.know(target.id, signed_in_at=at if starts_session and is_proved else None, at=at)
     if user.email and is_proved:
-        messaging.post(notification_emails.identity_linked(user, provider=arrival.provider))
+        messaging.send(notification_emails.identity_linked(user, provider=arrival.provider))
     return user
 
 

@@ -14,7 +14,7 @@ from accounts.messages import notification_emails
 from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging
-from authsvc.audit import Action, NewEntry
+from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
 from authsvc.messaging import Email
 from tokens.flows import flow_states
@@ -79,7 +79,7 @@ def send(
     secret = one_time_tokens.make(pkce=challenge is not None)
     token = one_time_tokens.digests(secret, token_type=letter.token_type, identifier=user.email, at=at)
     with transaction.atomic(savepoint=False):
-        entry = audit.entry(letter.action, actor=user, caller=caller, at=at, traits=traits)
+        entry = audit.prepare_entry(letter.action, actor=user, caller=caller, at=at, traits=traits)
         queries.note_request(user_id=user.id, sent_at=letter.sent_at, entry=entry, token=token)
         if challenge is not None:
             flow_states.begin(
@@ -90,7 +90,7 @@ def send(
                 at=at,
             )
         message = letter.notice(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
-        messaging.post(message)
+        messaging.send(message)
     return str(message.id)
 
 
@@ -100,6 +100,6 @@ def pretend(letter: Letter, *, address: str, at: datetime) -> None:
     token = one_time_tokens.digests(secret, token_type=letter.token_type, identifier=address, at=at)
     with transaction.atomic(savepoint=False):
         queries.note_request(
-            user_id=uuid4(), sent_at=letter.sent_at, entry=NewEntry(id=uuid4(), payload="{}"), token=token
+            user_id=uuid4(), sent_at=letter.sent_at, entry=PendingEntry(id=uuid4(), payload="{}"), token=token
         )
-        messaging.post_decoy()
+        messaging.simulate_send()

@@ -51,12 +51,12 @@ def admit(*addresses: str, kind: EmailKind) -> None:
 
     Raises EmailAddressNotAuthorized, EmailRateExceeded, EmailAddressInvalid or MessageNotAccepted, in this order.
     """
-    _check(*addresses, kind=kind, quota=messaging.take_email_quota)
+    _check(*addresses, kind=kind, quota=messaging.consume_email_quota)
 
 
 def feign(*addresses: str, kind: EmailKind) -> None:
     """The refusals of `admit`, and their time, for a request that turns out to send nothing; takes nothing."""
-    _check(*addresses, kind=kind, quota=messaging.require_email_quota)
+    _check(*addresses, kind=kind, quota=messaging.check_email_quota)
 
 
 def authorise(address: str) -> None:

@@ -11,7 +11,7 @@ from django.db import transaction
 from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
-from authsvc.audit import Action, NewEntry
+from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
 from authsvc.messaging import Sms, SmsKind
 from authsvc.security import crypto
@@ -27,15 +27,15 @@ TEST_MESSAGE = "test-otp"
 def admit(phone: str, *, at: datetime) -> None:
     """Take a text message from the quota, before the transaction. Raises SmsRateExceeded, SmsGatewayMissing."""
     if conf.current().sms.test_code(phone, at=at) is None:
-        messaging.take_sms_quota()
-        messaging.require_sms_gateway()
+        messaging.consume_sms_quota()
+        messaging.check_sms_gateway()
 
 
 def feign(phone: str, *, at: datetime) -> None:
     """The refusals of `admit` for a request that turns out to send nothing; takes nothing."""
     if conf.current().sms.test_code(phone, at=at) is None:
-        messaging.require_sms_quota()
-        messaging.require_sms_gateway()
+        messaging.check_sms_quota()
+        messaging.check_sms_gateway()
 
 
 def send_code(
@@ -63,7 +63,7 @@ def send_sign_up_code(
     user: UserRecord, *, channel: str, traits: Mapping[str, str], caller: Caller, at: datetime
 ) -> str:
     """Send a code that confirms the user's number, and note that it was asked for; as `send_code`."""
-    entry = audit.entry(Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
+    entry = audit.prepare_entry(Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
     return _send_noted(user, entry, sent_at="", channel=channel, at=at)
 
 
@@ -71,7 +71,7 @@ def send_sign_in_code(
     user: UserRecord, *, channel: str, traits: Mapping[str, str] | None = None, caller: Caller, at: datetime
 ) -> str:
     """Send a code that signs in, or confirms the number once more; as `send_sign_up_code`."""
-    entry = audit.entry(Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
+    entry = audit.prepare_entry(Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
     return _send_noted(user, entry, sent_at="confirmation_sent_at", channel=channel, at=at)
 
 
@@ -79,13 +79,13 @@ def pretend(phone: str, *, at: datetime) -> str:
     """Take the time of `send_sign_in_code` where there is nobody to send anything to; an id of no message."""
     token = _token(_code(phone, at=at), phone=phone, at=at)
     with transaction.atomic(savepoint=False):
-        entry = NewEntry(id=uuid4(), payload="{}")
+        entry = PendingEntry(id=uuid4(), payload="{}")
         queries.note_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
-        messaging.post_decoy()
+        messaging.simulate_send()
     return str(uuid4())
 
 
-def _send_noted(user: UserRecord, entry: NewEntry, *, sent_at: str, channel: str, at: datetime) -> str:
+def _send_noted(user: UserRecord, entry: PendingEntry, *, sent_at: str, channel: str, at: datetime) -> str:
     code = _code(user.phone, at=at)
     token = _token(code, phone=user.phone, at=at)
     with transaction.atomic(savepoint=False):
@@ -117,7 +117,7 @@ def _announce(
         expires_at=at + conf.current().sms.otp_exp,
     )
     if withheld:
-        messaging.post_decoy()
+        messaging.simulate_send()
     else:
-        messaging.post(message)
+        messaging.send(message)
     return str(message.id)

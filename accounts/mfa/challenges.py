@@ -62,6 +62,6 @@ def open(
             traits = {"factor_id": str(factor.id), "factor_status": str(FactorStatus(factor.status))}
             audit.record(audit.Action.CHALLENGE_CREATED, actor=user, caller=caller, at=at, traits=traits)
         if opened.message is not None:
-            messaging.post(opened.message)
+            messaging.send(opened.message)
     expires_at = at + conf.current().mfa.challenge_expiry
     return Challenged(id=challenge_id, factor_type=factor.factor_type, expires_at=expires_at, shown=opened.shown)

@@ -64,7 +64,7 @@ class Phone:
         _require_gateway()
         if conf.current().sms.provider == "twilio_verify":
             verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
-            if not verifier.approves(phone=attempt.factor.phone or "", code=attempt.answer.code):
+            if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.answer.code):
                 raise errors.CodeExpired
         else:
             _compare(attempt.challenge, attempt.answer.code)
@@ -92,6 +92,6 @@ def _compare(challenge: FactorChallenge, code: str) -> None:
 
 def _require_gateway() -> None:
     try:
-        messaging.require_sms_gateway()
+        messaging.check_sms_gateway()
     except SmsGatewayMissing:
         raise errors.NoGatewayForFactor from None

@@ -86,4 +86,4 @@ def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: 
     left = RecoveryCode.objects.filter(user_id=user.id).count()
     audit.record(audit.Action.RECOVERY_CODE_USED, actor=user, caller=caller, at=at, traits={"remaining": left})
     if user.email:
-        messaging.post(notification_emails.recovery_code_used(user, remaining=left))
+        messaging.send(notification_emails.recovery_code_used(user, remaining=left))

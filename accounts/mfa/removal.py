@@ -40,7 +40,7 @@ def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: 
         audit.record(audit.Action.FACTOR_UNENROLLED, actor=user, caller=caller, at=at, traits=traits)
         take_away(user.id, factor.id)
         if user.email:
-            messaging.post(notification_emails.factor_unenrolled(user, factor_type=factor.factor_type))
+            messaging.send(notification_emails.factor_unenrolled(user, factor_type=factor.factor_type))
 
 
 def take_away(user_id: UUID, factor_id: UUID) -> bool:

@@ -103,4 +103,4 @@ def _take(held: SignedIn, attempt: Attempt, kind: Kind, proof: Proof, *, caller:
     )
     unfinished._raw_delete("default")
     if is_first_use and attempt.user.email:
-        messaging.post(notification_emails.factor_enrolled(attempt.user, factor_type=factor.factor_type))
+        messaging.send(notification_emails.factor_enrolled(attempt.user, factor_type=factor.factor_type))

@@ -52,7 +52,7 @@ def announce_email(
             secret = one_time_tokens.issue(
                 user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT, identifier=user.email, pkce=pkce, at=at
             )
-            messaging.post(
+            messaging.send(
                 notification_emails.email_change(
                     pending, to=user.email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
                 )
@@ -68,7 +68,7 @@ def announce_email(
             message = notification_emails.email_change(
                 pending, to=email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
             )
-        messaging.post(message)
+        messaging.send(message)
     return message.id
 
 
@@ -137,7 +137,7 @@ def complete_email(user: UserRecord, *, email: str, at: datetime, **columns: Any
     _write(user, changes, taken=errors.EmailExists)
     _prove_identity(user, provider="email", says={"email": email, "email_verified": True}, at=at)
     if user.email and user.email != email:
-        messaging.post(notification_emails.email_changed(user, email=email))
+        messaging.send(notification_emails.email_changed(user, email=email))
 
 
 def complete_phone(user: UserRecord, *, phone: str, at: datetime, **columns: Any) -> None:
@@ -154,9 +154,9 @@ def complete_phone(user: UserRecord, *, phone: str, at: datetime, **columns: Any
     _write(user, changes, taken=errors.PhoneExists)
     is_first = _prove_identity(user, provider="phone", says={"phone": phone, "phone_verified": True}, at=at)
     if user.email and user.phone and user.phone != phone:
-        messaging.post(notification_emails.phone_changed(user, phone=phone))
+        messaging.send(notification_emails.phone_changed(user, phone=phone))
     if user.email and is_first:
-        messaging.post(notification_emails.identity_linked(user, provider="phone"))
+        messaging.send(notification_emails.identity_linked(user, provider="phone"))
 
 
 def _write(user: UserRecord, changes: dict[str, Any], *, taken: type[errors.EmailExists | errors.PhoneExists]) -> None:

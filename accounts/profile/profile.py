@@ -173,19 +173,19 @@ def _new_hash(user: UserRecord, password: str | None) -> str | None:
 def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
     """Frequency, recipient and quota of what the change will send, before anything is open."""
     if change.email and not _is_confirmed_at_once(user, change):
-        messaging.refuse_soon(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
+        messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.email) and conf.current().mailer.secure_email_change_enabled
         recipients.admit(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
-        messaging.take_turn(EmailKind.EMAIL_CHANGE, user_id=user.id)
-        messaging.note_change(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
+        messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id)
+        messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
     if change.phone and not _is_number_confirmed_at_once(change):
-        messaging.refuse_soon(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
+        messaging.check_user_interval(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
             sms_codes.admit(change.phone, at=at)
         elif not conf.current().sms.autoconfirm:
             sms_codes.feign(change.phone, at=at)
-        messaging.take_turn(SmsKind.PHONE_CHANGE, user_id=user.id)
-        messaging.note_change(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
+        messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id)
+        messaging.start_change_interval(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
 
 
 def _is_confirmed_at_once(user: UserRecord, change: _Change) -> bool:
@@ -206,7 +206,7 @@ def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, 
     lifecycle.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
-        messaging.post(notification_emails.password_changed(user))
+        messaging.send(notification_emails.password_changed(user))
 
 
 def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:

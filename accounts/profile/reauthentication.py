@@ -30,13 +30,13 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
     if not user.email and user.phone_confirmed_at is None:
         raise errors.PhoneNotVerified
     if user.email:
-        messaging.refuse_soon(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        messaging.check_user_interval(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
         recipients.admit(user.email, kind=EmailKind.REAUTHENTICATION)
-        messaging.take_turn(EmailKind.REAUTHENTICATION, user_id=user.id)
+        messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id)
     else:
-        messaging.refuse_soon(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
         sms_codes.admit(user.phone, at=at)
-        messaging.take_turn(SmsKind.REAUTHENTICATION, user_id=user.id)
+        messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
@@ -45,7 +45,7 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
             one_time_tokens.store_code(
                 user_id=user.id, token_type=TokenType.REAUTHENTICATION, identifier=user.email, code=code, at=at
             )
-            messaging.post(notification_emails.reauthentication(user, code=code, at=at))
+            messaging.send(notification_emails.reauthentication(user, code=code, at=at))
             return None
         return sms_codes.send_code(
             user_id=user.id,
@@ -70,7 +70,7 @@ def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
     sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
         verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
-        if not verifier.approves(phone=user.phone, code=nonce):
+        if not verifier.is_approved(phone=user.phone, code=nonce):
             raise errors.CodeExpired
     elif not token.answers(nonce):
         one_time_tokens.count_wrong_code([token.id])

@@ -11,7 +11,7 @@ from accounts.messages import confirmation_emails, recipients
 from accounts.users import identifiers, queries, records
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Group
+from authsvc.messaging import EmailKind, IntervalGroup
 from tokens.flows.pkce import Challenge
 
 
@@ -22,7 +22,7 @@ def send(*, email: str, challenge: Challenge | None, redirect_to: str, caller: C
     if not email:
         raise errors.RecoveryAddressMissing
     address = identifiers.email(email)
-    messaging.space_out(Group.PASSWORDLESS, address=address)
+    messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
     row = queries.by_email(address, aud=caller.audience)
     if row is None:
         recipients.feign(address, kind=EmailKind.RECOVERY)

@@ -16,7 +16,7 @@ from accounts.sign_up.sign_up import SignUp
 from accounts.users import identifiers, queries, records
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Group
+from authsvc.messaging import EmailKind, IntervalGroup
 from tokens.flows.pkce import Challenge
 
 
@@ -48,7 +48,7 @@ def send_magic_link(
     address = identifiers.email(email)
     user = records.read(row) if row else None
     if user is None and not create_user:
-        messaging.space_out(Group.PASSWORDLESS, address=address)
+        messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
         recipients.feign(address, kind=EmailKind.MAGIC_LINK)
         confirmation_emails.pretend(confirmation_emails.MAGIC_LINK, address=address, at=at)
         return
@@ -57,11 +57,11 @@ def send_magic_link(
         raise errors.SignupDisabled
     if not signs_up or config.mailer.autoconfirm:
         # Before anybody is signed up: what refuses the mail must not leave an account behind.
-        messaging.space_out(Group.PASSWORDLESS, address=address)
+        messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
         recipients.admit(address, kind=EmailKind.MAGIC_LINK)
     if user is None or user.email_confirmed_at is None:
         wanted = SignUp(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
-        user = sign_up.admit(wanted, group=Group.PASSWORDLESS, caller=caller, at=at).user
+        user = sign_up.admit(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
         if user.email_confirmed_at is None:
             return  # the confirmation mail doubles as the magic link
     with transaction.atomic(durable=True):
@@ -87,18 +87,18 @@ def send_code_by_phone(
     channel = identifiers.channel(channel)
     user = records.read(row) if row else None
     if user is None and not create_user:
-        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
         sms_codes.feign(number, at=at)
         return sms_codes.pretend(number, at=at)
     signs_up = user is None or user.phone_confirmed_at is None
     if signs_up and config.signup.disabled:
         raise errors.SignupDisabled
     if not signs_up or config.sms.autoconfirm:
-        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
         sms_codes.admit(number, at=at)
     if user is None or user.phone_confirmed_at is None:
         wanted = SignUp(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
-        made = sign_up.admit(wanted, group=Group.PASSWORDLESS, caller=caller, at=at)
+        made = sign_up.admit(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at)
         user = made.user
         if user.phone_confirmed_at is None:
             return made.message_id or str(uuid4())

@@ -22,7 +22,7 @@ from accounts.users import identifiers, json_columns, queries, records
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Group
+from authsvc.messaging import EmailKind, IntervalGroup
 from authsvc.security import encryption
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
@@ -103,7 +103,7 @@ def register(
         challenge=challenge,
         redirect_to=redirect_to,
     )
-    return admit(wanted, group=Group.CONFIRMATION, caller=caller, at=at)
+    return admit(wanted, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("anonymous", who=lambda done: done.user.id)
@@ -116,7 +116,7 @@ def anonymous(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> Outco
         return Outcome(user=user, tokens=lifecycle.start(subject=user, method="anonymous", caller=caller, at=at))
 
 
-def admit(wanted: SignUp, *, group: Group, caller: Caller, at: datetime) -> Outcome:
+def admit(wanted: SignUp, *, group: IntervalGroup, caller: Caller, at: datetime) -> Outcome:
     """The part that every request shares which may have to create an account; nothing is open on the way in.
 
     Under auto-confirm the address counts as confirmed at once; a session starts only where a password was chosen.
@@ -124,9 +124,9 @@ def admit(wanted: SignUp, *, group: Group, caller: Caller, at: datetime) -> Outc
     confirmed_at_once = conf.current().mailer.autoconfirm if wanted.email else conf.current().sms.autoconfirm
     if not confirmed_at_once:
         if wanted.email:
-            messaging.space_out(group, address=wanted.email)
+            messaging.enforce_email_interval(group, address=wanted.email)
         else:
-            messaging.space_out_sms(group, address=wanted.phone)
+            messaging.enforce_sms_interval(group, address=wanted.phone)
     found = _find(wanted)
     # Hashed whatever was found, so that the time taken tells nothing.
     password_hash = policy.undisclosed() if wanted.password is None else policy.hash(wanted.password)
@@ -261,7 +261,7 @@ def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetim
         sms_codes.feign(wanted.phone, at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)
-        messaging.post_decoy()
+        messaging.simulate_send()
     look_alike = account_creation.look_alike(
         email=wanted.email, phone=wanted.phone, data=wanted.data, audience=caller.audience, at=at
     )

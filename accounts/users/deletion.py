@@ -15,7 +15,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, personal_data
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.personal_data import Person
+from authsvc.personal_data import DataSubject
 from authsvc.security import crypto
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
@@ -45,9 +45,9 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
             _empty(user, at=at)
         else:
             return
-        person = Person(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
-        for keeper in personal_data.keepers():
-            keeper.forget(person)
+        person = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
+        for source in personal_data.sources():
+            source.erase(person)
 
 
 def _empty(user: UserRecord, *, at: datetime) -> None:

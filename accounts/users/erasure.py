@@ -15,7 +15,7 @@ from accounts.users import deletion
 from authsvc import audit, personal_data
 from authsvc.audit import erasure
 from authsvc.caller import Caller
-from authsvc.personal_data import Person
+from authsvc.personal_data import DataSubject
 
 _REWRITTEN = "audit_log_entries"
 
@@ -33,7 +33,7 @@ class Erased:
 
 
 def erase(
-    person: Person,
+    person: DataSubject,
     *,
     keep_id: bool,
     actor: audit.Administrator,
@@ -53,10 +53,10 @@ def erase(
     with transaction.atomic(durable=True):
         if keep_id:
             _empty(person.id, at=at)
-        for keeper in personal_data.keepers():
-            keeper.forget(person)
+        for source in personal_data.sources():
+            source.erase(person)
     rewritten = 0
-    for number in erasure.anonymise(person, keep_id=keep_id):
+    for number in erasure.pseudonymise_entries(person, keep_id=keep_id):
         rewritten += number
         note(number)
     after = _held(person)
@@ -69,18 +69,18 @@ def erase(
     )
 
 
-def is_known(person: Person) -> bool:
+def is_known(person: DataSubject) -> bool:
     """Whether anything about a person is there, if only what an earlier erasure has left in the audit trail."""
-    held = any(True for keeper in personal_data.keepers() for _, rows in keeper.held(person) for _ in rows)
-    return held or erasure.is_in_trail(personal_data.pseudonym(person.id))
+    held = any(True for source in personal_data.sources() for _, rows in source.export(person) for _ in rows)
+    return held or erasure.has_entries_of_pseudonym(personal_data.pseudonym(person.id))
 
 
-def _held(person: Person) -> Counter[str]:
+def _held(person: DataSubject) -> Counter[str]:
     """Table → rows about the person; the audit trail, of which nothing is removed, is not among them."""
     return Counter(
         table
-        for keeper in personal_data.keepers()
-        for table, rows in keeper.held(person)
+        for source in personal_data.sources()
+        for table, rows in source.export(person)
         if table != _REWRITTEN
         for _ in rows
     )

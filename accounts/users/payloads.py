@@ -13,7 +13,7 @@ from accounts.models import FactorType, Passkey
 from accounts.passkeys.challenges import Begun
 from accounts.users.records import FactorRecord, IdentityRecord, UserRecord
 from authsvc import clock
-from authsvc.audit import Entry
+from authsvc.audit.search import Entry
 
 _OPTIONAL_TIMES = (
     "email_confirmed_at",

@@ -375,7 +375,7 @@ def _note_request(sent_at: str) -> str:
     """
 
 
-def note_request(*, user_id: UUID, sent_at: str, entry: audit.NewEntry, token: NewToken) -> None:
+def note_request(*, user_id: UUID, sent_at: str, entry: audit.PendingEntry, token: NewToken) -> None:
     """Write what a request for a secret leaves behind: audit entry, digests, the time in the user's column `sent_at`.
 
     One statement. The time is left alone where `sent_at` is `""`, and nothing is written for a user that there is not.

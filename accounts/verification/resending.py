@@ -14,7 +14,7 @@ from accounts.users import identifiers, queries, records
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Group
+from authsvc.messaging import EmailKind, IntervalGroup
 from tokens.flows import pkce
 
 
@@ -51,8 +51,8 @@ def resend(
     if phone and not conf.current().signup.phone_enabled:
         raise errors.PhoneRequestsDisabled
     address = identifiers.email(email) if email else identifiers.phone(phone)
-    group = Group.CONFIRMATION if type in ("signup", "sms") else Group.CHANGE
-    (messaging.space_out if mails else messaging.space_out_sms)(group, address=address)
+    group = IntervalGroup.CONFIRMATION if type in ("signup", "sms") else IntervalGroup.CHANGE
+    (messaging.enforce_email_interval if mails else messaging.enforce_sms_interval)(group, address=address)
     row = queries.by_email(address, aud=caller.audience) if email else queries.by_phone(address, aud=caller.audience)
     user = records.read(row) if row else None
     to = _outstanding(user, type)

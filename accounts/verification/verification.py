@@ -100,7 +100,7 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
     elif conf.current().sms.provider == "twilio_verify":
         verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
         # The gateway knows the number alone: with two users waiting for it, nobody could say whose code this is.
-        if not sent or not sent[0].is_only or not verifier.approves(phone=number, code=code):
+        if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
             raise errors.CodeExpired
         found = sent[0]
     else:

@@ -29,7 +29,7 @@ class RequestMiddleware:
         started = time.monotonic()
         header = conf.current().api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
-        audit.forget_last()
+        audit.clear_last_payload()
         with turns.of_process:
             response = self.get_response(request)
         took = time.monotonic() - started
@@ -72,7 +72,7 @@ class RequestMiddleware:
                 fields[name] = value
         if request.resolver_match is not None:
             fields["route"] = routes.route_template(request)
-        if (event := audit.last()) is not None:
+        if (event := audit.last_payload()) is not None:
             fields["auth_event"] = event
             if event["actor_id"] != _NOBODY:
                 fields.setdefault("user_id", event["actor_id"])

@@ -13,8 +13,7 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from authsvc import audit
-from authsvc.audit import Action
+from authsvc.audit import Action, search
 from authsvc.console import filters, formatting
 from authsvc.console.formatting import NOTHING, Tone
 from authsvc.console.model_admin import OperatorAdmin
@@ -76,7 +75,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
         css = {"all": ("operator/content.css",)}
 
     def about_user(self, user_id: UUID) -> Panel:
-        found = audit.about(user_id, limit=MOST_LINES + 1)
+        found = search.entries_about_user(user_id, limit=MOST_LINES + 1)
         lines = []
         for entry in found[:MOST_LINES]:
             payload = json.loads(entry.payload_json)
@@ -108,7 +107,9 @@ class AuditLogEntryAdmin(OperatorAdmin):
         if not text:
             return queryset, False
         if user_id := _uuid(text):
-            return queryset.filter(pk__in=[each.id for each in audit.about(user_id, limit=MOST_COUNTED)]), False
+            return queryset.filter(
+                pk__in=[each.id for each in search.entries_about_user(user_id, limit=MOST_COUNTED)]
+            ), False
         if filters.Day.parameter_name not in request.GET:
             queryset = filters.latest(queryset)
         queryset = queryset.annotate(text=Cast("payload", TextField()))

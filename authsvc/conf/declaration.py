@@ -24,8 +24,8 @@ class Setting:
     type: ValueType[Any]
     default: Any
     help: str
-    documented_name: str = ""
-    """The name in documents and in errors where none is set; the first one when empty."""
+    documented_name: str
+    """The name in documents, and in messages where none is set."""
     is_required: bool = False
     needs_restart: bool = False
     unit: str = ""
@@ -54,7 +54,8 @@ class Setting:
 
     def below(self, prefix: str) -> Setting:
         """The setting with complete names."""
-        return dataclasses.replace(self, names=tuple(prefix + name for name in self.names))
+        names = tuple(prefix + name for name in self.names)
+        return dataclasses.replace(self, names=names, documented_name=prefix + self.documented_name)
 
     def names_for(self, key: str) -> tuple[str, ...]:
         """The names without placeholder."""
@@ -122,7 +123,16 @@ def settings_by_key(
 ) -> Mapping[str, Value]:
     """A field that holds lower-case key → value, for one variable of each key; `name` has a placeholder for it."""
     made: Mapping[str, Value] = _field(
-        Setting(names=(name,), type=type, default={}, help=help, keys=keys, collect=dict, example=example)
+        Setting(
+            names=(name,),
+            documented_name=name,
+            type=type,
+            default={},
+            help=help,
+            keys=keys,
+            collect=dict,
+            example=example,
+        )
     )
     return made
 
@@ -131,7 +141,14 @@ def switches_by_key(name: str, *, keys: tuple[str, ...], help: str, example: str
     """A field that holds the lower-case keys whose variable is true; `name` has a placeholder for the key."""
     made: frozenset[str] = _field(
         Setting(
-            names=(name,), type=BOOLEAN, default=frozenset(), help=help, keys=keys, collect=frozenset, example=example
+            names=(name,),
+            documented_name=name,
+            type=BOOLEAN,
+            default=frozenset(),
+            help=help,
+            keys=keys,
+            collect=frozenset,
+            example=example,
         )
     )
     return made
@@ -142,7 +159,15 @@ def variables_of_standard(*names: str, help: str) -> Mapping[str, Secret]:
 
     All values are secrets, because some of them are credentials.
     """
-    declared = Setting(names=names, type=SECRET, default={}, help=help, needs_restart=True, is_open_ended=True)
+    declared = Setting(
+        names=names,
+        documented_name=names[0],
+        type=SECRET,
+        default={},
+        help=help,
+        needs_restart=True,
+        is_open_ended=True,
+    )
     made: Mapping[str, Secret] = _field(declared)
     return made
 

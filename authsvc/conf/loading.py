@@ -56,6 +56,30 @@ def names_by_variable() -> Mapping[str, tuple[str, ...]]:
     return names
 
 
+def keep_until_restart(new: AuthConfig, old: AuthConfig) -> tuple[AuthConfig, list[str]]:
+    """`new` with the old values of settings that need a restart, and the variables whose change has no effect yet."""
+    changed = []
+    for place in settings_of(AuthConfig):
+        if place.setting.needs_restart:
+            before = _value_at(old, place.path)
+            if _value_at(new, place.path) != before:
+                changed.append(place.setting.documented_name)
+                new = _with_value(new, place.path, before)
+    return new, changed
+
+
+def _value_at(section: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        section = getattr(section, name)
+    return section
+
+
+def _with_value(section: Any, path: tuple[str, ...], value: Any) -> Any:
+    name, *rest = path
+    inner = _with_value(getattr(section, name), tuple(rest), value) if rest else value
+    return replace(section, **{name: inner})
+
+
 class _Reader:
     """A value that cannot be read is a problem and its default is used, so that one run finds every problem."""
 

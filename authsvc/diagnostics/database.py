@@ -80,12 +80,12 @@ def _queue(cursor: CursorWrapper) -> Finding:
     [is_there] = _row(cursor, "SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
     if not is_there:
         return warning("queue", "its tables are not there yet", "Start the server, or run manage.py migrate.")
-    signs = jobs.vital_signs(cursor)
-    wait = f"the next job has been due for {signs.wait:.0f} s" if signs.wait is not None else "no job is due"
-    if not signs.is_alive:
+    signs = jobs.read_worker_health(cursor)
+    wait = f"the next job has been due for {signs.job_delay:.0f} s" if signs.job_delay is not None else "no job is due"
+    if not signs.is_healthy:
         remedy = "Start the server with AUTH_MAILER_WORKER_ENABLED=true, or manage.py worker."
         return failure("queue", f"nobody works on it, and {wait}", remedy)
-    if signs.silence is None or signs.silence > jobs.LONGEST_SILENCE:
+    if not signs.has_heartbeat:
         return ok("queue", f"no worker runs now, and {wait}")
     return ok("queue", f"a worker runs, and {wait}")
 

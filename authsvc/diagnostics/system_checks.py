@@ -15,7 +15,7 @@ _PLUGINS = {
     "PHONE_VERIFIER": "authsvc.messaging.PhoneVerifier",
     "CAPTCHA_EXEMPTION": "authsvc.api.captcha.Exemption",
     "EXAMINATIONS": "authsvc.diagnostics.checks.Examination",
-    "PERSONAL_DATA": "authsvc.personal_data.Keeper",
+    "PERSONAL_DATA": "authsvc.personal_data.PersonalDataSource",
 }
 """Setting → the Protocol that each of its entries satisfies."""
 

@@ -44,7 +44,7 @@ def _figures(config: conf.Telemetry) -> Iterator[Finding]:
     if not config.metrics_enabled:
         yield unused("figures", "none are kept", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
     elif config.metrics == "prometheus":
-        yield _unloadable("figures", f"{__package__}.prometheus") or _listener(config)
+        yield _unloadable("figures", "authsvc.observability.telemetry.prometheus") or _listener(config)
     elif config.metrics:
         yield from _sent("figures", config)
     else:
@@ -64,7 +64,7 @@ def _unloadable(subject: str, module: str) -> Finding | None:
 def _sent(subject: str, config: conf.Telemetry) -> Iterator[Finding]:
     """About what goes to a collector."""
     signal, part = _SIGNALS[subject]
-    if fault := _unloadable(subject, f"{__package__}.{part}"):
+    if fault := _unloadable(subject, f"authsvc.observability.telemetry.{part}"):
         yield fault
         return
     variables = _Variables(config, signal)

@@ -1,29 +1,28 @@
-"""Work for later, kept in PostgreSQL: declared, deferred in the caller's transaction, and done by a worker.
+"""Background jobs in PostgreSQL, on the procrastinate library.
 
-The only user of the procrastinate library. An app declares its work in `<app>/tasks.py`, which Django start-up imports;
-start reading at `registry.py`.
+An app registers its tasks in `<app>/tasks.py`, which Django imports at start-up. A job is deferred in the caller's
+transaction and run by a worker. `registry` holds the interface; no other package imports procrastinate.
 """
 
 from __future__ import annotations
 
 from authsvc.jobs.in_process import start_in_process, stop_in_process
-from authsvc.jobs.registry import GiveUp, Run, Task, TryAgain, in_every_worker, periodic, retry, task
+from authsvc.jobs.registry import PermanentFailure, Retry, Run, Task, periodic, retry_failed_job, task, worker_loop
 from authsvc.jobs.worker import Worker
-from authsvc.jobs.worker_health import LONGEST_SILENCE, VitalSigns, vital_signs
+from authsvc.jobs.worker_health import WorkerHealth, read_worker_health
 
 __all__ = [
-    "LONGEST_SILENCE",
-    "GiveUp",
+    "PermanentFailure",
+    "Retry",
     "Run",
     "Task",
-    "TryAgain",
-    "VitalSigns",
     "Worker",
-    "in_every_worker",
+    "WorkerHealth",
     "periodic",
-    "retry",
+    "read_worker_health",
+    "retry_failed_job",
     "start_in_process",
     "stop_in_process",
     "task",
-    "vital_signs",
+    "worker_loop",
 ]

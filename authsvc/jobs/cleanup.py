@@ -1,4 +1,4 @@
-"""Removal of rows that have had their time: apps declare which of theirs, one worker removes some every minute."""
+"""Deletes expired rows: apps register cleanup rules, and one worker applies all of them every minute."""
 
 # ruff: noqa: S608  (names and conditions of our own; every value is a parameter)
 
@@ -15,57 +15,58 @@ from django.db import DatabaseError, connection
 from authsvc.db.sql import namespaced
 from authsvc.observability import metrics
 
-AT_ONCE = 100
+BATCH_SIZE = 100
 
-Values = Callable[[datetime], Sequence[Any] | None]
+Parameters = Callable[[datetime], Sequence[Any] | None]
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chore:
-    """Which rows of a table go, and how many of them in one run."""
+class CleanupRule:
+    """Rows of a table to delete or change, and how many of them per run."""
 
     table: str
-    """Its name without namespace; its key is `id`."""
+    """Table name without namespace. Its primary key is `id`."""
     condition: str
-    """What holds for a row `t` that has had its time."""
-    values: Values
-    """The condition's values at a time; None when present settings let such rows be."""
+    """SQL condition on an expired row `t`."""
+    parameters: Parameters
+    """The condition's parameters at a time; None disables the rule."""
     change: str = ""
-    """What is set instead of removing the row; may use `now()`."""
-    at_once: int = AT_ONCE
+    """SET clause of an UPDATE instead of deleting the row; may use `now()`."""
+    batch_size: int = BATCH_SIZE
 
     def run(self, *, at: datetime) -> int:
-        """How many rows went or were changed. Rows that somebody has locked are left to a later run."""
-        values = self.values(at)
-        if values is None:
+        """Apply the rule once and return the number of rows. Locked rows are left for a later run."""
+        parameters = self.parameters(at)
+        if parameters is None:
             return 0
         table = namespaced(self.table)
-        # As an array the choice is made once; as a subquery it could be made again for every row.
-        chosen = f"SELECT t.id FROM {table} t WHERE {self.condition} LIMIT {self.at_once:d} FOR UPDATE OF t SKIP LOCKED"
-        deed = f"UPDATE {table} SET {self.change}" if self.change else f"DELETE FROM {table}"
+        # ARRAY() evaluates the subquery once; IN (subquery) could evaluate it for every row.
+        limit = f"LIMIT {self.batch_size:d} FOR UPDATE OF t SKIP LOCKED"
+        expired = f"SELECT t.id FROM {table} t WHERE {self.condition} {limit}"
+        action = f"UPDATE {table} SET {self.change}" if self.change else f"DELETE FROM {table}"
         with connection.cursor() as cursor:
-            cursor.execute(f"{deed} WHERE id = ANY(ARRAY({chosen}))", values)
+            cursor.execute(f"{action} WHERE id = ANY(ARRAY({expired}))", parameters)
             return int(cursor.rowcount)
 
 
-chores: list[Chore] = []
+rules: list[CleanupRule] = []
 
 
-def declare(*declared: Chore) -> None:
-    """To be called by an app's `tasks.py`."""
-    chores.extend(declared)
+def register(*added: CleanupRule) -> None:
+    """Called by an app's `tasks.py`."""
+    rules.extend(added)
 
 
 def run(*, at: datetime) -> int:
-    """Every chore once, each in a transaction of its own; how many rows it came to."""
+    """Apply every rule once, each in its own transaction. Returns the number of rows."""
     affected = 0
-    for chore in chores:
+    for rule in rules:
         try:
-            affected += chore.run(at=at)
+            affected += rule.run(at=at)
         except DatabaseError as error:
-            logger.warning("database cleanup failed", extra={"table": chore.table, "error": str(error)})
+            logger.warning("database cleanup failed", extra={"table": rule.table, "error": str(error)})
     if affected:
         metrics.CLEANED.add(amount=affected)
         logger.debug("cleaned up expired or stale rows", extra={"affected_rows": affected})

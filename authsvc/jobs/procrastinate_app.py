@@ -1,4 +1,4 @@
-"""The declared work as a procrastinate app: retries, periodic jobs, and what must survive a restart of the database."""
+"""Builds the procrastinate app from the registry: retries, periodic jobs, and recovery from lost connections."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ from authsvc import clock, conf
 from authsvc.jobs import registry
 from authsvc.observability import spans
 
-PATIENCE_SECONDS = 30.0
-"""How long the end of a job may wait for a database that is being restarted."""
+RESULT_TIMEOUT_SECONDS = 30.0
+"""Timeout for storing the result of a job while the database restarts."""
 PERIODIC_PRIORITY = -1
-"""Somebody may be waiting for a deferred job, nobody for a periodic one."""
+"""Deferred jobs run first, because users may be waiting for them."""
 
 logger = logging.getLogger(__name__)
 
 
 def build_app(*, queue: str, threads: Executor) -> App:
-    """A procrastinate app of all work declared so far, to be done in `threads`.
+    """A procrastinate app with all registered tasks, which run in `threads`.
 
-    Its connector is put in for each life of a worker. Not the library's Django app, which belongs to the requests.
+    The worker replaces its connector at each start. It is separate from procrastinate's Django app, which requests use.
     """
-    app = App(connector=LastingConnector())
-    app.job_manager = _LastingJobManager(connector=app.connector)
+    app = App(connector=ReconnectingConnector())
+    app.job_manager = _ReconnectingJobManager(connector=app.connector)
     for task in registry.tasks.values():
-        app.task(name=task.name, queue=queue, retry=_Pauses(task), pass_context=True)(_runner(task, threads))
-    for work in registry.periodics.values():
-        # Neither locks nor periodic ids of the library know of queues, so the queue is made part of them.
-        lock = f"{queue}:{work.name}"
-        declare = app.task(name=work.name, queue=queue, lock=lock, priority=PERIODIC_PRIORITY)
-        app.periodic(cron=work.cron, periodic_id=queue)(declare(_clockwork(work, threads)))
+        app.task(name=task.name, queue=queue, retry=_RetryDelays(task), pass_context=True)(_runner(task, threads))
+    for periodic in registry.periodic_tasks.values():
+        # Locks and periodic ids of the library are not scoped to queues, so they contain the queue's name.
+        lock = f"{queue}:{periodic.name}"
+        register = app.task(name=periodic.name, queue=queue, lock=lock, priority=PERIODIC_PRIORITY)
+        app.periodic(cron=periodic.cron, periodic_id=queue)(register(_periodic_runner(periodic, threads)))
     return app
 
 
-class LastingConnector(PsycopgConnector):
-    """Listens again when the connection is lost.
+class ReconnectingConnector(PsycopgConnector):
+    """Listens again after the connection is lost.
 
-    The library watches its listener and its heartbeat only until the first of its side tasks ends, and without periodic
-    work one of them ends at once.
+    The library supervises its listener and its heartbeat only until the first of its side tasks ends. Without periodic
+    tasks one of them ends at once.
     """
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
-        await _insist(super().listen_notify, on_notification, channels, patience=None)
+        await _retry_until_connected(super().listen_notify, on_notification, channels, seconds=None)
 
 
-class _LastingJobManager(JobManager):
-    """Keeps its heart beating, and notes the end of a job, across a restart of the database.
+class _ReconnectingJobManager(JobManager):
+    """Continues heartbeats and stores job results across a restart of the database.
 
-    A job that stays *doing* while its worker lives would never be taken back, and one that is done would be done again.
+    Otherwise a job could stay in state *doing* forever, because its worker lives, or a finished job could run again.
     """
 
     async def update_heartbeat(self, worker_id: int) -> None:
-        await _insist(super().update_heartbeat, worker_id, patience=None)
+        await _retry_until_connected(super().update_heartbeat, worker_id, seconds=None)
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        await _insist(super().finish_job, job, status, delete_job, patience=PATIENCE_SECONDS)
+        await _retry_until_connected(super().finish_job, job, status, delete_job, seconds=RESULT_TIMEOUT_SECONDS)
 
     async def retry_job(
         self,
@@ -78,11 +78,13 @@ class _LastingJobManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        await _insist(super().retry_job, job, retry_at, priority, queue, lock, patience=PATIENCE_SECONDS)
+        await _retry_until_connected(
+            super().retry_job, job, retry_at, priority, queue, lock, seconds=RESULT_TIMEOUT_SECONDS
+        )
 
 
-async def _insist(call: Callable[..., Awaitable[None]], *arguments: Any, patience: float | None) -> None:
-    """Call until the connection holds, for `patience` seconds or, with None, for ever."""
+async def _retry_until_connected(call: Callable[..., Awaitable[None]], *arguments: Any, seconds: float | None) -> None:
+    """Repeat a call that fails for a lost connection, for `seconds` or, with None, without limit."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     while True:
@@ -90,38 +92,38 @@ async def _insist(call: Callable[..., Awaitable[None]], *arguments: Any, patienc
             return await call(*arguments)
         except ConnectorException as error:
             was_lost = isinstance(error.__cause__, psycopg.OperationalError)
-            if not was_lost or (patience is not None and loop.time() - started > patience):
+            if not was_lost or (seconds is not None and loop.time() - started > seconds):
                 raise
             await asyncio.sleep(1)
 
 
-class _Pauses(BaseRetryStrategy):
+class _RetryDelays(BaseRetryStrategy):
     def __init__(self, task: registry.Task[...]) -> None:
         self._task = task
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        pause = _run_of(self._task, job).pause
-        if pause is None or isinstance(exception, registry.GiveUp):
+        delay = _run_of(self._task, job).retry_delay
+        if delay is None or isinstance(exception, registry.PermanentFailure):
             return None
-        if isinstance(exception, registry.TryAgain) and exception.pause is not None:
-            pause = exception.pause
-        return RetryDecision(retry_at=clock.now() + pause)
+        if isinstance(exception, registry.Retry) and exception.delay is not None:
+            delay = exception.delay
+        return RetryDecision(retry_at=clock.now() + delay)
 
 
 def _run_of(task: registry.Task[...], job: Job) -> registry.Run:
-    pause = task.pauses[job.attempts] if job.attempts < len(task.pauses) else None
-    return registry.Run(attempt=job.attempts + 1, pause=pause)
+    delay = task.retry_delays[job.attempts] if job.attempts < len(task.retry_delays) else None
+    return registry.Run(attempt=job.attempts + 1, retry_delay=delay)
 
 
 def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Coroutine[Any, Any, None]]:
-    known = inspect.signature(task.function).parameters
+    parameters = inspect.signature(task.function).parameters
 
     def run(job: Job, arguments: dict[str, Any]) -> None:
         close_old_connections()
         try:
             with conf.keep(), spans.job(name=task.name):
                 task.function(_run_of(task, job), **arguments)
-        except (registry.TryAgain, registry.GiveUp):
+        except (registry.Retry, registry.PermanentFailure):
             raise
         except Exception:
             logger.exception("job failed", extra={"task": task.name, "job": job.id})
@@ -130,22 +132,22 @@ def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Corout
             close_old_connections()
 
     async def run_in_thread(context: JobContext, **arguments: Any) -> None:
-        # During an upgrade a newer version may have stored the job, with arguments that are new.
-        taken = {name: value for name, value in arguments.items() if name in known}
-        await asyncio.get_running_loop().run_in_executor(threads, run, context.job, taken)
+        # During an upgrade a newer version may have stored the job with additional arguments.
+        accepted = {name: value for name, value in arguments.items() if name in parameters}
+        await asyncio.get_running_loop().run_in_executor(threads, run, context.job, accepted)
 
     return run_in_thread
 
 
-def _clockwork(work: registry.Periodic, threads: Executor) -> Callable[[int], Coroutine[Any, Any, None]]:
+def _periodic_runner(periodic: registry.PeriodicTask, threads: Executor) -> Callable[[int], Coroutine[Any, Any, None]]:
     def run() -> None:
         close_old_connections()
         try:
-            with conf.keep(), spans.job(name=work.name):
-                work.function()
+            with conf.keep(), spans.job(name=periodic.name):
+                periodic.function()
         except Exception:
-            # Raising would keep a failed job in the table for every time the clock strikes.
-            logger.exception("periodic work failed", extra={"task": work.name})
+            # Raising would leave one failed job in the table per run.
+            logger.exception("periodic task failed", extra={"task": periodic.name})
         finally:
             close_old_connections()
 

@@ -1,4 +1,4 @@
-"""What apps declare, tasks to be deferred and functions to be run regularly, and how a job gets into the queue."""
+"""The registry of tasks, periodic tasks and worker loops, and the deferring of jobs."""
 
 from __future__ import annotations
 
@@ -19,41 +19,44 @@ P = ParamSpec("P")
 _manager = JobManager(DjangoConnector())
 
 
-class TryAgain(Exception):
-    """Raised by a task that has reported its failure itself: to be run again after `pause`, or else after the next of
-    its own. After the last of its own pauses there is no further run either way."""
+class Retry(Exception):
+    """Raised by a task that has already logged its failure, to be run again.
 
-    def __init__(self, *, pause: timedelta | None = None) -> None:
+    The next run follows after `delay`, or else after the task's next retry delay. After the last of the task's retry
+    delays there is no further run in either case.
+    """
+
+    def __init__(self, *, delay: timedelta | None = None) -> None:
         super().__init__()
-        self.pause = pause
+        self.delay = delay
 
 
-class GiveUp(Exception):
-    """Raised by a task that has reported its failure itself: no further run; the job is kept, to be retried by hand."""
+class PermanentFailure(Exception):
+    """Raised by a task that has already logged its failure. The job is kept and can be retried in the console."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a task is told about the run it is in."""
+    """The current run of a task."""
 
     attempt: int
     """1 for the first run."""
-    pause: timedelta | None
-    """How long until the next run should this one fail; None when it is the last."""
+    retry_delay: timedelta | None
+    """Delay until the next run if this one fails; None for the last run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task(Generic[P]):
-    """Work to be deferred. `name` is stored with every job and therefore outlives a move of the function."""
+    """A function that can be deferred. `name` is stored with every job, so it must survive a move of the function."""
 
     name: str
     function: Callable[Concatenate[Run, P], None]
-    pauses: tuple[timedelta, ...]
+    retry_delays: tuple[timedelta, ...]
 
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Store a job in the caller's transaction; only keyword arguments with JSON values can be stored.
+        """Store a job in the caller's transaction. Takes only keyword arguments with JSON values.
 
-        One statement; the commit wakes a worker. Raises procrastinate's ConnectorException when it cannot be stored.
+        One statement; the commit wakes a worker. Raises procrastinate's ConnectorException if the job cannot be stored.
         """
         if args:
             raise TypeError(f"{self.name} is deferred with keyword arguments only")
@@ -64,8 +67,8 @@ class Task(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Periodic:
-    """A function that one worker of the installation runs whenever `cron` says so."""
+class PeriodicTask:
+    """A function that one worker of the installation runs at the times of `cron`."""
 
     name: str
     cron: str
@@ -73,79 +76,81 @@ class Periodic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """A function that every worker runs at its start and again after each `pause`, in a thread of its own.
+class WorkerLoop:
+    """A function that every worker runs at its start and again after each interval, in a separate thread.
 
-    For what a process keeps in memory, and what takes long. Of the database it may use a connection of its own alone,
-    and closes that before it returns.
+    For in-process caches and for long operations. It must use its own database connection and close it before it
+    returns.
     """
 
     name: str
-    pause: Callable[[], timedelta]
+    interval: Callable[[], timedelta]
     function: Callable[[], None]
 
 
 tasks: dict[str, Task[...]] = {}
-periodics: dict[str, Periodic] = {}
-rounds: dict[str, Round] = {}
+periodic_tasks: dict[str, PeriodicTask] = {}
+worker_loops: dict[str, WorkerLoop] = {}
 
 
-def task(*, name: str, pauses: Sequence[timedelta] = ()) -> Callable[[Callable[Concatenate[Run, P], None]], Task[P]]:
-    """Declare a function as a task that is run again after each of `pauses` while it raises, then kept as failed.
+def task(
+    *, name: str, retry_delays: Sequence[timedelta] = ()
+) -> Callable[[Callable[Concatenate[Run, P], None]], Task[P]]:
+    """Register a function as a task. A run that raises is repeated after each of `retry_delays`, then kept as failed.
 
-    The function must bear being run twice with the same arguments: a process may die between the work and its record.
+    The function must be idempotent: a process may die after the work and before the job is marked as finished.
     """
 
-    def declare(function: Callable[Concatenate[Run, P], None]) -> Task[P]:
-        declared = Task(name=name, function=function, pauses=tuple(pauses))
-        _refuse_second(name)
-        tasks[name] = declared
-        return declared
+    def register(function: Callable[Concatenate[Run, P], None]) -> Task[P]:
+        registered = Task(name=name, function=function, retry_delays=tuple(retry_delays))
+        _check_unused(name)
+        tasks[name] = registered
+        return registered
 
-    return declare
+    return register
 
 
 def periodic(*, name: str, cron: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Declare a function that runs by the clock: five cron fields, or six with the seconds last; times are UTC.
+    """Register a periodic task. `cron`: five cron fields, or six with the seconds last, in UTC.
 
     A run that raises is logged and not repeated before its next time.
     """
 
-    def declare(function: Callable[[], None]) -> Callable[[], None]:
-        _refuse_second(name)
-        periodics[name] = Periodic(name=name, cron=cron, function=function)
+    def register(function: Callable[[], None]) -> Callable[[], None]:
+        _check_unused(name)
+        periodic_tasks[name] = PeriodicTask(name=name, cron=cron, function=function)
         return function
 
-    return declare
+    return register
 
 
-def in_every_worker(*, name: str, pause: Callable[[], timedelta]) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Declare a function as a round of every worker; `pause` is asked anew each time.
+def worker_loop(*, name: str, interval: Callable[[], timedelta]) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Register a function as a loop of every worker. `interval` is called before each wait.
 
-    A run that raises is logged, and the round goes on.
+    A run that raises is logged, and the loop continues.
     """
 
-    def declare(function: Callable[[], None]) -> Callable[[], None]:
-        _refuse_second(name)
-        rounds[name] = Round(name=name, pause=pause, function=function)
+    def register(function: Callable[[], None]) -> Callable[[], None]:
+        _check_unused(name)
+        worker_loops[name] = WorkerLoop(name=name, interval=interval, function=function)
         return function
 
-    return declare
+    return register
 
 
-def retry(*, job_id: int) -> None:
-    """Put a failed job back into the queue, to be run at once.
+def retry_failed_job(*, job_id: int) -> None:
+    """Return a failed job to the queue, to run at once.
 
-    Raises procrastinate's ConnectorException when there is no such job or it has not failed.
+    Raises procrastinate's ConnectorException if the job does not exist or has not failed.
     """
     _manager.retry_job_by_id(job_id, retry_at=clock.now())
 
 
 def queue() -> str:
-    """The queue of this installation: several may share a database and must not take each other's jobs."""
+    """The queue name of this installation. Installations that share a database use different queues."""
     return prefix(conf.current().database.namespace) or "default"
 
 
-def _refuse_second(name: str) -> None:
-    if name in tasks or name in periodics or name in rounds:
-        raise ValueError(f"two pieces of work are named {name}")
+def _check_unused(name: str) -> None:
+    if name in tasks or name in periodic_tasks or name in worker_loops:
+        raise ValueError(f"two tasks are named {name}")

@@ -1,4 +1,4 @@
-"""The queue's tables, shared by the installations of a database: only the first installation migrates them."""
+"""Migrations of the queue's tables, which all installations in one database share: the first one applies them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psycopg import sql
 
 APP = "procrastinate"
 
-# Another program's log, which this role may not read, is none of ours.
+# Migration logs that this role may not read belong to other programs.
 _LOGS = """
     SELECT relname
       FROM pg_class
@@ -25,7 +25,7 @@ _IS_OURS = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_r
 
 
 class RunSQLByOwner(RunSQL):
-    """SQL that the owner of the queue's tables may run alone; where another installation's role is that, it is left."""
+    """SQL that only the owner of the queue's tables may run. It is skipped if another installation's role owns them."""
 
     def database_forwards(
         self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: Any, to_state: Any
@@ -37,11 +37,11 @@ class RunSQLByOwner(RunSQL):
             super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 
-def take_over_migrations(connection: BaseDatabaseWrapper) -> None:
-    """Note in this installation's migration log what others of the same schema have migrated in the queue's tables.
+def adopt_applied_migrations(connection: BaseDatabaseWrapper) -> None:
+    """Record migrations of the queue's tables that other installations in the schema applied.
 
-    Their own log tells nobody else: each has its namespace in front of its name. To be called with the lock held under
-    which all of them migrate. Raises django.db errors.
+    Each installation has its own migration log, whose name begins with its namespace. The caller must hold the advisory
+    lock of migrations. Raises django.db errors.
     """
     recorder = MigrationRecorder(connection)
     with connection.cursor() as cursor:
@@ -50,6 +50,6 @@ def take_over_migrations(connection: BaseDatabaseWrapper) -> None:
         for [log] in cursor.fetchall():
             cursor.execute(sql.SQL("SELECT name FROM {} WHERE app = %s").format(sql.Identifier(log)), [APP])
             applied.update(name for [name] in cursor.fetchall())
-    known = {name for app, name in recorder.applied_migrations() if app == APP}
-    for name in sorted(applied - known):
+    recorded = {name for app, name in recorder.applied_migrations() if app == APP}
+    for name in sorted(applied - recorded):
         recorder.record_applied(APP, name)

@@ -1,4 +1,4 @@
-"""Takes back jobs that a dead worker has left in state *doing*, which the library never does."""
+"""Returns jobs that a dead worker left in state *doing* to the queue, which procrastinate does not do itself."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import timedelta
 
 from psycopg_pool import AsyncConnectionPool
 
-EVERY_SECONDS = 3.0
+INTERVAL_SECONDS = 3.0
 
-# One statement for choice and change, so that two sweeping workers cannot take back a job twice. A job whose worker has
-# unregistered or been pruned has no worker any more.
-_TAKE_BACK = """
+# One statement selects and updates, so that two workers cannot reclaim a job twice. A job of an unregistered or pruned
+# worker has no worker row.
+_RECLAIM = """
     UPDATE procrastinate_jobs
        SET status = 'todo', attempts = attempts + 1, scheduled_at = now(), worker_id = NULL, abort_requested = false
      WHERE id IN (
@@ -27,14 +27,14 @@ _TAKE_BACK = """
 logger = logging.getLogger(__name__)
 
 
-async def sweep_for_ever(pool: AsyncConnectionPool, *, queue: str, stale_after: timedelta) -> None:
-    """Sweep every few seconds until cancelled; a worker counts as dead `stale_after` its last heartbeat.
+async def reclaim_stalled_jobs(pool: AsyncConnectionPool, *, queue: str, stale_after: timedelta) -> None:
+    """Reclaim jobs every few seconds until cancelled. A worker is dead `stale_after` its last heartbeat.
 
-    What is taken back has used up one attempt. Raises psycopg errors.
+    A reclaimed job has used up one attempt. Raises psycopg errors.
     """
     while True:
         async with pool.connection() as connection:
-            taken = (await connection.execute(_TAKE_BACK, {"queue": queue, "stale": stale_after})).rowcount
-        if taken:
-            logger.info("jobs of a dead worker taken back", extra={"jobs": taken})
-        await asyncio.sleep(EVERY_SECONDS)
+            reclaimed = (await connection.execute(_RECLAIM, {"queue": queue, "stale": stale_after})).rowcount
+        if reclaimed:
+            logger.info("jobs of a dead worker reclaimed", extra={"jobs": reclaimed})
+        await asyncio.sleep(INTERVAL_SECONDS)

@@ -1,4 +1,4 @@
-"""The job worker: a thread with an event loop and connections of its own that starts again whatever happens."""
+"""The job worker: a thread with its own event loop and connections, which restarts after every failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from authsvc import conf
 from authsvc.jobs import procrastinate_app, registry, stalled_jobs
 
 POLL_SECONDS = 2.0
-"""New jobs announce themselves; jobs to be run again, and all behind a transaction pooler, are found by looking."""
+"""Notifications announce new jobs. Retries, and all jobs behind a transaction pooler, are found by polling."""
 HEARTBEAT_SECONDS = 2.0
 STALE_AFTER = timedelta(seconds=8)
 CONNECT_SECONDS = 5.0
@@ -29,49 +29,51 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs jobs one after the other until stopped. Can be started once."""
+    """Runs one job at a time until stopped. Can be started once."""
 
     def __init__(self) -> None:
         self._queue = registry.queue()
-        # One thread, so that there is one connection of Django's and something to close it in.
-        self._hands = ThreadPoolExecutor(max_workers=1, thread_name_prefix="job")
-        self._app = procrastinate_app.build_app(queue=self._queue, threads=self._hands)
+        # One thread, so that jobs use one Django connection, which the same thread closes.
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="job")
+        self._app = procrastinate_app.build_app(queue=self._queue, threads=self._executor)
         self._stopping = threading.Event()
-        self._ask_to_stop: Callable[[], object] | None = None
-        self._thread = threading.Thread(target=self._live, name="jobs", daemon=True)
+        self._request_stop: Callable[[], object] | None = None
+        self._thread = threading.Thread(target=self._run_until_stopped, name="jobs", daemon=True)
 
     def start(self) -> None:
-        # The library tells about every job, with its arguments; tasks report their failures themselves.
+        # The library logs every job with its arguments; tasks log their failures themselves.
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
-        logging.getLogger("procrastinate.worker").addFilter(_not_about_a_job)
+        logging.getLogger("procrastinate.worker").addFilter(_is_not_about_job)
         self._thread.start()
-        for work in registry.rounds.values():
-            threading.Thread(target=_go_round, args=(work, self._stopping), name=work.name, daemon=True).start()
+        for loop in registry.worker_loops.values():
+            threading.Thread(target=_run_loop, args=(loop, self._stopping), name=loop.name, daemon=True).start()
 
     def stop(self, *, seconds: float) -> bool:
-        """Take no further job and wait for the one in hand; False when it has not ended within `seconds`.
+        """Start no further job and wait for the running one; False if it has not ended within `seconds`.
 
-        A job that is cut off by the end of the process is taken back by another worker.
+        Another worker reclaims a job that the end of the process interrupts.
         """
         self._stopping.set()
-        if self._ask_to_stop is not None:
-            with contextlib.suppress(RuntimeError):  # that life has just ended, and the next one looks first
-                self._ask_to_stop()
+        if self._request_stop is not None:
+            with contextlib.suppress(
+                RuntimeError
+            ):  # the loop has just ended, and the next one checks `_stopping` first
+                self._request_stop()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def _live(self) -> None:
+    def _run_until_stopped(self) -> None:
         while not self._stopping.is_set():
             try:
-                asyncio.run(self._one_life())
-            except Exception as error:  # noqa: BLE001  (promised messages go out all the same)
-                logger.warning("job worker starts again", extra={"error": repr(error.__cause__ or error)})
+                asyncio.run(self._run_once())
+            except Exception as error:  # noqa: BLE001  (committed messages must be delivered)
+                logger.warning("job worker restarts", extra={"error": repr(error.__cause__ or error)})
             self._stopping.wait(RESTART_SECONDS)
-        self._hands.submit(connections.close_all)
-        self._hands.shutdown()
+        self._executor.submit(connections.close_all)
+        self._executor.shutdown()
 
-    async def _one_life(self) -> None:
-        """Run jobs until asked to stop; raises when that ends before."""
+    async def _run_once(self) -> None:
+        """Run jobs until stopped. Raises if the worker ends earlier."""
         pool = AsyncConnectionPool(
             kwargs=connector_params(),
             min_size=1,
@@ -80,7 +82,7 @@ class Worker:
             check=AsyncConnectionPool.check_connection,
             open=False,
         )
-        connector = procrastinate_app.LastingConnector()
+        connector = procrastinate_app.ReconnectingConnector()
         with self._app.replace_connector(connector):
             async with pool:
                 await connector.open_async(pool)
@@ -95,36 +97,38 @@ class Worker:
             fetch_job_polling_interval=POLL_SECONDS,
             update_heartbeat_interval=HEARTBEAT_SECONDS,
             stalled_worker_timeout=STALE_AFTER.total_seconds(),
-            # A pooler in transaction mode accepts LISTEN and delivers nothing.
+            # A pooler in transaction mode accepts LISTEN but delivers no notification.
             listen_notify=conf.current().database.prepared_statements_enabled,
         )
         loop = asyncio.get_running_loop()
-        self._ask_to_stop = lambda: loop.call_soon_threadsafe(worker.stop)
+        self._request_stop = lambda: loop.call_soon_threadsafe(worker.stop)
         if self._stopping.is_set():
             return
-        sweeping = asyncio.create_task(stalled_jobs.sweep_for_ever(pool, queue=self._queue, stale_after=STALE_AFTER))
-        # It ends by losing its connection, and then the worker has probably lost its own.
-        sweeping.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]
+        reclaiming = asyncio.create_task(
+            stalled_jobs.reclaim_stalled_jobs(pool, queue=self._queue, stale_after=STALE_AFTER)
+        )
+        # It ends only if it loses its connection, and then the worker has probably lost its own too.
+        reclaiming.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]
         try:
             await worker.run()  # type: ignore[no-untyped-call]
         finally:
-            while not sweeping.done():
-                # Again and again: before Python 3.12 a cancellation that meets a result is lost.
-                sweeping.cancel()
-                await asyncio.wait({sweeping}, timeout=1)
-            lost = None if sweeping.cancelled() else sweeping.exception()
+            while not reclaiming.done():
+                # Repeated, because before Python 3.12 a cancellation is lost if it meets a result.
+                reclaiming.cancel()
+                await asyncio.wait({reclaiming}, timeout=1)
+            lost = None if reclaiming.cancelled() else reclaiming.exception()
         if not self._stopping.is_set():
-            raise ConnectionError("ended by itself") from lost
+            raise ConnectionError("the worker ended unexpectedly") from lost
 
 
-def _not_about_a_job(record: logging.LogRecord) -> bool:
+def _is_not_about_job(record: logging.LogRecord) -> bool:
     return not str(getattr(record, "action", "")).startswith("job_")
 
 
-def _go_round(work: registry.Round, stopping: threading.Event) -> None:
+def _run_loop(loop: registry.WorkerLoop, stopping: threading.Event) -> None:
     while not stopping.is_set():
         try:
-            work.function()
+            loop.function()
         except Exception:
-            logger.exception("round of a worker failed", extra={"task": work.name})
-        stopping.wait(work.pause().total_seconds())
+            logger.exception("worker loop failed", extra={"task": loop.name})
+        stopping.wait(loop.interval().total_seconds())

@@ -1,4 +1,4 @@
-"""Whether somebody works on the queue: the heartbeat of workers, and how long the job next in line has been waiting."""
+"""Health of the workers: the age of the latest heartbeat, and how long the next job has been due."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.db.backends.utils import CursorWrapper
 
 from authsvc.jobs.registry import queue
 
-LONGEST_SILENCE = 30.0
-"""Seconds without any heartbeat, of which there is one every few seconds, before workers count as gone."""
-LONGEST_WAIT = 60.0
-"""Seconds that a job may wait while no worker shows a sign of life."""
+MAX_HEARTBEAT_AGE = 30.0
+"""Seconds after which workers without a heartbeat count as dead. Workers send one every few seconds."""
+MAX_JOB_DELAY = 60.0
+"""Seconds that a job may be due while no worker sends a heartbeat."""
 
-# Workers of other installations in this database show no sign of theirs, hence the second look.
-_SIGNS = """
+# The heartbeat may come from a worker of another installation in this database, so the due job is checked too.
+_HEALTH = """
     SELECT EXTRACT(epoch FROM now() - (SELECT max(last_heartbeat) FROM procrastinate_workers))::float8,
            EXTRACT(epoch FROM now() - (
                 SELECT COALESCE(job.scheduled_at,
@@ -27,22 +27,25 @@ _SIGNS = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VitalSigns:
-    silence: float | None
-    """Seconds since the last heartbeat of any worker; None when there is no worker."""
-    wait: float | None
-    """Seconds that the job next in line has been due; None when none is."""
+class WorkerHealth:
+    heartbeat_age: float | None
+    """Seconds since the latest heartbeat of any worker; None if there is no worker."""
+    job_delay: float | None
+    """Seconds that the next job has been due; None if no job is due."""
 
     @property
-    def is_alive(self) -> bool:
-        """A long queue is alive as long as somebody works on it."""
-        someone_lives = self.silence is not None and self.silence <= LONGEST_SILENCE
-        return someone_lives or (self.wait or 0) <= LONGEST_WAIT
+    def has_heartbeat(self) -> bool:
+        return self.heartbeat_age is not None and self.heartbeat_age <= MAX_HEARTBEAT_AGE
+
+    @property
+    def is_healthy(self) -> bool:
+        """A long queue is healthy as long as a worker processes it."""
+        return self.has_heartbeat or (self.job_delay or 0) <= MAX_JOB_DELAY
 
 
-def vital_signs(cursor: CursorWrapper) -> VitalSigns:
+def read_worker_health(cursor: CursorWrapper) -> WorkerHealth:
     """One statement. Raises django.db errors."""
-    cursor.execute(_SIGNS, [queue()])
+    cursor.execute(_HEALTH, [queue()])
     row = cursor.fetchone()
-    silence, wait = row if row else (None, None)
-    return VitalSigns(silence=silence, wait=wait)
+    heartbeat_age, job_delay = row if row else (None, None)
+    return WorkerHealth(heartbeat_age=heartbeat_age, job_delay=job_delay)

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 
 from accounts.models import User
 from accounts.users import identifiers
-from authsvc.personal_data import Person
+from authsvc.personal_data import DataSubject
 
 
 def find(text: str, *, audience: str | None = None) -> User | None:
@@ -32,7 +32,7 @@ def get(text: str, *, audience: str | None = None) -> User:
     return user
 
 
-def person(user: User) -> Person:
+def person(user: User) -> DataSubject:
     """The user with everything that rows without an id know them by."""
     names = (user.email, user.phone, user.email_change, user.phone_change)
-    return Person(id=user.id, addresses=frozenset(name for name in names if name))
+    return DataSubject(id=user.id, addresses=frozenset(name for name in names if name))

@@ -107,12 +107,12 @@ def look() -> State:
                         "queue": {"ok": False},
                     }
                 )
-            signs = jobs.vital_signs(cursor)
+            signs = jobs.read_worker_health(cursor)
         return State(
             {
                 "database": _reached(began),
                 "migrations": {"ok": True, "missing": 0},
-                "queue": {"ok": signs.is_alive, "oldest_due_seconds": round(signs.wait or 0, 1)},
+                "queue": {"ok": signs.is_healthy, "oldest_due_seconds": round(signs.job_delay or 0, 1)},
             }
         )
     finally:

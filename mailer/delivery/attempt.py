@@ -37,10 +37,10 @@ logger = logging.getLogger(__name__)
 def deliver(
     *, message_id: UUID, channel: str, kind: str, sealed: str, attempt: int, pause: timedelta | None, at: datetime
 ) -> None:
-    """Deliver a sealed message now; `pause` is the time until the next attempt, None when there will be none.
+    """Deliver an encrypted message now. `pause` is the delay until the next attempt, None for the last one.
 
-    Raises jobs.TryAgain, or jobs.GiveUp when the message cannot be opened, has expired or is about to, is refused for
-    good, or there is no next attempt. Either has been noted and logged.
+    Raises jobs.Retry for a failure that another attempt may overcome, and jobs.PermanentFailure if the message cannot
+    be decrypted, is refused for good, expires before the next attempt, or has no next attempt. Both are logged.
     """
     record = Attempt(message_id=message_id, channel=channel, kind=kind, attempt=attempt)
     try:
@@ -68,7 +68,7 @@ def deliver(
             _fail(record, f"{reason[: _MAX_REASON - len(_TOO_LATE)]}{_TOO_LATE}", stack=stack)
         _note(record, Outcome.RETRY, error=reason)
         logger.warning("message not delivered yet", extra=_fields(record, stack))
-        raise jobs.TryAgain(pause=pause) from None
+        raise jobs.Retry(delay=pause) from None
     try:
         _note(record, Outcome.DELIVERED, gateway_id=_without_secrets(gateway_id, message))
     except DatabaseError:
@@ -128,7 +128,7 @@ def _keep(message: Email | Sms, *, channel: str, subject: str, html: str, text: 
 def _fail(record: Attempt, reason: str, *, stack: str | None = None) -> NoReturn:
     _note(record, Outcome.FAILED, error=reason)
     logger.error("message delivery failed", extra=_fields(record, stack))
-    raise jobs.GiveUp from None
+    raise jobs.PermanentFailure from None
 
 
 def _note(record: Attempt, outcome: Outcome, *, gateway_id: str = "", error: str = "") -> None:

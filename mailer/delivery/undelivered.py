@@ -98,7 +98,7 @@ def retry_failed(*, actor: Administrator, at: datetime) -> Retried:
 
 
 def _ours() -> QuerySet[Message]:
-    return queued_jobs.of(tasks.deliver, Message.objects.all())
+    return queued_jobs.jobs_of_task(tasks.deliver, Message.objects.all())
 
 
 def _failed() -> QuerySet[Message]:
@@ -111,6 +111,6 @@ def _has_expired(content: Email | Sms, *, at: datetime) -> bool:
 
 
 def _put_back(message: Message, *, actor: Administrator) -> None:
-    jobs.retry(job_id=message.pk)
+    jobs.retry_failed_job(job_id=message.pk)
     about = {"message_id": message.args["message_id"], "mail_type": message.args["kind"], "by": actor.role}
     logger.info("message tried again by an operator", extra=about)

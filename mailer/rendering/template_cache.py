@@ -114,6 +114,6 @@ shared = SourceCache()
 os.register_at_fork(after_in_child=shared.forget)
 
 
-def pause() -> timedelta:
+def refresh_interval() -> timedelta:
     """Between two rounds of `refresh`."""
     return max(_SHORTEST_PAUSE, conf.current().mailer.template_retry_interval / 4)

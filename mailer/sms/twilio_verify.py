@@ -33,7 +33,7 @@ class TwilioVerify:
 class Verifier:
     """Asks whether a code is the one that was sent (`authsvc.messaging.PhoneVerifier`)."""
 
-    def approves(self, *, phone: str, code: str) -> bool:
+    def is_approved(self, *, phone: str, code: str) -> bool:
         if conf.current().sms.twilio_verify.missing:
             return False
         try:

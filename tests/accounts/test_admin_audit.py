@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from authsvc import audit, clock
-from authsvc.audit import Action, Administrator
+from authsvc.audit import Action, Administrator, search
 from authsvc.caller import Caller
 from authsvc.models import AuditLogEntry
 from tests.accounts.admins import ask, done
@@ -201,11 +201,11 @@ def test_everything_about_one_user_is_found_by_an_index(api: Api) -> None:
     done(api, "PUT", f"/admin/users/{other.id}", {})
     done(api, "PUT", f"/admin/users/{user.id}", {})
     done(api, "DELETE", f"/admin/users/{user.id}")
-    found = audit.about(user.id, limit=2)
+    found = search.entries_about_user(user.id, limit=2)
     assert [entry.payload_json.count("user_deleted") for entry in found] == [1, 0]
     last = found[-1]
     assert last.created_at is not None
-    [first] = audit.about(user.id, limit=2, before=(last.created_at, last.id))
+    [first] = search.entries_about_user(user.id, limit=2, before=(last.created_at, last.id))
     assert "logout" in first.payload_json
     with connection.cursor() as cursor:
         cursor.execute("SET enable_seqscan = off")

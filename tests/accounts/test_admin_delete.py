@@ -53,7 +53,7 @@ def somebody_with_a_life() -> User:
     make_flow(user)
     FlowState.objects.create(provider_type="google", authentication_method="oauth", linking_target_id=user.id)
     with transaction.atomic():
-        messaging.post(Email(kind=EmailKind.RECOVERY, to=EMAIL, variables={"Token": "123456"}, user_id=user.id))
+        messaging.send(Email(kind=EmailKind.RECOVERY, to=EMAIL, variables={"Token": "123456"}, user_id=user.id))
     Attempt.objects.create(
         message_id=uuid4(), channel="email", kind="recovery", user_id=user.id, attempt=1, outcome="delivered"
     )

@@ -15,7 +15,7 @@ from django.db.models import Model
 from accounts.models import CeremonyType, Factor, FactorChallenge, FactorStatus, FactorType, PasskeyChallenge, User
 from authsvc import clock, tasks
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import Chore
+from authsvc.jobs.cleanup import CleanupRule
 from authsvc.models import RateLimit
 from oauthproviders.models import ClientState
 from tests import factories
@@ -208,7 +208,7 @@ def test_without_the_setting_that_limits_them_they_stay(case: str) -> None:
 
 @pytest.mark.parametrize(("table", "most"), [("refresh_tokens", 100), ("sessions", 10)])
 def test_one_run_takes_no_more_than_its_limit(table: str, most: int) -> None:
-    chore = next(each for each in cleanup.chores if each.table == table)
+    chore = next(each for each in cleanup.rules if each.table == table)
     with connection.cursor() as cursor:
         if table == "sessions":
             owner = user()
@@ -230,8 +230,8 @@ def test_the_rest_is_done_when_one_statement_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = flow(created_at=AT - 2 * DAY)
-    broken = Chore(table="flow_state", condition="t.no_such_column < %s", values=lambda at: (at,))
-    monkeypatch.setattr(cleanup, "chores", [broken, *cleanup.chores])
+    broken = CleanupRule(table="flow_state", condition="t.no_such_column < %s", parameters=lambda at: (at,))
+    monkeypatch.setattr(cleanup, "rules", [broken, *cleanup.rules])
     with caplog.at_level(logging.DEBUG, logger="authsvc"):
         assert cleanup.run(at=AT) == 1
     assert not is_there(old)

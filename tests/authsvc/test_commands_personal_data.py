@@ -26,7 +26,7 @@ from authsvc.caller import Caller
 from authsvc.db.sql import namespaced
 from authsvc.messaging import Email, EmailKind
 from authsvc.models import AuditLogEntry
-from authsvc.personal_data import Person
+from authsvc.personal_data import DataSubject
 from authsvc.security import rate_limits
 from mailer.models import Attempt
 from tests.factories import AUDIENCE, make_factor, make_flow, make_legacy_tokens, make_one_time_token, make_session
@@ -73,7 +73,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
         administrator = audit.Administrator(role="service_role")
         audit.record(audit.Action.INVITED, actor=administrator, caller=caller, at=at, traits=named)
         variables = {"Token": CODE, "ConfirmationURL": f"http://x/?token={CODE}"}
-        messaging.post(Email(kind=EmailKind.RECOVERY, to=email, variables=variables, user_id=user.id))
+        messaging.send(Email(kind=EmailKind.RECOVERY, to=email, variables=variables, user_id=user.id))
     Attempt.objects.create(
         message_id=uuid4(), channel="email", kind="recovery", user_id=user.id, attempt=1, outcome="delivered"
     )
@@ -119,9 +119,9 @@ def tables_with(*texts: object) -> dict[str, int]:
 
 def waiting_for(email: str) -> int:
     """Messages in the queue, which tell nobody without a key to whom they go."""
-    held = personal_data.keepers()
-    person = Person(id=uuid4(), addresses=frozenset({email}))
-    return sum(1 for keeper in held for table, rows in keeper.held(person) if table == "messages" for _ in rows)
+    held = personal_data.sources()
+    person = DataSubject(id=uuid4(), addresses=frozenset({email}))
+    return sum(1 for source in held for table, rows in source.export(person) if table == "messages" for _ in rows)
 
 
 def payload_of(entry: AuditLogEntry) -> dict[str, Any]:
@@ -154,8 +154,8 @@ def _tables_of_people() -> set[str]:
 
 
 def test_no_table_with_a_user_in_it_is_forgotten() -> None:
-    person = Person(id=uuid4())
-    shown = {namespaced(table) for keeper in personal_data.keepers() for table, _ in keeper.held(person)}
+    person = DataSubject(id=uuid4())
+    shown = {namespaced(table) for source in personal_data.sources() for table, _ in source.export(person)}
     assert _tables_of_people() - shown == set(), "an app's personal_data.py must show and forget these"
 
 
@@ -163,11 +163,11 @@ def test_no_column_that_could_open_anything_is_shown() -> None:
     user = make_user()
     suspicious = re.compile("hash|secret|token|password|key|credential|challenge|code|hmac")
     harmless = {"token_type", "challenge_type", "code_challenge_method", "email_change_confirm_status"}
-    person = Person(id=user.id, addresses=frozenset({EMAIL, PHONE}))
+    person = DataSubject(id=user.id, addresses=frozenset({EMAIL, PHONE}))
     shown = {
         (table, column)
-        for keeper in personal_data.keepers()
-        for table, rows in keeper.held(person)
+        for source in personal_data.sources()
+        for table, rows in source.export(person)
         for row in rows
         for column in row
         if suspicious.search(column) and not column.endswith("_at") and column not in harmless
@@ -309,11 +309,11 @@ def test_the_trail_goes_on_telling_one_pseudonym_from_another_and_what_is_not_pe
 
 
 def test_an_entry_about_somebody_else_loses_only_the_name_of_the_person() -> None:
-    person = Person(id=uuid4())
+    person = DataSubject(id=uuid4())
     somebody = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
     payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": somebody, "extra": EMAIL}
     name = str(personal_data.pseudonym(person.id))
-    assert erasure.without_person(payload, person=person, keep_id=False) == {
+    assert erasure.pseudonymise_payload(payload, data_subject=person, keep_id=False) == {
         "action": "x",
         "actor_id": name,
         "actor_username": name,
@@ -376,7 +376,7 @@ def test_what_was_interrupted_is_finished_by_another_run(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as small:
-        small.setattr(erasure, "_AT_ONCE", 1)
+        small.setattr(erasure, "_BATCH_SIZE", 1)
         small.setattr("authsvc.management.progress.Progress.advance", lambda _, number: interrupt(number))
         with pytest.raises(CommandError, match="interrupted"):
             erase(EMAIL)

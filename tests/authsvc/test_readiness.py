@@ -12,7 +12,7 @@ import requests
 from django.conf import settings
 from django.db import DatabaseError, connection, connections
 
-from authsvc.jobs import VitalSigns, registry
+from authsvc.jobs import WorkerHealth, registry
 from authsvc.observability import readiness
 from tests.conftest import Api
 from tests.live import servers
@@ -112,8 +112,8 @@ def test_an_empty_database_lacks_every_migration(fresh_database_url: str) -> Non
 
 
 def test_workers_count_as_gone_only_with_a_job_waiting() -> None:
-    assert VitalSigns(silence=None, wait=None).is_alive
-    assert not VitalSigns(silence=None, wait=61).is_alive
+    assert WorkerHealth(heartbeat_age=None, job_delay=None).is_healthy
+    assert not WorkerHealth(heartbeat_age=None, job_delay=61).is_healthy
 
 
 @pytest.mark.parametrize("query", ["", "?ready=0", "?ready=", "?other=1"])

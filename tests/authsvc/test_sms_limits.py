@@ -18,7 +18,7 @@ from authsvc.errors import (
     SmsRateExceeded,
     SmsSentTooRecently,
 )
-from authsvc.messaging import Group
+from authsvc.messaging import IntervalGroup
 from authsvc.models import RateLimit
 from tests.conftest import ChangeConfig
 
@@ -32,32 +32,32 @@ def number(transactional_db: None) -> str:
 
 
 def test_the_second_text_within_the_interval_is_refused(number: str, auth_config: ChangeConfig) -> None:
-    messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+    messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
     with pytest.raises(SmsSentTooRecently) as refused:
-        messaging.space_out_sms(Group.PASSWORDLESS, address=number)
+        messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
     error = refused.value
     assert (error.status, error.error_code) == (429, "over_sms_send_rate_limit")
     assert error.message == "For security purposes, you can only request this after 59 seconds."
     assert error.retry_after == 59
-    messaging.space_out_sms(Group.CONFIRMATION, address=number)
-    messaging.space_out_sms(Group.PASSWORDLESS, address=f"{number}0")
+    messaging.enforce_sms_interval(IntervalGroup.CONFIRMATION, address=number)
+    messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=f"{number}0")
 
 
 def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeConfig) -> None:
     auth_config(sms={"max_frequency": timedelta(seconds=5)}, smtp={"max_frequency": timedelta(hours=1)})
-    messaging.space_out_sms(Group.CHANGE, address=number)
+    messaging.enforce_sms_interval(IntervalGroup.CHANGE, address=number)
     with pytest.raises(SmsSentTooRecently, match=r"after 4 seconds\."):
-        messaging.space_out_sms(Group.CHANGE, address=number)
+        messaging.enforce_sms_interval(IntervalGroup.CHANGE, address=number)
     with pytest.raises(EmailSentTooRecently, match="after 3599 seconds"):
-        messaging.space_out(Group.CHANGE, address=number)
+        messaging.enforce_email_interval(IntervalGroup.CHANGE, address=number)
 
 
 @pytest.mark.parametrize("rate", [conf.Rate(events=1), conf.Rate(events=1, over=timedelta(hours=1))])
 def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
     auth_config(limits={"sms_sent": rate})
-    messaging.take_sms_quota()
+    messaging.consume_sms_quota()
     with pytest.raises(SmsRateExceeded) as refused:
-        messaging.take_sms_quota()
+        messaging.consume_sms_quota()
     error = refused.value
     assert (error.status, error.error_code, error.message) == (
         429,
@@ -66,7 +66,7 @@ def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig
     )
     assert error.retry_after == 3600
     with pytest.raises(SmsRateExceeded) as foreseen:
-        messaging.require_sms_quota()
+        messaging.check_sms_quota()
     assert foreseen.value.retry_after == 3600
 
 
@@ -81,7 +81,7 @@ def test_a_refusal_says_in_whole_seconds_when_to_come_back(
 def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"sms_sent": conf.Rate(events=0)})
     with pytest.raises(SmsRateExceeded) as refused:
-        messaging.take_sms_quota()
+        messaging.consume_sms_quota()
     assert refused.value.retry_after is None
 
 
@@ -89,7 +89,7 @@ def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfi
 def test_under_auto_confirm_the_quota_is_not_asked(number: str, auth_config: ChangeConfig, events: int) -> None:
     auth_config(sms={"autoconfirm": True}, limits={"sms_sent": conf.Rate(events=events)})
     for _ in range(3):
-        messaging.take_sms_quota()
+        messaging.consume_sms_quota()
     assert not RateLimit.objects.filter(bucket="sms_sent").exists()
 
 
@@ -111,10 +111,10 @@ def test_without_a_gateway_a_text_is_not_accepted(
     given = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
     auth_config(sms=given, mailer={"dev_inbox_enabled": dev_inbox})
     if not cause:
-        messaging.require_sms_gateway()
+        messaging.check_sms_gateway()
         return
     with pytest.raises(SmsGatewayMissing) as refused:
-        messaging.require_sms_gateway()
+        messaging.check_sms_gateway()
     error = refused.value
     assert (error.status, error.error_code, error.message) == (
         500,

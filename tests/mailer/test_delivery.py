@@ -102,7 +102,7 @@ def test_an_inbox_that_cannot_be_written_sends_nothing_twice(
 def test_a_refused_letter_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
     smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
-    with pytest.raises(jobs.TryAgain):
+    with pytest.raises(jobs.Retry):
         deliver(an_email(expires_at=NOW + timedelta(hours=1)))
     noted = Attempt.objects.get()
     assert (noted.outcome, noted.error) == ("retry", "451 4.2.1 <…> is busy, code …")
@@ -142,7 +142,7 @@ def test_a_refused_letter_has_failed_when(
     reason: str,
 ) -> None:
     smtp.answers["RCPT"] = answer
-    with pytest.raises(jobs.GiveUp):
+    with pytest.raises(jobs.PermanentFailure):
         deliver(an_email(expires_at=NOW + life), pause=pause)
     noted = Attempt.objects.get()
     assert (noted.outcome, noted.error) == ("failed", reason)
@@ -160,13 +160,13 @@ def test_a_refused_letter_has_failed_when(
 )
 def test_a_pause_ends_while_the_letter_still_counts(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
     smtp.answers["RCPT"] = "450 busy"
-    with pytest.raises(jobs.TryAgain) as again:
+    with pytest.raises(jobs.Retry) as again:
         deliver(an_email(expires_at=NOW + life if life else None))
-    assert again.value.pause == pause
+    assert again.value.delay == pause
 
 
 def test_an_expired_letter_is_not_sent(smtp: FakeSmtp) -> None:
-    with pytest.raises(jobs.GiveUp):
+    with pytest.raises(jobs.PermanentFailure):
         deliver(an_email(expires_at=NOW))
     assert smtp.transmitted == []
     noted = Attempt.objects.get()
@@ -174,7 +174,7 @@ def test_an_expired_letter_is_not_sent(smtp: FakeSmtp) -> None:
 
 
 def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
-    with pytest.raises(jobs.GiveUp):
+    with pytest.raises(jobs.PermanentFailure):
         delivery.deliver(
             message_id=UUID(int=1),
             channel="email",
@@ -194,10 +194,10 @@ def test_an_unexpected_failure_is_noted_without_its_text(
 ) -> None:
     caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
     auth_config(mailer={"backend": "no.such.Backend"})
-    with pytest.raises(jobs.TryAgain):
+    with pytest.raises(jobs.Retry):
         deliver(an_email())
     assert Attempt.objects.get().error == "ModuleNotFoundError"
-    assert "email.py" in vars(caplog.records[0])["stack"]
+    assert "outgoing.py" in vars(caplog.records[0])["stack"]
 
 
 def test_without_a_mail_server_a_letter_counts_as_delivered(auth_config: ChangeConfig) -> None:
@@ -222,7 +222,7 @@ def test_the_development_inbox_keeps_letters_and_texts(
 
 
 def test_a_text_without_a_provider_is_not_delivered(auth_config: ChangeConfig) -> None:
-    with pytest.raises(jobs.TryAgain):
+    with pytest.raises(jobs.Retry):
         deliver(an_sms())
     noted = Attempt.objects.get()
     assert (noted.channel, noted.error) == ("sms", "no SMS provider")

@@ -16,14 +16,14 @@ from authsvc.conf import Secret
 from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
-from authsvc.personal_data import Person
+from authsvc.personal_data import DataSubject
 from mailer.delivery import encryption, queries
 from mailer.personal_data import Messages
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
 
 ADDRESS, NUMBER = "ada@example.com", "15551234567"
-ADA = Person(id=uuid4(), addresses=frozenset({ADDRESS, NUMBER}))
+ADA = DataSubject(id=uuid4(), addresses=frozenset({ADDRESS, NUMBER}))
 INDEXES = ("messages_to_user_idx", "messages_to_address_idx", "messages_unmarked_idx")
 
 
@@ -41,7 +41,7 @@ def strangers(number: int) -> list[Email]:
 
 def post(*messages: Email | Sms) -> None:
     with transaction.atomic():
-        messaging.post(*messages)
+        messaging.send(*messages)
 
 
 def take_marks_away() -> None:
@@ -50,8 +50,8 @@ def take_marks_away() -> None:
         cursor.execute("UPDATE procrastinate_jobs SET args = args - 'to_user' - 'to_address'")
 
 
-def held() -> list[Any]:
-    (name, rows), *_ = Messages().held(ADA)
+def exported() -> list[Any]:
+    (name, rows), *_ = Messages().export(ADA)
     assert name == "messages"
     return [row["id"] for row in rows]
 
@@ -73,8 +73,8 @@ def test_a_message_of_a_person_is_shown_and_removed(queue: Queue, message: Email
     post(other, message)
     if not marked:
         take_marks_away()
-    assert held() == [str(message.id)]
-    assert Messages().forget(ADA)["messages"] == 1
+    assert exported() == [str(message.id)]
+    assert Messages().erase(ADA)["messages"] == 1
     (left,) = queue.jobs()
     assert str(other.id) in left["args"]
 
@@ -83,7 +83,7 @@ def test_what_others_are_sent_makes_the_removal_no_longer(queue: Queue) -> None:
     def removal() -> int:
         post(letter(ADDRESS, user_id=ADA.id))
         with CaptureQueriesContext(connection) as statements:
-            assert Messages().forget(ADA)["messages"] == 1
+            assert Messages().erase(ADA)["messages"] == 1
         return len(statements)
 
     alone = removal()
@@ -96,8 +96,8 @@ def test_every_message_of_before_is_looked_into(queue: Queue) -> None:
     post(mine[0], *strangers(queries._AT_ONCE), mine[1])
     take_marks_away()
     post(mine[2])
-    assert sorted(held()) == sorted(str(message.id) for message in mine)
-    assert Messages().forget(ADA)["messages"] == 3
+    assert sorted(exported()) == sorted(str(message.id) for message in mine)
+    assert Messages().erase(ADA)["messages"] == 3
     assert len(queue.jobs()) == queries._AT_ONCE
 
 

@@ -30,7 +30,7 @@ SMS = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="whatsapp", varia
 @pytest.mark.parametrize(("message", "channel"), [(EMAIL, "email"), (SMS, "whatsapp")])
 def test_a_commit_leaves_one_job_with_the_sealed_message(queue: Queue, message: Email | Sms, channel: str) -> None:
     with transaction.atomic():
-        messaging.post(message)
+        messaging.send(message)
     (job,) = queue.jobs()
     arguments = json.loads(job["args"])
     sealed = arguments.pop("sealed")
@@ -47,7 +47,7 @@ def test_a_commit_leaves_one_job_with_the_sealed_message(queue: Queue, message: 
 
 def test_a_rollback_leaves_nothing(queue: Queue) -> None:
     with transaction.atomic():
-        messaging.post(EMAIL, SMS)
+        messaging.send(EMAIL, SMS)
         assert len(queue.jobs()) == 2
         transaction.set_rollback(True)
     assert queue.jobs() == []
@@ -55,7 +55,7 @@ def test_a_rollback_leaves_nothing(queue: Queue) -> None:
 
 def test_nothing_in_the_queue_is_readable(queue: Queue) -> None:
     with transaction.atomic():
-        messaging.post(EMAIL)
+        messaging.send(EMAIL)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT string_agg(row::text, ' ') FROM (SELECT j, e FROM procrastinate_jobs j JOIN procrastinate_events e"
@@ -68,14 +68,14 @@ def test_nothing_in_the_queue_is_readable(queue: Queue) -> None:
 
 def test_a_message_costs_its_sender_one_statement(queue: Queue) -> None:
     with transaction.atomic(), CaptureQueriesContext(connection) as statements:
-        messaging.post(EMAIL)
+        messaging.send(EMAIL)
     assert len(statements) == 1
 
 
 def test_jobs_go_to_the_queue_of_the_installation(queue: Queue, auth_config: ChangeConfig) -> None:
     auth_config(database={"namespace": "second"})
     with transaction.atomic():
-        messaging.post(EMAIL)
+        messaging.send(EMAIL)
     assert [job["queue_name"] for job in queue.jobs()] == ["second_"]
 
 
@@ -85,5 +85,5 @@ def test_notices_are_sent_when_switched_on(
 ) -> None:
     auth_config(mailer={"notifications": switched_on})
     with transaction.atomic():
-        messaging.post(Email(kind=EmailKind.PASSWORD_CHANGED, to="a@example.com", variables={}))
+        messaging.send(Email(kind=EmailKind.PASSWORD_CHANGED, to="a@example.com", variables={}))
     assert len(queue.jobs()) == jobs

@@ -261,7 +261,7 @@ def test_the_pause_between_rounds_follows_the_retry_interval(
     retry: int, pause: float, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_retry_interval": timedelta(seconds=retry)})
-    assert template_cache.pause() == timedelta(seconds=pause)
+    assert template_cache.refresh_interval() == timedelta(seconds=pause)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

@@ -44,7 +44,7 @@ def test_a_letter_is_made_from_the_template_by_the_worker(
 ) -> None:
     peer.answer(Answer(body=b"<h1>Hello {{ .Data.name }}</h1><p>{{ .Token }}</p>"))
     with transaction.atomic():
-        messaging.post(a_letter(Data={"name": "<Ada>"}))
+        messaging.send(a_letter(Data={"name": "<Ada>"}))
         assert peer.received == []
     wait_until(lambda: queue.outcomes() == [(1, "delivered")])
     [received] = smtp.received
@@ -62,7 +62,7 @@ def test_accepting_a_letter_does_not_wait_for_its_template(queue: Queue, peer: H
     peer.answer(Answer(hang=True))
     began = time.monotonic()
     with transaction.atomic():
-        messaging.post(a_letter())
+        messaging.send(a_letter())
     assert time.monotonic() - began < 2
     assert (len(queue.jobs()), peer.received) == (1, [])
 
@@ -80,7 +80,7 @@ def test_a_letter_whose_template_cannot_be_had_is_sent_all_the_same(
 
 def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, peer: HttpPeer) -> None:
     peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
-    with pytest.raises(jobs.TryAgain):
+    with pytest.raises(jobs.Retry):
         deliver(a_letter())
     assert smtp.received == []
     noted = Attempt.objects.get()
@@ -105,13 +105,13 @@ def test_a_worker_fetches_templates_before_there_is_a_mail(
     assert queue.outcomes() == []
 
 
-def test_a_round_that_fails_is_logged_and_goes_on_until_the_worker_stops(
+def test_a_failing_worker_loop_is_logged_and_continues_until_the_worker_stops(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(registry, "rounds", {})
+    monkeypatch.setattr(registry, "worker_loops", {})
     times: list[float] = []
 
-    @jobs.in_every_worker(name="test.round", pause=lambda: timedelta(milliseconds=50))
+    @jobs.worker_loop(name="test.loop", interval=lambda: timedelta(milliseconds=50))
     def go() -> None:
         times.append(time.monotonic())
         if len(times) == 1:
@@ -121,16 +121,16 @@ def test_a_round_that_fails_is_logged_and_goes_on_until_the_worker_stops(
     worker.start()
     wait_until(lambda: len(times) >= 3)
     assert worker.stop(seconds=WAIT_SECONDS)
-    assert [vars(record)["task"] for record in caplog.records if "round" in record.msg] == ["test.round"]
+    assert [vars(record)["task"] for record in caplog.records if "loop" in record.msg] == ["test.loop"]
     time.sleep(0.1)
     ended = len(times)
     time.sleep(0.3)
     assert len(times) == ended
 
 
-def test_two_pieces_of_work_do_not_share_a_name() -> None:
+def test_task_names_are_unique() -> None:
     with pytest.raises(ValueError, match=r"mailer\.deliver"):
-        jobs.in_every_worker(name="mailer.deliver", pause=lambda: timedelta(1))(lambda: None)
+        jobs.worker_loop(name="mailer.deliver", interval=lambda: timedelta(1))(lambda: None)
 
 
 def deliver(message: Email) -> None:

@@ -37,7 +37,7 @@ def post(**given: Any) -> Email:
     variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
     message = Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, **given)
     with transaction.atomic():
-        messaging.post(message)
+        messaging.send(message)
     return message
 
 
@@ -91,7 +91,7 @@ def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: F
 
 def test_a_letter_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
-        messaging.post(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
+        messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
         transaction.set_rollback(True)
     sent = post()
     wait_until(lambda: smtp.received)
@@ -157,7 +157,7 @@ def test_after_the_last_pause_a_letter_has_failed_and_can_be_retried_by_hand(
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "retry"), (len(tasks.PAUSES) + 1, "failed")]
     smtp.answers.clear()
-    jobs.retry(job_id=queue.jobs()[0]["id"])
+    jobs.retry_failed_job(job_id=queue.jobs()[0]["id"])
     wait_until(lambda: not queue.jobs())
     assert message_ids(smtp) == [message.id]
 
@@ -181,15 +181,15 @@ def test_jobs_of_another_installation_are_left_alone(
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test declares is forgotten after it."""
     monkeypatch.setattr(registry, "tasks", dict(registry.tasks))
-    monkeypatch.setattr(registry, "periodics", dict(registry.periodics))
+    monkeypatch.setattr(registry, "periodic_tasks", dict(registry.periodic_tasks))
 
 
 def test_a_task_that_raises_is_run_again_and_then_kept(queue: Queue, registered: None) -> None:
     seen: list[tuple[int, int, timedelta | None]] = []
 
-    @jobs.task(name="tests.raise", pauses=[timedelta(0)])
+    @jobs.task(name="tests.raise", retry_delays=[timedelta(0)])
     def break_down(run: jobs.Run, /, *, number: int) -> None:
-        seen.append((number, run.attempt, run.pause))
+        seen.append((number, run.attempt, run.retry_delay))
         raise ZeroDivisionError
 
     break_down.defer(number=7)

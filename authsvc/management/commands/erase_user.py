@@ -16,7 +16,7 @@ from authsvc import clock
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ACTOR, ServiceCommand
-from authsvc.personal_data import Person
+from authsvc.personal_data import DataSubject
 
 
 class Command(ServiceCommand):
@@ -45,20 +45,20 @@ class Command(ServiceCommand):
             raise CommandError(f"still there, run it again in a moment: {', '.join(done.left)}")
 
 
-def _meant(text: str) -> Person:
+def _meant(text: str) -> DataSubject:
     found = user_lookup.find(text)
     if found is not None:
         return user_lookup.person(found)
     user_id = identifiers.uuid(text)
     if user_id is None:
         raise CommandError("there is no such user; if an erasure was interrupted, name the id that it told")
-    person = Person(id=user_id)
+    person = DataSubject(id=user_id)
     if not erasure.is_known(person):
         raise CommandError("nothing is held about this id")
     return person
 
 
-def _receipt(person: Person, done: Erased, *, keep_id: bool, at: datetime) -> str:
+def _receipt(person: DataSubject, done: Erased, *, keep_id: bool, at: datetime) -> str:
     """One JSON object in key order; `sha256` is the digest of its text without that member."""
     receipt = {
         "user_id": str(person.id),

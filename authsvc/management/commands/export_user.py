@@ -17,7 +17,7 @@ from authsvc import clock, personal_data
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
-from authsvc.personal_data import Person
+from authsvc.personal_data import DataSubject
 
 
 class Command(ServiceCommand):
@@ -60,10 +60,10 @@ class Command(ServiceCommand):
             raise
 
 
-def _document(person: Person, *, progress: Progress) -> Iterator[str]:
+def _document(person: DataSubject, *, progress: Progress) -> Iterator[str]:
     """The text of the document in pieces, a row at a time, since a trail may be long."""
     yield f'{{"user_id":"{person.id}","exported_at":"{clock.rfc3339(clock.now())}","held":{{'
-    tables = (held for keeper in personal_data.keepers() for held in keeper.held(person))
+    tables = (held for source in personal_data.sources() for held in source.export(person))
     for number, (table, rows) in enumerate(tables):
         yield f'{"," if number else ""}\n"{table}":['
         for count, row in enumerate(rows):

@@ -31,7 +31,7 @@ class Command(migrate.Command):
         # Installations with different namespaces wait for each other as well: they share the queue's tables.
         with advisory_locks.exclusive("migrations", using=alias):
             connection = connections[alias]
-            shared_tables.take_over_migrations(connection)
+            shared_tables.adopt_applied_migrations(connection)
             before = len(MigrationRecorder(connection).applied_migrations())
             with _without_end(connection):
                 self._apply(*args, **options)

@@ -90,7 +90,7 @@ def _example_lines(place: Place) -> list[str]:
     note = setting.help.replace("`", "")
     if setting.keys and setting.collect:
         note += f" KIND: {', '.join(key.upper() for key in setting.keys)}."
-    name = setting.documented_name or setting.names[0]
+    name = setting.documented_name
     if setting.is_required:
         return [*_comment(note), f"{name}={setting.example}"]
     if not default and setting.example:

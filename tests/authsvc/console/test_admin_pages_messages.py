@@ -51,7 +51,7 @@ def letter(
 
 def store(message: Email | Sms, *, failed: bool = True) -> None:
     with transaction.atomic():
-        messaging.post(message)
+        messaging.send(message)
     if failed:
         finish(message)
 

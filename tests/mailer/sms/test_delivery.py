@@ -93,7 +93,7 @@ def test_a_refusal_for_good_is_not_tried_again(
 ) -> None:
     use_gateway("textlocal")
     peer.answer(in_json({"status": "failure", "errors": [{"code": 80, "message": "no such template"}]}))
-    with pytest.raises(jobs.GiveUp):
+    with pytest.raises(jobs.PermanentFailure):
         deliver(a_text())
     noted = Attempt.objects.get()
     assert (noted.outcome, noted.error) == (
@@ -126,7 +126,7 @@ def test_a_failed_attempt_keeps_the_gateways_words(
 ) -> None:
     use_gateway(provider)
     peer.answer(in_json(document))
-    with pytest.raises(jobs.TryAgain):
+    with pytest.raises(jobs.Retry):
         deliver(a_text())
     noted = Attempt.objects.get()
     assert (noted.outcome, noted.error) == ("retry", error)
@@ -135,7 +135,7 @@ def test_a_failed_attempt_keeps_the_gateways_words(
 @pytest.mark.django_db
 def test_an_expired_code_is_not_sent(peer: HttpPeer, use_gateway: UseGateway) -> None:
     use_gateway("twilio")
-    with pytest.raises(jobs.GiveUp):
+    with pytest.raises(jobs.PermanentFailure):
         deliver(a_text(expires_at=NOW))
     assert peer.received == []
     assert Attempt.objects.get().error == "expired before it could be delivered"
@@ -151,7 +151,7 @@ def test_a_committed_text_is_tried_until_the_gateway_takes_it(
     use_gateway("twilio")
     peer.answer(BUSY, TAKEN)
     with transaction.atomic():
-        messaging.post(a_text())
+        messaging.send(a_text())
     wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
     assert Attempt.objects.get().error == "Internal server error More information: error"
     assert "987654" not in str(queue.jobs())
@@ -169,7 +169,7 @@ def test_a_text_whose_code_dies_before_the_next_attempt_has_failed(
     use_gateway("twilio")
     peer.answer(BUSY)
     with transaction.atomic():
-        messaging.post(a_text(expires_at=clock.now() + timedelta(seconds=3)))
+        messaging.send(a_text(expires_at=clock.now() + timedelta(seconds=3)))
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "failed")]
     assert len(peer.received) == 1
@@ -182,10 +182,10 @@ def test_a_text_taken_back_is_never_sent(
     use_gateway("twilio")
     peer.answer(TAKEN)
     with transaction.atomic():
-        messaging.post(a_text(to="15550000000"))
+        messaging.send(a_text(to="15550000000"))
         transaction.set_rollback(True)
     with transaction.atomic():
-        messaging.post(a_text())
+        messaging.send(a_text())
     wait_until(lambda: peer.received and not queue.jobs())
     assert [received.form["To"] for received in peer.received] == ["+15551234567"]
 

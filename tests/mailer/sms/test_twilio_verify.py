@@ -23,7 +23,7 @@ def verifier(use_gateway: UseGateway) -> PhoneVerifier:
 @pytest.mark.parametrize("status", [200, 201])
 def test_an_approved_code_is_right(peer: HttpPeer, verifier: PhoneVerifier, status: int) -> None:
     peer.answer(in_json({"status": "approved", "valid": True}, status=status))
-    assert verifier.approves(phone="15551234567", code="123456")
+    assert verifier.is_approved(phone="15551234567", code="123456")
     (received,) = peer.received
     assert (received.method, received.target) == ("POST", "/v2/Services/VA1/VerificationCheck")
     assert received.headers["Authorization"] == "Basic QUMyOmh1bnRlcjI="
@@ -55,7 +55,7 @@ def test_anything_else_is_not(
 ) -> None:
     caplog.set_level(logging.WARNING)
     peer.answer(in_json(document, status=status))
-    assert not verifier.approves(phone="15551234567", code="123456")
+    assert not verifier.is_approved(phone="15551234567", code="123456")
     assert len(caplog.records) == warnings
     assert "15551234567" not in str([vars(record) for record in caplog.records])
 
@@ -66,7 +66,7 @@ def test_a_code_that_nobody_can_check_is_not_right(
 ) -> None:
     caplog.set_level(logging.WARNING)
     peer.answer(answer)
-    assert not verifier.approves(phone="15551234567", code="123456")
+    assert not verifier.is_approved(phone="15551234567", code="123456")
     (record,) = caplog.records
     assert vars(record)["event"] == "sms.verification"
     assert vars(record)["error"].startswith("twilio_verify error: ")
@@ -74,5 +74,5 @@ def test_a_code_that_nobody_can_check_is_not_right(
 
 def test_without_credentials_nobody_is_asked(peer: HttpPeer, verifier: PhoneVerifier, use_gateway: UseGateway) -> None:
     use_gateway("twilio_verify", account_sid="")
-    assert not verifier.approves(phone="15551234567", code="123456")
+    assert not verifier.is_approved(phone="15551234567", code="123456")
     assert peer.received == []

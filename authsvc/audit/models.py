@@ -1,0 +1,25 @@
+"""The table of audit entries."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+
+from authsvc.db.sql import namespaced
+
+
+class AuditLogEntry(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    payload = models.JSONField(null=True)
+    created_at = models.DateTimeField(null=True)
+    ip_address = models.CharField(max_length=64, db_default="")
+
+    class Meta:
+        db_table = namespaced("audit_log_entries")
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit entries"
+        indexes = [models.Index(fields=["-created_at", "-id"], name=namespaced("audit_log_entries_created_at_idx"))]
+
+    def __str__(self) -> str:
+        return f"{self.created_at} {self.id}"

@@ -1,0 +1,56 @@
+"""Email and SMS as the senders see them: message types, the sending contract, quotas and intervals.
+
+`send()` fires signals inside the caller's transaction. The mailer's receiver stores a job in the same transaction, so
+a commit guarantees delivery and a rollback sends nothing.
+"""
+
+from __future__ import annotations
+
+from authsvc.messaging.contract import (
+    Email,
+    EmailKind,
+    MessageNotAccepted,
+    PhoneVerifier,
+    Sms,
+    SmsKind,
+    check_sms_gateway,
+    email_requested,
+    placeholder_requested,
+    send,
+    simulate_send,
+    sms_requested,
+)
+from authsvc.messaging.intervals import (
+    IntervalGroup,
+    check_user_interval,
+    enforce_email_interval,
+    enforce_sms_interval,
+    enforce_user_interval,
+    start_change_interval,
+)
+from authsvc.messaging.quotas import check_email_quota, check_sms_quota, consume_email_quota, consume_sms_quota
+
+__all__ = [
+    "Email",
+    "EmailKind",
+    "IntervalGroup",
+    "MessageNotAccepted",
+    "PhoneVerifier",
+    "Sms",
+    "SmsKind",
+    "check_email_quota",
+    "check_sms_gateway",
+    "check_sms_quota",
+    "check_user_interval",
+    "consume_email_quota",
+    "consume_sms_quota",
+    "email_requested",
+    "enforce_email_interval",
+    "enforce_sms_interval",
+    "enforce_user_interval",
+    "placeholder_requested",
+    "send",
+    "simulate_send",
+    "sms_requested",
+    "start_change_interval",
+]
