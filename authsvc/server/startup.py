@@ -28,9 +28,9 @@ def prepare(config: conf.AuthConfig) -> None:
     """
     for number in processes.STOPPING:
         signal.signal(number, _exit)
-    problems = [str(message.msg) for message in checks.run_checks() if message.is_serious()]
+    problems = [message for message in checks.run_checks() if message.is_serious() and not message.is_silenced()]
     if problems:
-        _fail(f"system checks failed: {'; '.join(problems)}")
+        _fail(f"system checks failed: {'; '.join(f'{problem.id}: {problem.msg}' for problem in problems)}")
     try:
         call_command("migrate", interactive=False, verbosity=0)
     except (DatabaseError, embedded.EmbeddedDatabaseFailed) as error:

@@ -125,7 +125,7 @@ def test_figures_of_the_installation_are_sent_by_one_process_until_it_dies_and_t
     program: str, serve: Serve
 ) -> None:
     with Collector() as collector:
-        serve(AUTH_METRICS_ENABLED="true", AUTH_SERVER=program, **collector.environment)
+        serve(http_server=program, AUTH_METRICS_ENABLED="true", **collector.environment)
         collector.wait_for_metric("auth_running")
         (first,) = {pid for pid, names in told_by(collector) if "auth_running" in names}
         collector.wait(lambda: {pid for pid, names in told_by(collector) if "auth_running" not in names})
@@ -147,8 +147,8 @@ def test_what_is_not_sent_yet_goes_out_over_grpc_at_the_end(serve: Serve) -> Non
     trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
     with Collector("grpc") as collector:
         later = {"OTEL_BSP_SCHEDULE_DELAY": "3600000", "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
-        sampling = {"OTEL_TRACES_SAMPLER": "parentbased_always_off", "AUTH_SERVER": "gunicorn"}
-        server = serve(**{**ALL_ON, **collector.environment, **later, **sampling})
+        sampling = {"OTEL_TRACES_SAMPLER": "parentbased_always_off"}
+        server = serve("gunicorn", **{**ALL_ON, **collector.environment, **later, **sampling})
         for flag, path in (("01", "/settings"), ("00", "/health")):
             joined = {"traceparent": f"00-{trace_id}-{parent_id}-{flag}"}
             assert requests.get(server.url + path, headers=joined, timeout=5).ok

@@ -164,7 +164,7 @@ def rules(address: str) -> list[dict[str, Any]]:
 def test_figures_of_all_processes_are_added_up_and_outlive_them(program: str, serve: Serve) -> None:
     port = servers.free_port()
     page = Page(port)
-    server = serve(**settings(port, AUTH_SERVER=program))
+    server = serve(http_server=program, **settings(port))
     page.wait()
     for _ in range(30):
         assert requests.get(f"{server.url}/settings", timeout=5).ok
