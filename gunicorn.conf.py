@@ -12,16 +12,16 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from authsvc import conf, reloading
-from authsvc.observability.telemetry import folder
-from authsvc.server import connection_draining, processes, serving, startup
+from authsvc import conf
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "authsvc.settings")
 try:
     _config = conf.current()
 except ImproperlyConfigured as error:
     sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
-folder.prepare(_config.telemetry)
+
+from authsvc import reloading  # noqa: E402  (needs loaded settings)
+from authsvc.server import connection_draining, processes, serving, startup  # noqa: E402  (the same)
 
 try:
     _address = serving.address(_config)

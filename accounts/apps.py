@@ -1,7 +1,21 @@
-"""Accounts as a Django app."""
+"""Django app of users, identities and factors."""
+
+from __future__ import annotations
 
 from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
     name = "accounts"
+
+    def ready(self) -> None:
+        from accounts.sign_in.password_grant import PasswordGrant
+        from accounts.users.personal_data import Account
+        from accounts.users.subjects import AccountUsers
+        from authsvc import personal_data
+        from tokens.api import grants
+        from tokens.sessions.subjects import user_source
+
+        user_source.register(AccountUsers())
+        grants.register("password", PasswordGrant(), order=10)
+        personal_data.register(Account(), order=10)

@@ -424,20 +424,6 @@ class FactorPhoneTaken(ApiError):
     message = "A verified phone factor already exists, unenroll the existing factor to continue"
 
 
-class ListParameterInvalid(ValidationFailed):
-    """A parameter of a list that says nothing, or nothing that is known: it must not mean "all"."""
-
-
-class SortInvalid(ValidationFailed):
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"Bad Sort Parameters: {reason}")
-
-
-class PaginationInvalid(ValidationFailed):
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"Bad Pagination Parameters: {reason}")
-
-
 class AuditQueryInvalid(ValidationFailed):
     def __init__(self, query: str) -> None:
         super().__init__(f"Invalid query scope: {query}")
@@ -446,7 +432,7 @@ class AuditQueryInvalid(ValidationFailed):
 # Identities at providers
 
 
-class SeveralAccounts(UnexpectedFailure):
+class AmbiguousAccount(UnexpectedFailure):
     """The proved addresses belong to more than one account, and nobody can tell which is meant."""
 
     def __init__(self, domain: str) -> None:

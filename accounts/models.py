@@ -11,6 +11,7 @@ from django.db.models import Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Least, Lower, Now
 
+from accounts.managers import AccountQuerySet, FactorQuerySet, IdentityQuerySet, UserQuerySet
 from authsvc.db.sql import namespaced
 
 
@@ -19,6 +20,8 @@ class User(AbstractBaseUser):
 
     `email` is lower case, `phone` digits without `+`; both are NULL when there is none.
     """
+
+    encrypted_columns: ClassVar = ("encrypted_password",)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     aud = models.CharField(max_length=255, null=True)
@@ -55,6 +58,8 @@ class User(AbstractBaseUser):
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    objects = UserQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("users")
@@ -98,6 +103,8 @@ class Identity(models.Model):
         db_persist=True,
     )
 
+    objects = IdentityQuerySet.as_manager()
+
     class Meta:
         db_table = namespaced("identities")
         indexes = [
@@ -128,6 +135,8 @@ class FactorStatus(models.TextChoices):
 class Factor(models.Model):
     """A second factor; whether a user has a verified one decides how far a session can be trusted."""
 
+    encrypted_columns: ClassVar = ("secret",)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(
         User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="factors"
@@ -145,6 +154,8 @@ class Factor(models.Model):
     last_webauthn_challenge_data = models.JSONField(null=True)
     last_totp_step = models.BigIntegerField(null=True)
     """Time step of the last code taken after enrolment: that one and those before are spent (RFC 6238 §5.2)."""
+
+    objects = FactorQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("mfa_factors")
@@ -180,6 +191,8 @@ class Factor(models.Model):
 class FactorChallenge(models.Model):
     """A question put to a second factor: open, used (`verified_at`), or dead after too many wrong codes."""
 
+    encrypted_columns: ClassVar = ("otp_code",)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     factor = models.ForeignKey(
         Factor, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="challenges"
@@ -192,6 +205,8 @@ class FactorChallenge(models.Model):
     attempts = models.SmallIntegerField(db_default=0)
     session_id = models.UUIDField(null=True)
     """Where it was asked for; None for one that was imported or asked for without a session."""
+
+    objects = AccountQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("mfa_challenges")
@@ -214,6 +229,8 @@ class RecoveryCode(models.Model):
     )
     code_hash = models.TextField()
     created_at = models.DateTimeField()
+
+    objects = AccountQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("mfa_recovery_codes")
@@ -251,6 +268,8 @@ class Passkey(models.Model):
     updated_at = models.DateTimeField(db_default=Now())
     last_used_at = models.DateTimeField(null=True)
 
+    objects = AccountQuerySet.as_manager()
+
     class Meta:
         db_table = namespaced("webauthn_credentials")
         indexes = [models.Index(fields=["user"], name=namespaced("webauthn_credentials_user_id_idx"))]
@@ -278,6 +297,8 @@ class PasskeyChallenge(models.Model):
     session_data = models.JSONField()
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
+
+    objects = AccountQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("webauthn_challenges")

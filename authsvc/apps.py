@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
+from authsvc import conf
 from authsvc.db import sql
 
 
@@ -20,6 +21,26 @@ class AuthsvcConfig(AppConfig):
         sql.prefix_foreign_tables()
 
     def ready(self) -> None:
+        from authsvc import personal_data
+        from authsvc.audit.erasure import AuditTrail
+        from authsvc.diagnostics.database import DatabaseDiagnostic
+        from authsvc.diagnostics.proxy import ProxyDiagnostic
+        from authsvc.diagnostics.registry import diagnostics
+        from authsvc.diagnostics.telemetry import TelemetryDiagnostic
+        from authsvc.security.personal_data import RateLimitCounters
+
         # Each module registers its checks or console pages when it is imported.
-        for name in ("diagnostics.system_checks", "diagnostics.deploy_checks", "audit.admin"):
+        for name in ("diagnostics.deploy_checks", "audit.admin"):
             import_module(f"authsvc.{name}")
+        diagnostics.register(DatabaseDiagnostic(), order=10)
+        diagnostics.register(TelemetryDiagnostic(), order=70)
+        diagnostics.register(ProxyDiagnostic(), order=80)
+        personal_data.register(RateLimitCounters(), order=40)
+        personal_data.register(AuditTrail(), order=50)
+        if conf.current().telemetry.metrics:
+            # Not loaded otherwise, as are the libraries that they import.
+            from authsvc.jobs.queue_metrics import QueueCollector
+            from authsvc.observability import django_metrics, metrics
+
+            django_metrics.count_operations(apps.get_models())
+            metrics.installation_collectors.append(QueueCollector())

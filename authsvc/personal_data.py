@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from authsvc import plugins
+from authsvc.registration import OrderedRegistry
 from authsvc.security import crypto
 
 _KEY_LABEL = "personal_data.pseudonym"
@@ -33,7 +33,7 @@ class DataSubject:
 
 
 class PersonalDataSource(Protocol):
-    """Exports and erases the personal data of one app (PERSONAL_DATA)."""
+    """Exports and erases the personal data of one app."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
         """Yield each table's name without namespace and its rows about the user, read lazily.
@@ -48,8 +48,16 @@ class PersonalDataSource(Protocol):
         """
 
 
-def sources() -> list[PersonalDataSource]:
-    return plugins.in_order("PERSONAL_DATA")
+_sources: OrderedRegistry[PersonalDataSource] = OrderedRegistry()
+
+
+def register(source: PersonalDataSource, *, order: int) -> None:
+    """Adds the source of an app; `order` is its position in an export."""
+    _sources.register(source, order=order)
+
+
+def sources() -> Iterable[PersonalDataSource]:
+    return _sources
 
 
 def pseudonym(user_id: UUID) -> UUID:

@@ -1,4 +1,4 @@
-"""The mailer as a Django app: connects the receivers of the two message signals."""
+"""Django app that delivers emails and SMS; it receives the two message signals."""
 
 from __future__ import annotations
 
@@ -14,9 +14,19 @@ class MailerConfig(AppConfig):
     verbose_name = "Mail and SMS"
 
     def ready(self) -> None:
-        import_module("mailer.checks")  # registers itself
-        from mailer.delivery import receivers  # noqa: PLC0415  (needs models, which are loaded after the app configurations)
+        from authsvc import personal_data
+        from authsvc.diagnostics.registry import diagnostics
+        from mailer.delivery import receivers
+        from mailer.diagnostics import EmailDiagnostic, SmsDiagnostic, TemplateDiagnostic
+        from mailer.personal_data import Messages
+        from mailer.sms.twilio_verify import TwilioPhoneVerifier
 
+        import_module("mailer.checks")  # registers itself
         messaging.email_requested.connect(receivers.accept_email, dispatch_uid="mailer.accept_email")
         messaging.sms_requested.connect(receivers.accept_sms, dispatch_uid="mailer.accept_sms")
         messaging.placeholder_requested.connect(receivers.accept_decoy, dispatch_uid="mailer.accept_decoy")
+        messaging.phone_verifier.register(TwilioPhoneVerifier())
+        diagnostics.register(EmailDiagnostic(), order=30)
+        diagnostics.register(TemplateDiagnostic(), order=40)
+        diagnostics.register(SmsDiagnostic(), order=50)
+        personal_data.register(Messages(), order=30)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.core import mail
 
 from authsvc import conf
-from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.messaging import EmailKind
 from mailer import sms
 from mailer.email import smtp
@@ -15,8 +15,8 @@ from mailer.errors import NotDelivered
 from mailer.rendering import message_types, template_sources
 
 
-class Mail:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+class EmailDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         config = conf.current()
         if config.mailer.dev_inbox_enabled:
             yield warning("mail", "goes to the development inbox", "Unset AUTH_MAILER_DEV_INBOX_ENABLED in production.")
@@ -28,10 +28,10 @@ class Mail:
             yield unused("mail", "none leaves", "Set AUTH_SMTP_HOST, AUTH_SMTP_PORT and AUTH_SMTP_ADMIN_EMAIL.")
 
 
-class Templates:
+class TemplateDiagnostic:
     """Fetches every template that a mail is to be made from."""
 
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         built_in = 0
         for kind in EmailKind:
             origin = template_sources.origin(kind)
@@ -51,8 +51,8 @@ class Templates:
             yield ok("templates", f"{built_in} kinds of mail have their built-in text")
 
 
-class TextMessages:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+class SmsDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         config = conf.current().sms
         is_used = conf.current().signup.phone_enabled or conf.current().mfa.phone_verify_enabled
         gateway = sms.configured()
@@ -69,24 +69,24 @@ class TextMessages:
             yield ok("text messages", f"{config.provider} takes the credentials")
 
 
-def _server() -> Finding:
+def _server() -> CheckResult:
     config = conf.current().smtp
     place = f"{config.host}:{config.port}"
     try:
-        said = smtp.try_out()
+        message = smtp.try_out()
     except NotDelivered as error:
         remedy = (
             "Check AUTH_SMTP_HOST, AUTH_SMTP_PORT, AUTH_SMTP_USER, AUTH_SMTP_PASS, and that this host may go there."
         )
         return failure("mail", f"{place}: {error}", remedy)
-    return ok("mail", f"{place} greets back: {said}")
+    return ok("mail", f"{place} greets back: {message}")
 
 
-def _backend(name: str) -> Finding:
+def _backend(name: str) -> CheckResult:
     try:
         mail.get_connection(name, fail_silently=False, **conf.current().mailer.backend_options)
     except Exception as error:  # noqa: BLE001  (whatever a back end of the operator's choice raises)
         # Its words are left out: they may quote the options.
-        said = f"{name} cannot be made: {type(error).__name__}"
-        return failure("mail", said, "Check AUTH_MAILER_BACKEND and AUTH_MAILER_BACKEND_OPTIONS.")
+        message = f"{name} cannot be made: {type(error).__name__}"
+        return failure("mail", message, "Check AUTH_MAILER_BACKEND and AUTH_MAILER_BACKEND_OPTIONS.")
     return ok("mail", f"{name} is there; whether its gateway takes mail shows when the first is sent")

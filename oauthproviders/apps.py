@@ -1,7 +1,18 @@
-"""Sign-in through others as a Django app."""
+"""Django app of sign-in with external providers."""
+
+from __future__ import annotations
 
 from django.apps import AppConfig
 
 
 class OAuthProvidersConfig(AppConfig):
     name = "oauthproviders"
+
+    def ready(self) -> None:
+        from authsvc.diagnostics.registry import diagnostics
+        from oauthproviders.diagnostics import ProviderDiagnostic
+        from oauthproviders.flow.id_token_grant import IdTokenGrant
+        from tokens.api import grants
+
+        grants.register("id_token", IdTokenGrant(), order=40)
+        diagnostics.register(ProviderDiagnostic(), order=60)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from django.db import DatabaseError
 
 from authsvc import conf
-from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.errors import ApiError
 from authsvc.outgoing import http
 from oauthproviders import registry
@@ -22,8 +22,8 @@ _TIMEOUT = timedelta(seconds=10)
 _MOST = 65_536
 
 
-class Providers:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+class ProviderDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         enabled = {name: config for name, config in conf.current().providers.items() if config.enabled}
         if not enabled:
             yield unused("providers", "none of the list is switched on")
@@ -32,7 +32,7 @@ class Providers:
         yield from _custom()
 
 
-def _listed(name: str, config: conf.Provider) -> Iterator[Finding]:
+def _listed(name: str, config: conf.Provider) -> Iterator[CheckResult]:
     subject, setting = f"provider {name}", f"AUTH_EXTERNAL_{name.upper()}"
     if fault := registry.fault_of(name, config):
         yield failure(subject, fault, f"Complete the settings that begin with {setting}_.")
@@ -51,11 +51,11 @@ def _listed(name: str, config: conf.Provider) -> Iterator[Finding]:
         yield _reached(subject, url, remedy)
 
 
-def _custom() -> Iterator[Finding]:
+def _custom() -> Iterator[CheckResult]:
     try:
         rows = list(CustomProvider.objects.filter(enabled=True)) if conf.current().custom_providers.enabled else []
     except DatabaseError:
-        return  # which the examination of the database tells
+        return  # which the diagnostic of the database tells
     for row in rows:
         subject = f"provider {row.identifier}"
         if not row.issuer:
@@ -69,7 +69,7 @@ def _custom() -> Iterator[Finding]:
             yield ok(subject, "its discovery document can be read")
 
 
-def _reached(subject: str, url: str, remedy: str) -> Finding:
+def _reached(subject: str, url: str, remedy: str) -> CheckResult:
     host = urlsplit(url).hostname or ""
     try:
         # Without parameters: any answer but a failure of the server tells that it is there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -48,6 +49,8 @@ def _is_kept_to(name: str) -> models.CheckConstraint:
 
 class CustomProvider(models.Model):
     """A provider known by `custom:<name>`; `client_secret` is sealed for this row where encryption is on."""
+
+    encrypted_columns: ClassVar = ("client_secret",)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     provider_type = models.TextField(choices=ProviderType)

@@ -1,4 +1,4 @@
-"""Tokens as a Django app."""
+"""Django app of sessions and tokens."""
 
 from __future__ import annotations
 
@@ -11,4 +11,17 @@ class TokensConfig(AppConfig):
     name = "tokens"
 
     def ready(self) -> None:
+        from authsvc import personal_data
+        from authsvc.api import captcha
+        from authsvc.diagnostics.registry import diagnostics
+        from tokens.api import grants
+        from tokens.api.admin_auth import AdminExemption
+        from tokens.diagnostics import SigningKeyDiagnostic
+        from tokens.personal_data import SignIns
+
         import_module("tokens.checks")  # registers itself
+        grants.register("refresh_token", grants.RefreshTokenGrant(), order=20)
+        grants.register("pkce", grants.PkceGrant(), order=30)
+        captcha.exemption.register(AdminExemption())
+        diagnostics.register(SigningKeyDiagnostic(), order=20)
+        personal_data.register(SignIns(), order=20)

@@ -10,15 +10,15 @@ from django.core.exceptions import ImproperlyConfigured
 from jwt.algorithms import RSAAlgorithm
 
 from authsvc import conf
-from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, warning
 from tokens.jwt import signing_keys
 
 _SHORTEST_RSA = 2048
 _SHORTEST_SECRET = 32
 
 
-class Keys:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+class SigningKeyDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         try:
             keyset = signing_keys.current()
         except ImproperlyConfigured as error:
@@ -36,10 +36,10 @@ class Keys:
             yield warning("keys", "AUTH_JWT_SECRET is shorter than 32 bytes (RFC 7518 §3.2)", remedy)
 
 
-def _weak(jwk: Mapping[str, Any]) -> Iterator[Finding]:
+def _weak(jwk: Mapping[str, Any]) -> Iterator[CheckResult]:
     if jwk.get("kty") != "RSA":
         return
     key = RSAAlgorithm.from_jwk({name: jwk[name] for name in ("kty", "n", "e")})
     if isinstance(key, RSAPublicKey) and key.key_size < _SHORTEST_RSA:
-        said = f"the RSA key {jwk.get('kid', '')!r} has {key.key_size} bits (RFC 7518 §3.3 asks for 2048)"
-        yield failure("keys", said, "Make a new one with manage.py generate_keys.")
+        message = f"the RSA key {jwk.get('kid', '')!r} has {key.key_size} bits (RFC 7518 §3.3 asks for 2048)"
+        yield failure("keys", message, "Make a new one with manage.py generate_keys.")

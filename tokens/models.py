@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.indexes import HashIndex
@@ -31,6 +32,8 @@ class ChallengeMethod(models.TextChoices):
 
 class Session(models.Model):
     """One sign-in. Deleted, not flagged, when it ends; owner of the counter behind its refresh tokens."""
+
+    encrypted_columns: ClassVar = ("refresh_token_hmac_key",)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(

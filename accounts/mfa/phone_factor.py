@@ -12,9 +12,9 @@ from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
 from accounts.models import Factor, FactorChallenge
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
-from authsvc import conf, messaging, plugins
+from authsvc import conf, messaging
 from authsvc.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
-from authsvc.messaging import PhoneVerifier, Sms, SmsKind
+from authsvc.messaging import Sms, SmsKind
 from authsvc.security import crypto, encryption, rate_limits
 
 _TURN = f"turn:{SmsKind.FACTOR}"
@@ -63,7 +63,7 @@ class Phone:
     def prove(self, attempt: Attempt) -> Proof:
         _require_gateway()
         if conf.current().sms.provider == "twilio_verify":
-            verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+            verifier = messaging.phone_verifier.get()
             if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.answer.code):
                 raise errors.CodeExpired
         else:

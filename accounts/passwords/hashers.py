@@ -141,9 +141,9 @@ _BCRYPT = Bcrypt()
 def make(password: str) -> str:
     """The text to store for a new password."""
     hasher = get_hasher()
-    metrics.HASHES_BEGUN.add(*_OWN_KIND)
+    metrics.HASHES_STARTED.labels(*_OWN_KIND).inc()
     made = hasher.encode(password, hasher.salt()).removeprefix(str(hasher.algorithm))
-    metrics.HASHES_DONE.add(*_OWN_KIND)
+    metrics.HASHES_COMPLETED.labels(*_OWN_KIND).inc()
     return made
 
 
@@ -151,9 +151,9 @@ def verify(password: str, stored: str) -> bool:
     """Whether the stored hash is one of this password; False too for a text that is no hash we can read."""
     hasher, encoded = _framed(stored)
     labels = _kind(stored)
-    metrics.COMPARISONS_BEGUN.add(*labels)
+    metrics.COMPARISONS_STARTED.labels(*labels).inc()
     is_same = hasher.verify(password, encoded)
-    metrics.COMPARISONS_DONE.add(*labels, "true" if is_same else "false")
+    metrics.COMPARISONS_COMPLETED.labels(*labels, "true" if is_same else "false").inc()
     return is_same
 
 

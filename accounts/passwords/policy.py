@@ -27,7 +27,6 @@ _SHORTEST = 6
 # More hashes at once than cores would only make each slower, and a burst of them would use up the memory.
 _PLACES = os.cpu_count() or 1
 _hashing = BoundedSemaphore(_PLACES)
-metrics.read_regularly(metrics.HASH_PLACES, lambda: _PLACES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +86,20 @@ def hash(password: str) -> str:
 def _turn() -> Iterator[None]:
     """Wait for a place among those who hash, and keep it."""
     asked = time.perf_counter()
-    metrics.HASH_WAITING.change(1)
+    metrics.HASH_POOL_PLACES.set(_PLACES)
+    metrics.HASH_POOL_WAITING.inc()
     try:
         _hashing.acquire()
     finally:
-        metrics.HASH_WAITING.change(-1)
+        metrics.HASH_POOL_WAITING.dec()
     began = time.perf_counter()
     metrics.HASH_WAIT_SECONDS.observe(began - asked)
-    metrics.HASH_RUNNING.change(1)
+    metrics.HASH_POOL_RUNNING.inc()
     try:
         yield
     finally:
         _hashing.release()
-        metrics.HASH_RUNNING.change(-1)
+        metrics.HASH_POOL_RUNNING.dec()
         metrics.HASH_SECONDS.observe(time.perf_counter() - began)
 
 

@@ -10,7 +10,7 @@ from accounts import errors as accounts_errors
 from accounts.identities import linking
 from accounts.inputs import UserInput
 from accounts.profile import profile, reauthentication
-from accounts.profile.profile import Wish
+from accounts.profile.profile import UserUpdateRequest
 from accounts.users import identifiers, payloads
 from accounts.users.subjects import own
 from authsvc import clock, conf
@@ -44,9 +44,9 @@ class UserView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.User},
         errors=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL_REQUEST,
-            *error_sets.TEXT,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
+            *error_sets.SMS_REQUEST,
             *error_sets.NEW_PASSWORD,
             *token_error_sets.PKCE,
             RequestRateExceeded,
@@ -75,10 +75,10 @@ class UserView(Endpoint):
         signed_in = authentication.user_of(request)
         self.throttle(Bucket.USER, request.http)
         body = parsing.parse_body(request.http, UserInput)
-        user = profile.update(
+        user = profile.update_user(
             signed_in,
             own(signed_in),
-            Wish(**msgspec.structs.asdict(body)),
+            UserUpdateRequest(**msgspec.structs.asdict(body)),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),
@@ -122,8 +122,8 @@ class ReauthenticateView(Endpoint):
     @document(
         responses={200: schemas.MessageSent},
         errors=(
-            *error_sets.MAIL_REQUEST,
-            *error_sets.TEXT,
+            *error_sets.EMAIL_REQUEST,
+            *error_sets.SMS_REQUEST,
             accounts_errors.NothingToReauthenticateBy,
             accounts_errors.EmailNotVerified,
             accounts_errors.PhoneNotVerified,
@@ -132,7 +132,7 @@ class ReauthenticateView(Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the user a code, the `nonce` that a change of password may ask for."""
         user = own(authentication.user_of(request))
-        message_id = reauthentication.send(user, caller=request.caller, at=clock.now())
+        message_id = reauthentication.send_code(user, caller=request.caller, at=clock.now())
         return Answer({"message_id": message_id} if message_id else {})
 
 

@@ -26,8 +26,8 @@ class RecoverView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: Empty},
         errors=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL_REQUEST,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
             *token_error_sets.PKCE,
             errors.RecoveryAddressMissing,
             errors.MailRequestsDisabled,
@@ -36,7 +36,7 @@ class RecoverView(Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code to somebody who has lost the password."""
         body = parsing.parse_body(request.http, RecoverInput)
-        recovery.send(
+        recovery.send_recovery_email(
             email=body.email or "",
             challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),

@@ -31,7 +31,7 @@ class PasswordGrant:
     )
 
     def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
-        done = password.with_password(
+        done = password.sign_in_with_password(
             email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
         )
         weak = done.weakness and {"message": done.weakness.message, "reasons": list(done.weakness.reasons)}

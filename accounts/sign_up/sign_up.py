@@ -17,8 +17,8 @@ from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, json_columns, queries, records
+from accounts.sign_up import queries as sign_up_queries
+from accounts.users import account_creation, identifiers, json_columns, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -32,7 +32,7 @@ from tokens.sessions.lifecycle import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignUp:
+class SignUpRequest:
     """What a client asks for: exactly one of address and number, both in normalised form."""
 
     email: str = ""
@@ -54,7 +54,7 @@ class SignUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SignUpResult:
     """The account as the client may see it, and tokens when this request confirmed its address."""
 
     user: UserRecord
@@ -63,7 +63,7 @@ class Outcome:
     """Of the message that asks for confirmation; None when none was sent."""
 
 
-def register(
+def sign_up(
     *,
     email: str,
     phone: str,
@@ -75,7 +75,7 @@ def register(
     redirect_to: str,
     caller: Caller,
     at: datetime,
-) -> Outcome:
+) -> SignUpResult:
     """Sign somebody up by address or number. Raises the errors of the sign-up endpoint, in its documented order."""
     config = conf.current()
     if config.signup.disabled:
@@ -94,7 +94,7 @@ def register(
         raise errors.EmailSignupsDisabled
     if phone and not config.signup.phone_enabled:
         raise errors.PhoneSignupsDisabled
-    wanted = SignUp(
+    wanted = SignUpRequest(
         email=identifiers.email(email) if email else "",
         phone=identifiers.phone(phone) if phone else "",
         password=password,
@@ -103,20 +103,20 @@ def register(
         challenge=challenge,
         redirect_to=redirect_to,
     )
-    return admit(wanted, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
+    return sign_up_or_repeat(wanted, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("anonymous", who=lambda done: done.user.id)
-def anonymous(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> Outcome:
+def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> SignUpResult:
     """Sign in somebody who gives no address: a user without identity, to be made permanent later."""
     if conf.current().signup.disabled:
         raise errors.SignupDisabled
     with transaction.atomic(durable=True):
-        user = account_creation.insert_anonymous(data=data, audience=caller.audience, at=at)
-        return Outcome(user=user, tokens=lifecycle.start(subject=user, method="anonymous", caller=caller, at=at))
+        user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at)
+        return SignUpResult(user=user, tokens=lifecycle.start(subject=user, method="anonymous", caller=caller, at=at))
 
 
-def admit(wanted: SignUp, *, group: IntervalGroup, caller: Caller, at: datetime) -> Outcome:
+def sign_up_or_repeat(wanted: SignUpRequest, *, group: IntervalGroup, caller: Caller, at: datetime) -> SignUpResult:
     """The part that every request shares which may have to create an account; nothing is open on the way in.
 
     Under auto-confirm the address counts as confirmed at once; a session starts only where a password was chosen.
@@ -146,25 +146,28 @@ def admit(wanted: SignUp, *, group: IntervalGroup, caller: Caller, at: datetime)
     return repeated or _duplicate(wanted, found, caller=caller, at=at)
 
 
-def _find(wanted: SignUp) -> UserRecord | None:
+def _find(wanted: SignUpRequest) -> UserRecord | None:
     """By address or number over all audiences, in which both are unique."""
-    row = queries.by_email(wanted.email, aud=None) if wanted.email else queries.by_phone(wanted.phone, aud=None)
-    return records.read(row) if row else None
+    if wanted.email:
+        return queries.find_by("email", wanted.email, aud=None)
+    return queries.find_by("phone", wanted.phone, aud=None)
 
 
-def _admit_message(wanted: SignUp, *, at: datetime) -> None:
+def _admit_message(wanted: SignUpRequest, *, at: datetime) -> None:
     """Recipient and quota of the message that asks for confirmation, before anything is open."""
     if wanted.email:
-        recipients.admit(wanted.email, kind=EmailKind.CONFIRMATION)
+        recipients.reserve_email(wanted.email, kind=EmailKind.CONFIRMATION)
     else:
-        sms_codes.admit(wanted.phone, at=at)
+        sms_codes.reserve_sms(wanted.phone, at=at)
 
 
-def _create(wanted: SignUp, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime) -> Outcome:
+def _create(
+    wanted: SignUpRequest, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime
+) -> SignUpResult:
     if not confirmed:
         _admit_message(wanted, at=at)
     with transaction.atomic(durable=True):
-        user = account_creation.insert(
+        user = account_creation.create_user(
             email=wanted.email,
             phone=wanted.phone,
             password_hash=password_hash,
@@ -175,12 +178,12 @@ def _create(wanted: SignUp, *, password_hash: str, confirmed: bool, caller: Call
         )
         if confirmed:
             return _confirmed(wanted, user, caller=caller, at=at)
-        return Outcome(user=user, message_id=_ask_for_confirmation(wanted, user, caller=caller, at=at))
+        return SignUpResult(user=user, message_id=_ask_for_confirmation(wanted, user, caller=caller, at=at))
 
 
 def _repeat(
-    wanted: SignUp, found: UserRecord, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime
-) -> Outcome | None:
+    wanted: SignUpRequest, found: UserRecord, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime
+) -> SignUpResult | None:
     """An address that nobody has proved yet: what was asked last counts, and ends what was asked before.
 
     None when somebody has proved it just now, while the password was hashed: the account is theirs as it is.
@@ -191,9 +194,9 @@ def _repeat(
     is_nobodys = found.confirmed_at is None
     identity_data = None
     if is_nobodys and wanted.password is not None:
-        identity_data = account_creation.first_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
+        identity_data = account_creation.own_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
     with transaction.atomic(durable=True):
-        is_repeated = queries.repeat_sign_up(
+        is_repeated = sign_up_queries.repeat_sign_up(
             user_id=found.id,
             provider=wanted.provider,
             stamped=f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at",
@@ -206,12 +209,11 @@ def _repeat(
         if not is_repeated:
             return None
         if is_nobodys:
-            account_claiming.turn_out(found, said=identity_data, at=at)
+            account_claiming.remove_unverified_identities(found, identity_data=identity_data, at=at)
         if confirmed and wanted.email:
             merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
             User.objects.filter(id=found.id).update(raw_user_meta_data=merged)
-        row = queries.by_id(found.id)
-        user = records.read(row) if row else found
+        user = queries.get(found.id) or found
         if confirmed:
             one_time_tokens.clear(user.id)
             return _confirmed(wanted, user, caller=caller, at=at)
@@ -219,10 +221,10 @@ def _repeat(
     if user.invited_at is not None or user.confirmed_at is not None:
         # What an administrator wrote into an invitation, or the owner into the account, is not for whoever signs up.
         user = dataclasses.replace(user, user_metadata_json="{}", identities=())
-    return Outcome(user=user, message_id=message_id)
+    return SignUpResult(user=user, message_id=message_id)
 
 
-def _ask_for_confirmation(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> str:
+def _ask_for_confirmation(wanted: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> str:
     """Mail or text the secret that proves the address or number; returns the message's id."""
     if wanted.phone:
         return sms_codes.send_sign_up_code(user, channel=wanted.channel, traits=wanted.traits, caller=caller, at=at)
@@ -237,32 +239,32 @@ def _ask_for_confirmation(wanted: SignUp, user: UserRecord, *, caller: Caller, a
     )
 
 
-def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime) -> Outcome:
+def _confirmed(wanted: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
     """This request has confirmed the address."""
     traits = wanted.traits if wanted.email else {**wanted.traits, "channel": wanted.channel}
     audit.record(audit.Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=traits)
     if wanted.password is None:
-        return Outcome(user=user)
+        return SignUpResult(user=user)
     audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=wanted.traits)
     User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
     user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
     transaction.on_commit(functools.partial(sign_in_metrics.succeeded, "password", user_id=user.id))
-    return Outcome(user=user, tokens=lifecycle.start(subject=user, method="password", caller=caller, at=at))
+    return SignUpResult(user=user, tokens=lifecycle.start(subject=user, method="password", caller=caller, at=at))
 
 
-def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetime) -> Outcome:
+def _duplicate(wanted: SignUpRequest, found: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
     """A confirmed account: an error where sign-ups are confirmed at once, elsewhere what a new account would get."""
     strict = conf.current().signup.strict_privacy_enabled
     if (conf.current().mailer.autoconfirm or conf.current().sms.autoconfirm) and not strict:
         raise errors.UserAlreadyRegistered if wanted.email else errors.PhoneAlreadyRegistered
     if wanted.email:
-        recipients.feign(wanted.email, kind=EmailKind.CONFIRMATION)
+        recipients.check_email(wanted.email, kind=EmailKind.CONFIRMATION)
     elif not conf.current().sms.autoconfirm:
-        sms_codes.feign(wanted.phone, at=at)
+        sms_codes.check_sms(wanted.phone, at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)
         messaging.simulate_send()
-    look_alike = account_creation.look_alike(
+    look_alike = account_creation.fabricated_user(
         email=wanted.email, phone=wanted.phone, data=wanted.data, audience=caller.audience, at=at
     )
     if not strict:
@@ -270,4 +272,4 @@ def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetim
         look_alike = dataclasses.replace(
             look_alike, role="", user_metadata_json=json.dumps(dict(wanted.data)), identities=()
         )
-    return Outcome(user=look_alike)
+    return SignUpResult(user=look_alike)

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from accounts import error_sets, errors, schemas
 from accounts.inputs import SignUpInput
 from accounts.sign_up import sign_up
-from accounts.sign_up.sign_up import Outcome
+from accounts.sign_up.sign_up import SignUpResult
 from accounts.users import payloads
 from authsvc import clock, conf
 from authsvc.api import parsing
@@ -31,9 +31,9 @@ class SignUpView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: (schemas.User, Session)},
         errors=(
-            *error_sets.ADDRESS,
-            *error_sets.MAIL_REQUEST,
-            *error_sets.TEXT,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
+            *error_sets.SMS_REQUEST,
             *error_sets.NEW_PASSWORD,
             *token_error_sets.PKCE,
             RequestRateExceeded,
@@ -59,7 +59,7 @@ class SignUpView(Endpoint):
         if not body.email and not body.phone:
             return self._anonymous(body, request)
         self.throttle(Bucket.SIGNUPS, request.http)
-        outcome = sign_up.register(
+        outcome = sign_up.sign_up(
             email=body.email or "",
             phone=body.phone or "",
             password=body.password or "",
@@ -77,11 +77,11 @@ class SignUpView(Endpoint):
         if not conf.current().signup.anonymous_enabled:
             raise errors.AnonymousSignInsDisabled
         self.throttle(Bucket.ANONYMOUS_SIGN_INS, request.http)
-        outcome = sign_up.anonymous(data=body.data or {}, caller=request.caller, at=clock.now())
+        outcome = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
         return Answer(_told(outcome))
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _told(outcome: SignUpResult) -> dict[str, Any]:
     """The user alone, or with tokens where the sign-up has signed them in."""
     if outcome.tokens is None:
         return payloads.user(outcome.user)

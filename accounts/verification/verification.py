@@ -7,14 +7,13 @@ from datetime import datetime
 from uuid import UUID
 
 from accounts import errors
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from accounts.verification import redemption
-from accounts.verification.redemption import Proof, Verified
-from authsvc import conf, plugins
+from accounts.verification.redemption import Redemption, VerifiedSecret
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
-from authsvc.messaging import PhoneVerifier
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -43,12 +42,12 @@ class _Sent:
     """Nobody else waits for one of that type there."""
 
 
-def _signed_in(done: Verified) -> UUID | None:
+def _signed_in(done: Redemption) -> UUID | None:
     return done.user.id if done.tokens is not None else None
 
 
 @sign_in_metrics.watched("otp", who=_signed_in)
-def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verified:
+def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redemption:
     """Redeem a link as a browser opens it: a session, or a code when the link belongs to a PKCE flow."""
     pkce = token.startswith(PKCE_MARK)
     if pkce and type == "email":
@@ -58,7 +57,7 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verifie
 
 
 @sign_in_metrics.watched("otp", who=_signed_in)
-def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Verified:
+def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Redemption:
     """Redeem the token of a link that a client posts: always a session."""
     proof = _by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
@@ -67,7 +66,7 @@ def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, 
 @sign_in_metrics.watched("otp", who=_signed_in)
 def redeem_mailed_code(
     *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
-) -> Verified:
+) -> Redemption:
     """Redeem a code typed by hand, with the address it was sent to. Raises CodeExpired for anything that does not fit.
 
     A code is compared with the last that was sent there for its purpose: were it with all, whoever lets many accounts
@@ -82,12 +81,12 @@ def redeem_mailed_code(
         raise errors.UserBanned
     if not found.token.is_fresh(at):
         raise errors.CodeExpired
-    proof = Proof(user=found.user, token=found.token, by_code=True, asked=type, refusal=errors.CodeExpired)
+    proof = VerifiedSecret(user=found.user, token=found.token, by_code=True, asked=type, refusal=errors.CodeExpired)
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("otp", who=_signed_in)
-def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Verified:
+def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Redemption:
     """The same for a code that was texted. A number's fixed code is good at any time; a gateway may check its own."""
     number = identifiers.phone(phone)
     if type not in _TEXTED:
@@ -98,7 +97,7 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
     if fixed is not None and crypto.constant_time_equal(fixed, code):
         found = sent[0] if sent else None
     elif conf.current().sms.provider == "twilio_verify":
-        verifier: PhoneVerifier = plugins.one("PHONE_VERIFIER")
+        verifier = messaging.phone_verifier.get()
         # The gateway knows the number alone: with two users waiting for it, nobody could say whose code this is.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
             raise errors.CodeExpired
@@ -111,24 +110,24 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
     if user.is_banned(at):
         raise errors.UserBanned
     token = found.token if found else None
-    proof = Proof(user=user, token=token, by_code=by_code, asked=type, refusal=errors.CodeExpired)
+    proof = VerifiedSecret(user=user, token=token, by_code=by_code, asked=type, refusal=errors.CodeExpired)
     return redemption.redeem(proof, password=None, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-def _by_link(*, type: str, token: str, at: datetime) -> Proof:
+def _by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
     if type not in _MAILED:
         raise errors.InvalidEmailVerificationType
-    row = queries.with_token_of_link(
+    found = queries.find_by_link(
         link_hash=crypto.hash_link_token(token), token_types=[str(each) for each in _MAILED[type]]
     )
-    if row is None:
+    if found is None:
         raise errors.LinkExpired
-    user, found = _read(row)
+    user, token_sent = found[0], one_time_tokens.read(found[1])
     if user.is_banned(at):
         raise errors.UserBanned
-    if not found.is_fresh(at):
+    if not token_sent.is_fresh(at):
         raise errors.LinkExpired
-    return Proof(user=user, token=found, asked=type, refusal=errors.LinkExpired)
+    return VerifiedSecret(user=user, token=token_sent, asked=type, refusal=errors.LinkExpired)
 
 
 def _fitting(sent: list[_Sent], *, code: str) -> _Sent:
@@ -143,20 +142,15 @@ def _fitting(sent: list[_Sent], *, code: str) -> _Sent:
 
 def _sent_to(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_Sent]:
     """At most one of each type."""
-    rows = queries.with_newest_tokens_sent_to(
-        identifier=identifier, aud=audience, token_types=[str(each) for each in types]
-    )
-    found = [(*_read(row[:-1]), row[-1]) for row in rows]
-    return [_Sent(user=user, token=token, is_only=waiting == 1) for user, token, waiting in found]
+    found = queries.find_newest_tokens(identifier=identifier, aud=audience, token_types=[str(each) for each in types])
+    return [
+        _Sent(user=user, token=one_time_tokens.read(columns), is_only=waiting == 1) for user, columns, waiting in found
+    ]
 
 
 def _waiting_for(number: str, *, type: str, audience: str) -> UserRecord:
     """Whose number it is when nothing is outstanding: a fixed code needs none."""
-    row = queries.by_phone(number, aud=audience) if type == "sms" else queries.by_phone_change(number, aud=audience)
-    if row is None:
+    user = queries.find_by("phone" if type == "sms" else "phone_change", number, aud=audience)
+    if user is None:
         raise errors.CodeExpired
-    return records.read(row)
-
-
-def _read(row: queries.Row) -> tuple[UserRecord, Outstanding]:
-    return records.read(row), one_time_tokens.read(row[queries.USER_WIDTH :])
+    return user

@@ -1,4 +1,4 @@
-"""GET and POST /verify, and POST /verify/confirm."""
+"""GET and POST /verify, POST /verify/confirm and POST /resend."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import re
 from django.http import HttpResponse, QueryDict
 
 from accounts import error_sets, errors, schemas
-from accounts.inputs import ConfirmForm, VerifyInput
-from accounts.verification import confirm_page, verification
-from accounts.verification.redemption import Verified
+from accounts.inputs import ConfirmForm, ResendInput, VerifyInput
+from accounts.verification import confirm_page, resending, verification
+from accounts.verification.redemption import Redemption
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer, SeeOther
 from authsvc.api.throttling import Bucket
-from authsvc.api.views import RedirectEndpoint, ServiceRequest
+from authsvc.api.views import Endpoint, RedirectEndpoint, ServiceRequest
 from authsvc.errors import BodyTooLarge
 from authsvc.security import redirects
+from tokens.api import error_sets as token_error_sets
 from tokens.api.payloads import token_fragment, token_response
 from tokens.errors import NoFlowForLink
 from tokens.one_time.one_time_tokens import PKCE_MARK
@@ -32,7 +33,7 @@ _LED_ON = ResponseDoc(
 )
 _UNUSABLE_LINK = (
     *error_sets.NEW_PASSWORD,
-    *error_sets.REDEEMED_CHANGE,
+    *error_sets.CONTACT_CHANGE,
     errors.InvalidEmailVerificationType,
     errors.LinkExpired,
     errors.UserBanned,
@@ -95,7 +96,7 @@ class VerifyView(LinkEndpoint):
         responses={200: (schemas.SessionByCode, schemas.FirstConfirmation)},
         errors=(
             *error_sets.NEW_PASSWORD,
-            *error_sets.REDEEMED_CHANGE,
+            *error_sets.CONTACT_CHANGE,
             errors.VerificationTypeMissing,
             errors.TokenOrHashMissing,
             errors.OnlyTokenHashAllowed,
@@ -122,7 +123,7 @@ class VerifyView(LinkEndpoint):
         return Answer(token_response(done.tokens, subject=done.user, **told))
 
     @staticmethod
-    def _redeem(body: VerifyInput, request: ServiceRequest) -> Verified:
+    def _redeem(body: VerifyInput, request: ServiceRequest) -> Redemption:
         """Tell a code with its address from the token of a link, and redeem it."""
         if not body.type:
             raise errors.VerificationTypeMissing
@@ -173,6 +174,45 @@ class ConfirmView(LinkEndpoint):
         self.check(asked, token)
         target = redirects.resolve(header=None, query=target, referer=None)
         return self.open_link(asked, token, target=target, request=request)
+
+
+class ResendView(Endpoint):
+    bucket = Bucket.RESEND
+    captcha = True
+
+    @document(
+        body=ResendInput,
+        query=(REDIRECT_TO,),
+        responses={200: schemas.MessageAccepted},
+        errors=(
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
+            *error_sets.SMS_REQUEST,
+            *token_error_sets.PKCE,
+            errors.PhoneInvalid,
+            errors.ResendTypeMissing,
+            errors.ResendNeedsEmail,
+            errors.ResendNeedsPhone,
+            errors.OnlyOneIdentifierOnResend,
+            errors.IdentifierMissingOnResend,
+            errors.MailRequestsDisabled,
+            errors.PhoneRequestsDisabled,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Send the confirmation of a sign-up, or of a change of address or number, once more."""
+        body = parsing.parse_body(request.http, ResendInput)
+        message_id = resending.resend(
+            type=body.type or "",
+            email=body.email or "",
+            phone=body.phone or "",
+            code_challenge=body.code_challenge,
+            code_challenge_method=body.code_challenge_method,
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer({"message_id": message_id})
 
 
 def _first(form: QueryDict, name: str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Protocol
 
 import msgspec
 from django.http import HttpRequest
 
-from authsvc import conf, plugins
+from authsvc import conf
 from authsvc.api import callers, parsing
 from authsvc.api.parsing import Body
 from authsvc.errors import ApiError, UnexpectedFailure
 from authsvc.outgoing import http
+from authsvc.registration import Slot
 
 _SERVICES = {
     "hcaptcha": "https://hcaptcha.com/siteverify",
@@ -20,10 +21,13 @@ _SERVICES = {
 _LONGEST_VERDICT = 65_536
 
 
-class Exemption(Protocol):
-    """Who need not solve a captcha; named by the setting CAPTCHA_EXEMPTION."""
+class CaptchaExemption(Protocol):
+    """Exempts requests from the captcha."""
 
     def applies_to(self, request: HttpRequest) -> bool: ...
+
+
+exemption: Slot[CaptchaExemption] = Slot("CaptchaExemption")
 
 
 class CaptchaFailed(ApiError):
@@ -62,7 +66,7 @@ def check(request: HttpRequest) -> None:
     """
     if not conf.current().captcha.enabled:
         return
-    if cast(Exemption, plugins.one("CAPTCHA_EXEMPTION")).applies_to(request):
+    if exemption.get().applies_to(request):
         return
     given = parsing.parse_body(request, WithCaptcha).gotrue_meta_security
     verify(token=(given and given.captcha_token) or "", client_ip=callers.client_address(request))

@@ -29,7 +29,7 @@ _IMPERSONAL_TRAITS = frozenset(
 
 
 class AuditTrail:
-    """Entries whose actor or subject is the user (PersonalDataSource)."""
+    """Entries whose actor or subject is the user."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
         yield "audit_log_entries", export_rows(_entries(data_subject.id).order_by("created_at", "id"))

@@ -14,16 +14,16 @@ from django.db.backends.utils import CursorWrapper
 
 from authsvc import clock, conf, jobs
 from authsvc.db.embedded import EmbeddedDatabaseFailed
-from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, warning
-from authsvc.observability import readiness
+from authsvc.diagnostics import readiness
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, warning
 from authsvc.server import serving
 
 _OLDEST = 140_000
 _MOST_SKEW = timedelta(seconds=5)
 
 
-class Database:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
+class DatabaseDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         connection = connections.create_connection(DEFAULT_DB_ALIAS)
         try:
             with connection.cursor() as cursor:
@@ -35,20 +35,22 @@ class Database:
                 yield _pooler(connection, cursor)
                 yield _time(cursor)
         except (DatabaseError, EmbeddedDatabaseFailed) as error:
-            said = " ".join(str(error).split())
-            yield failure("database", said, "Check DATABASE_URL, that PostgreSQL runs, and that it lets this host in.")
+            message = " ".join(str(error).split())
+            yield failure(
+                "database", message, "Check DATABASE_URL, that PostgreSQL runs, and that it lets this host in."
+            )
         finally:
             connection.close()
 
 
-def _version(cursor: CursorWrapper) -> Finding:
+def _version(cursor: CursorWrapper) -> CheckResult:
     number, name = _row(cursor, "SELECT current_setting('server_version_num')::int, current_setting('server_version')")
     if number < _OLDEST:
         return failure("database version", f"PostgreSQL {name}", "Upgrade PostgreSQL to 14 or newer.")
     return ok("database version", f"PostgreSQL {name}")
 
 
-def _rights(cursor: CursorWrapper) -> Finding:
+def _rights(cursor: CursorWrapper) -> CheckResult:
     schema, may_create, role = _row(
         cursor,
         "SELECT current_schema(), coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), current_user",
@@ -68,15 +70,15 @@ def _rights(cursor: CursorWrapper) -> Finding:
     return ok("database rights", f"{role} may create tables in the schema {schema}")
 
 
-def _migrations(cursor: CursorWrapper) -> Finding:
+def _migrations(cursor: CursorWrapper) -> CheckResult:
     missing = sorted(f"{app}.{name}" for app, name in readiness.missing_migrations(cursor))
     if missing:
-        said = f"{len(missing)} are not applied, the first: {missing[0]}"
-        return warning("migrations", said, "Start the server, or run manage.py migrate.")
+        message = f"{len(missing)} are not applied, the first: {missing[0]}"
+        return warning("migrations", message, "Start the server, or run manage.py migrate.")
     return ok("migrations", "all are applied")
 
 
-def _queue(cursor: CursorWrapper) -> Finding:
+def _queue(cursor: CursorWrapper) -> CheckResult:
     [is_there] = _row(cursor, "SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
     if not is_there:
         return warning("queue", "its tables are not there yet", "Start the server, or run manage.py migrate.")
@@ -90,7 +92,7 @@ def _queue(cursor: CursorWrapper) -> Finding:
     return ok("queue", f"a worker runs, and {wait}")
 
 
-def _room(cursor: CursorWrapper) -> Finding:
+def _room(cursor: CursorWrapper) -> CheckResult:
     most, kept, others = _row(
         cursor,
         "SELECT current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,"
@@ -99,15 +101,17 @@ def _room(cursor: CursorWrapper) -> Finding:
     )
     needed = serving.connections(conf.current())
     free = most - kept - others
-    said = f"this server may hold {needed}, and {free} of {most} are free for it"
+    message = f"this server may hold {needed}, and {free} of {most} are free for it"
     if needed > free:
         return warning(
-            "connections", said, "Raise max_connections of PostgreSQL, or set AUTH_DB_MAX_POOL_SIZE or WEB_CONCURRENCY."
+            "connections",
+            message,
+            "Raise max_connections of PostgreSQL, or set AUTH_DB_MAX_POOL_SIZE or WEB_CONCURRENCY.",
         )
-    return ok("connections", said)
+    return ok("connections", message)
 
 
-def _pooler(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> Finding:
+def _pooler(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> CheckResult:
     """Between us and the database is somebody else when it sees another port than ours."""
     [seen] = _row(cursor, "SELECT client_port FROM pg_stat_activity WHERE pid = pg_backend_pid()")
     ours = _own_port(connection.connection.fileno())
@@ -131,7 +135,7 @@ def _own_port(number: int) -> int | None:
         return int(ours.getsockname()[1])
 
 
-def _time(cursor: CursorWrapper) -> Finding:
+def _time(cursor: CursorWrapper) -> CheckResult:
     before = clock.now()
     [theirs] = _row(cursor, "SELECT clock_timestamp()")
     after = clock.now()

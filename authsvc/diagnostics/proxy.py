@@ -9,7 +9,7 @@ from typing import Any
 
 from authsvc import clock
 from authsvc.diagnostics import proxy_echo
-from authsvc.diagnostics.checks import Circumstances, Finding, failure, ok, unused, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.outgoing import http
 
 _TIMEOUT = timedelta(seconds=10)
@@ -23,9 +23,9 @@ _REMEDIES = {
 }
 
 
-class Proxy:
-    def examine(self, circumstances: Circumstances) -> Iterator[Finding]:
-        url = circumstances.public_url.rstrip("/")
+class ProxyDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
+        url = context.public_url.rstrip("/")
         if not url:
             yield unused("proxy", "not looked at", "Pass --url with the public address of the running service.")
             return
@@ -63,42 +63,42 @@ def _image(url: str, headers: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def _encrypted(url: str) -> Finding:
+def _encrypted(url: str) -> CheckResult:
     if url.startswith("https:"):
         return ok("proxy", f"{url} answers over TLS")
     return warning("proxy", f"{url} answers without TLS", "Give the proxy a certificate; see the guide on deploying.")
 
 
-def _time(date: str) -> Iterator[Finding]:
+def _time(date: str) -> Iterator[CheckResult]:
     try:
         skew = abs(clock.now() - parsedate_to_datetime(date))
     except ValueError:
         return
     if skew > _MOST_SKEW:
-        said = f"{skew.total_seconds():.0f} s apart from the proxy's"
-        yield failure("clock", said, "Keep both clocks by NTP (chrony, timesyncd).")
+        message = f"{skew.total_seconds():.0f} s apart from the proxy's"
+        yield failure("clock", message, "Keep both clocks by NTP (chrony, timesyncd).")
     else:
         yield ok("clock", "agrees with the proxy's")
 
 
-def _address(seen: dict[str, str]) -> Finding:
-    said = f"a request of this host counts as one of {seen['address'] or 'a local socket'}"
+def _address(seen: dict[str, str]) -> CheckResult:
+    message = f"a request of this host counts as one of {seen['address'] or 'a local socket'}"
     if seen["forwarded_for"] and seen["address"] == seen["peer"]:
         if seen["forwarded_for"].rpartition(",")[2].strip() == seen["peer"]:
-            said = "whether X-Forwarded-For is believed cannot be seen from here, the host of the proxy"
-            return warning("client address", said, "Run this from another host.")
+            message = "whether X-Forwarded-For is believed cannot be seen from here, the host of the proxy"
+            return warning("client address", message, "Run this from another host.")
         remedy = f"If {seen['peer']} is your proxy, put it into AUTH_TRUSTED_PROXIES: every client looks the same now."
-        return warning("client address", f"{said}, and X-Forwarded-For is not believed", remedy)
+        return warning("client address", f"{message}, and X-Forwarded-For is not believed", remedy)
     if not seen["forwarded_for"]:
         remedy = "Where a proxy stands in front, let it set X-Forwarded-For: every client looks the same now."
-        return warning("client address", f"{said}, and no X-Forwarded-For comes with it", remedy)
-    return ok("client address", said)
+        return warning("client address", f"{message}, and no X-Forwarded-For comes with it", remedy)
+    return ok("client address", message)
 
 
-def _forgery(header: str, forged: str, seen: dict[str, str], found: dict[str, str]) -> Finding:
+def _forgery(header: str, forged: str, seen: dict[str, str], found: dict[str, str]) -> CheckResult:
     if found["address"] != forged:
         return ok("client address", f"a client cannot choose its own by {header}")
     if not seen["forwarded_for"] or found["forwarded_for"].rpartition(",")[2].strip() != forged:
-        said = f"whether a client can choose its own by {header} cannot be seen from here, a host whose word is trusted"
-        return warning("client address", said, "Run this from a host outside of AUTH_TRUSTED_PROXIES.")
+        message = f"this host is a trusted proxy, so the check for a forged {header} says nothing"
+        return warning("client address", message, "Run this from a host outside of AUTH_TRUSTED_PROXIES.")
     return failure("client address", f"a client can choose its own by {header}", _REMEDIES[header])

@@ -15,6 +15,7 @@ from django.dispatch import Signal
 
 from authsvc import conf
 from authsvc.errors import SmsGatewayMissing, UnexpectedFailure
+from authsvc.registration import Slot
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,9 @@ class PhoneVerifier(Protocol):
 
         Sends an HTTP request, so it must not run inside a transaction.
         """
+
+
+phone_verifier: Slot[PhoneVerifier] = Slot("PhoneVerifier")
 
 
 def send(*messages: Email | Sms) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.conf import settings
+from django.apps import apps
 from django.db import transaction
 
 from authsvc import conf
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import row, rows
 from authsvc.security import encryption
 
 _AT_ONCE = 500
@@ -27,7 +27,6 @@ class Column:
     """A column whose values are bound to the `id` of their row."""
 
     table: str
-    """Its name without namespace."""
     name: str
 
     def __str__(self) -> str:
@@ -42,9 +41,12 @@ class ReencryptionResult:
 
 
 def columns() -> list[Column]:
-    """Those that the setting ENCRYPTED_COLUMNS names."""
-    split = (text.split(".") for text in settings.ENCRYPTED_COLUMNS)
-    return [Column(table=table, name=name) for table, name in split]
+    """The columns that models list in `encrypted_columns`."""
+    return [
+        Column(table=model._meta.db_table, name=name)
+        for model in apps.get_models()
+        for name in getattr(model, "encrypted_columns", ())
+    ]
 
 
 def warn_about_unknown_keys() -> None:
@@ -64,7 +66,7 @@ def reencrypt(column: Column, *, note: Callable[[int], None]) -> ReencryptionRes
     In batches that end by themselves, so that it can be interrupted and run again. A value that somebody changes in
     the meantime is left as they leave it. `note` is told how many rows were looked at.
     """
-    table = namespaced(column.table)
+    table = column.table
     done = unreadable = 0
     last = UUID(int=0)
     while found := rows(f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_AT_ONCE}", (last,)):
@@ -91,7 +93,7 @@ def _replace(column: Column, changed: Collection[tuple[UUID, str, str]]) -> int:
     with transaction.atomic(durable=True):
         return len(
             rows(
-                f"UPDATE {namespaced(column.table)} t SET {column.name} = c.after"
+                f"UPDATE {column.table} t SET {column.name} = c.after"
                 " FROM unnest(%s::uuid[], %s::text[], %s::text[]) c (id, before, after)"
                 f" WHERE t.id = c.id AND t.{column.name} = c.before RETURNING t.id",
                 (ids, before, after),
@@ -101,7 +103,7 @@ def _replace(column: Column, changed: Collection[tuple[UUID, str, str]]) -> int:
 
 def _key_ids(column: Column) -> set[str]:
     """The keys of some values: of all where the table is small."""
-    table = namespaced(column.table)
+    table = column.table
     estimate = row("SELECT reltuples FROM pg_class WHERE oid = to_regclass(quote_ident(%s))", (table,))
     percent = min(100.0, 100 * _LOOKED_AT / max(estimate[0] if estimate else 0, 1))
     found = rows(

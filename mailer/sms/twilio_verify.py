@@ -30,8 +30,8 @@ class TwilioVerify:
         base.get(url, gateway="twilio_verify", auth=(config.account_sid, config.auth_token.reveal()))
 
 
-class Verifier:
-    """Asks whether a code is the one that was sent (`authsvc.messaging.PhoneVerifier`)."""
+class TwilioPhoneVerifier:
+    """Has Twilio check the codes that it has sent (`authsvc.messaging.PhoneVerifier`)."""
 
     def is_approved(self, *, phone: str, code: str) -> bool:
         if conf.current().sms.twilio_verify.missing:

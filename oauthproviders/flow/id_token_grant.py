@@ -29,7 +29,7 @@ class IdTokenGrant:
         ValidationFailed,
         errors.ProviderDisabled,
         *BearerAuthentication.documented_errors,
-        *account_error_sets.ARRIVAL,
+        *account_error_sets.EXTERNAL_IDENTITY,
     )
 
     def exchange(self, body: IdTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class CallbackView(Endpoint):
             ),
         },
         redirect_errors=(
-            *account_error_sets.ARRIVAL,
+            *account_error_sets.EXTERNAL_IDENTITY,
             BodyTooLarge,
             accounts_errors.InviteNotFound,
             accounts_errors.InvitedEmailMismatch,

@@ -20,10 +20,10 @@ from django.db import connection
 
 from accounts import inputs as account_inputs
 from accounts.models import User
-from accounts.sign_in.password import SignedInByPassword
+from accounts.sign_in.password import PasswordSignIn
 from accounts.sign_up import sign_up
-from accounts.users import queries, records
-from accounts.verification import redemption, verification
+from accounts.users import queries
+from accounts.verification import redemption
 from authsvc import clock, conf
 from authsvc.caller import Caller
 from authsvc.conf import AuthConfig, Secret
@@ -39,6 +39,7 @@ from tokens.api import inputs as token_inputs
 from tokens.flows import flow_states, pkce
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import OneTimeToken, Session
+from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, refresh_tokens, subjects
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -323,21 +324,20 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     issued = made.access_token
     at = clock.now()
     claims = access_tokens.read(issued, at=at)
-    row = queries.by_id(user.id)
-    assert row is not None
-    record = records.read(row)
-    signed_in = subjects.current().signed_in(user_id=user.id, session_id=made.session.id)
+    record = queries.get(user.id)
+    assert record is not None
+    signed_in = subjects.user_source.get().signed_in(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()
     pair = lifecycle.start(subject=record, method="password", caller=Caller(), at=at)
     pair_secrets = {pair.issued.token, pair.refresh_token}
     flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
-    wanted = sign_up.SignUp(email=EMAIL, password=PASSWORD, redirect_to="")
+    wanted = sign_up.SignUpRequest(email=EMAIL, password=PASSWORD, redirect_to="")
     hashes = {one_time.token_hash, one_time.link_hash or ""}
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
-    verified = redemption.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
+    verified = redemption.Redemption(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
     exchanged = flow_states.Exchanged(
         subject=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
     )
@@ -354,8 +354,8 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "UserRecord": (record, {PASSWORD, record.password_hash}),
         "User": (user, {PASSWORD, record.password_hash, EMAIL}),
         "SignUp": (wanted, {PASSWORD}),
-        "Outcome": (sign_up.Outcome(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
-        "SignedInByPassword": (SignedInByPassword(user=record, tokens=pair, weakness=None), pair_secrets),
+        "Outcome": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
+        "SignedInByPassword": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
         "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
         "Presented": (refresh_tokens.open(made.refresh_token), {made.refresh_token, key}),
         "KeySet": (signing_keys.current(), {JWT_SECRET}),
@@ -383,9 +383,9 @@ def values() -> dict[str, tuple[Any, set[str]]]:
 
 def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with an outstanding secret, as verification reads them."""
-    row = queries.with_token_of_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
-    assert row is not None
-    return verification._read(row)
+    found = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
+    assert found is not None
+    return found[0], one_time_tokens.read(found[1])
 
 
 def _database_password(config: AuthConfig) -> set[str]:

@@ -17,35 +17,35 @@ from django.db import connection
 
 from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import proxy_echo
-from authsvc.diagnostics.checks import Circumstances, Examination, Finding, Outcome
-from authsvc.diagnostics.database import Database
-from authsvc.diagnostics.proxy import Proxy
-from mailer.diagnostics import Mail, Templates
-from oauthproviders.diagnostics import Providers
+from authsvc.diagnostics.database import DatabaseDiagnostic
+from authsvc.diagnostics.proxy import ProxyDiagnostic
+from authsvc.diagnostics.registry import CheckResult, Diagnostic, DiagnosticContext, Outcome
+from mailer.diagnostics import EmailDiagnostic, TemplateDiagnostic
+from oauthproviders.diagnostics import ProviderDiagnostic
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
 from tests.settings import ENVIRONMENT
-from tokens.diagnostics import Keys
+from tokens.diagnostics import SigningKeyDiagnostic
 from tokens.jwt import signing_keys
 
-NOWHERE = Circumstances(public_url="")
+NOWHERE = DiagnosticContext(public_url="")
 
 
-def outcomes(examination: Examination, *, url: str = "") -> dict[str, Outcome]:
+def outcomes(diagnostic: Diagnostic, *, url: str = "") -> dict[str, Outcome]:
     """Subject → the worst that was found about it."""
     order = list(Outcome)
     found: dict[str, Outcome] = {}
-    for finding in look(examination, url=url):
-        worst = max(found.get(finding.subject, Outcome.OK), finding.outcome, key=order.index)
-        found[finding.subject] = worst
-        assert bool(finding.remedy) or finding.outcome in (Outcome.OK, Outcome.UNUSED)
+    for result in look(diagnostic, url=url):
+        worst = max(found.get(result.subject, Outcome.OK), result.outcome, key=order.index)
+        found[result.subject] = worst
+        assert bool(result.remedy) or result.outcome in (Outcome.OK, Outcome.UNUSED)
     return found
 
 
-def look(examination: Examination, *, url: str = "") -> list[Finding]:
-    return list(examination.examine(Circumstances(public_url=url)))
+def look(diagnostic: Diagnostic, *, url: str = "") -> list[CheckResult]:
+    return list(diagnostic.run(DiagnosticContext(public_url=url)))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def peer() -> Iterator[HttpPeer]:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_database_that_is_ready_has_nothing_wrong() -> None:
-    found = outcomes(Database())
+    found = outcomes(DatabaseDiagnostic())
     assert set(found.values()) == {Outcome.OK}
     assert {"database version", "database rights", "migrations", "queue", "connections", "clock"} <= found.keys()
 
@@ -71,7 +71,7 @@ def test_a_migration_that_is_missing_and_a_deserted_queue_are_told() -> None:
         )
         cursor.execute("UPDATE django_migrations SET name = 'x' || name WHERE app = 'tokens' AND name LIKE '0001%'")
     try:
-        found = outcomes(Database())
+        found = outcomes(DatabaseDiagnostic())
     finally:
         with connection.cursor() as cursor:
             cursor.execute("UPDATE django_migrations SET name = substr(name, 2) WHERE name LIKE 'x0001%'")
@@ -109,16 +109,16 @@ def test_what_works_ends_with_0_and_a_line_for_each() -> None:
 def test_the_mail_server_is_greeted_and_gets_no_letter(auth_config: ChangeConfig) -> None:
     with FakeSmtp(mechanisms=["PLAIN"]) as server:
         auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "a@example.com"})
-        [finding] = look(Mail())
-        assert finding.outcome is Outcome.OK
+        [result] = look(EmailDiagnostic())
+        assert result.outcome is Outcome.OK
         assert server.received == []
         auth_config(smtp={"user": "me", "password": Secret("wrong hunter2")})
-        [finding] = look(Mail())
-        assert finding.outcome is Outcome.FAILURE
-        assert "hunter2" not in finding.said + finding.remedy
-    [finding] = look(Mail())
-    assert finding.outcome is Outcome.FAILURE
-    assert "refused" in finding.said.lower()
+        [result] = look(EmailDiagnostic())
+        assert result.outcome is Outcome.FAILURE
+        assert "hunter2" not in result.message + result.remedy
+    [result] = look(EmailDiagnostic())
+    assert result.outcome is Outcome.FAILURE
+    assert "refused" in result.message.lower()
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,14 @@ def test_the_mail_server_is_greeted_and_gets_no_letter(auth_config: ChangeConfig
 )
 def test_a_mail_back_end_is_made_and_not_used(backend: str, expected: Outcome, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"backend": backend}, smtp={"admin_email": "a@example.com"})
-    assert outcomes(Mail()) == {"mail": expected}
+    assert outcomes(EmailDiagnostic()) == {"mail": expected}
 
 
 def test_templates_are_fetched_and_read(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"templates": {"recovery": f"{peer.url}/good", "invite": f"{peer.url}/broken"}})
     peer.answer(Answer(body=b"<p>{{ .Token }}</p>"), path="/good")
     peer.answer(Answer(body=b"<p>{{ .Token </p>"), path="/broken")
-    found = {finding.said.partition(" ")[0].rstrip(":"): finding.outcome for finding in look(Templates())}
+    found = {result.message.partition(" ")[0].rstrip(":"): result.outcome for result in look(TemplateDiagnostic())}
     assert (found["recovery"], found["invite"]) == (Outcome.OK, Outcome.FAILURE)
 
 
@@ -159,19 +159,19 @@ def test_a_provider_is_reached_with_complete_settings(
 ) -> None:
     auth_config(providers={"github": provider(**{"url": peer.url, **changed})})
     peer.answer(Answer(status=status))
-    assert outcomes(Providers()) == {"provider github": expected}
+    assert outcomes(ProviderDiagnostic()) == {"provider github": expected}
 
 
 def test_a_weak_key_and_one_without_a_name_are_told(auth_config: ChangeConfig) -> None:
     strong = signing_keys.generate(algorithm="RS256")
     auth_config(jwt={"keys": (strong,), "secret": Secret("s" * 32)})
-    assert outcomes(Keys()) == {"keys": Outcome.OK}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.OK}
     auth_config(jwt={"keys": ({name: value for name, value in strong.items() if name != "kid"},)})
-    assert outcomes(Keys()) == {"keys": Outcome.WARNING}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.WARNING}
     auth_config(jwt={"keys": (strong, {**WEAK, "kid": "w"})})
-    assert outcomes(Keys()) == {"keys": Outcome.FAILURE}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
     auth_config(jwt={"keys": ({**strong, "n": "?"},)})
-    assert outcomes(Keys()) == {"keys": Outcome.FAILURE}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
 
 
 # The public half of a key of 1024 bits.
@@ -215,29 +215,29 @@ FORGED, TWIN = "192.0.2.77", "198.51.100.77"
 )
 def test_what_a_proxy_does_to_addresses_is_judged(images: list[Answer], expected: Outcome, peer: HttpPeer) -> None:
     peer.answer(in_json({}), *images)
-    assert outcomes(Proxy(), url=peer.url)["client address"] is expected
+    assert outcomes(ProxyDiagnostic(), url=peer.url)["client address"] is expected
 
 
 def test_from_the_host_of_the_proxy_nothing_is_said_against_its_settings(peer: HttpPeer) -> None:
     peer.answer(in_json({}), *[image("10.0.0.1", "10.0.0.1")] * 4)
     [warned] = [
-        finding
-        for finding in look(Proxy(), url=peer.url)
-        if finding.outcome is Outcome.WARNING and finding.subject == "client address"
+        result
+        for result in look(ProxyDiagnostic(), url=peer.url)
+        if result.outcome is Outcome.WARNING and result.subject == "client address"
     ]
     assert warned.remedy == "Run this from another host."
 
 
 def test_somebody_else_at_the_public_address_is_told(peer: HttpPeer) -> None:
     peer.answer(in_json({"name": "another"}))
-    assert outcomes(Proxy(), url=peer.url) == {"proxy": Outcome.FAILURE}
+    assert outcomes(ProxyDiagnostic(), url=peer.url) == {"proxy": Outcome.FAILURE}
 
 
 def test_a_running_service_shows_requests_to_who_has_its_settings_alone(
     serve: Callable[..., servers.LiveServer], api: Api
 ) -> None:
     running = serve()
-    found = outcomes(Proxy(), url=running.url)
+    found = outcomes(ProxyDiagnostic(), url=running.url)
     assert found["client address"] is Outcome.WARNING  # this host is one whose word is trusted
     assert found["clock"] is Outcome.OK
 

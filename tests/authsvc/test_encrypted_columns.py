@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 import requests
 from django.core.management import CommandError, call_command
+from django.db.models import Model
 
 from accounts.models import Factor, FactorStatus, FactorType, User
 from authsvc import clock
@@ -55,6 +56,10 @@ def make_factor(user: User, secret: str) -> Factor:
     )
 
 
+def column(model: type[Model]) -> encrypted_columns.Column:
+    return next(column for column in encrypted_columns.columns() if column.table == model._meta.db_table)
+
+
 def texts() -> dict[str, list[tuple[str, str]]]:
     """Column → key and text of every value."""
     stored = {
@@ -93,8 +98,8 @@ def test_the_command_puts_plain_values_and_those_of_an_old_key_under_the_present
         name: [text for _, text in values] for name, values in before.items()
     }
     assert said.splitlines() == [
-        "users.encrypted_password: 2 encrypted, 0 unreadable",
         "sessions.refresh_token_hmac_key: 2 encrypted, 0 unreadable",
+        "users.encrypted_password: 2 encrypted, 0 unreadable",
         "mfa_factors.secret: 2 encrypted, 0 unreadable",
         "mfa_challenges.otp_code: 0 encrypted, 0 unreadable",
         "custom_oauth_providers.client_secret: 0 encrypted, 0 unreadable",
@@ -140,7 +145,7 @@ def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, m
         return seal(text, **given)
 
     monkeypatch.setattr(encryption, "encrypt", somebody_was_faster)
-    outcome = encrypted_columns.reencrypt(encrypted_columns.columns()[0], note=lambda _: None)
+    outcome = encrypted_columns.reencrypt(column(User), note=lambda _: None)
     assert (outcome.done, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 
@@ -151,7 +156,7 @@ def test_many_rows_take_several_batches(encrypt_with: Encrypt, monkeypatch: pyte
         factories.make_session()
     encrypt_with("new")
     seen: list[int] = []
-    outcome = encrypted_columns.reencrypt(encrypted_columns.columns()[1], note=seen.append)
+    outcome = encrypted_columns.reencrypt(column(Session), note=seen.append)
     assert (outcome.done, seen) == (5, [2, 2, 1])
 
 
@@ -180,8 +185,8 @@ def test_unknown_keys_are_told_once_for_each_column(encrypt_with: Encrypt, caplo
         encrypt_with("new", known=("new",))
         encrypted_columns.warn_about_unknown_keys()
     assert [(vars(record)["column"], vars(record)["key_id"]) for record in caplog.records] == [
-        ("users.encrypted_password", "old"),
         ("sessions.refresh_token_hmac_key", "old"),
+        ("users.encrypted_password", "old"),
     ]
 
 

@@ -86,17 +86,17 @@ def test_settings_that_cannot_be_used_end_the_start(server: str, tmp_path: Path)
 
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
 def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
-    http_server: str, tmp_path: Path, fresh_database_url: str
+    http_server: str, tmp_path: Path, empty_database_url: str
 ) -> None:
     command = live.COMMANDS[http_server]
-    servers = [live.LiveServer(folder=tmp_path, database_url=fresh_database_url, command=command) for _ in range(2)]
+    servers = [live.LiveServer(folder=tmp_path, database_url=empty_database_url, command=command) for _ in range(2)]
     for server in servers:
         server.launch()
     for server in servers:
         server.wait()
 
     assert [server.stop() for server in servers] == [0, 0]
-    with psycopg.connect(fresh_database_url) as connection:
+    with psycopg.connect(empty_database_url) as connection:
         query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
         total, different = connection.execute(query).fetchone() or (0, 0)
     assert total == different > 0

@@ -66,7 +66,7 @@ def authenticate(token: str, *, at: datetime) -> Admin:
 
 
 class AdminExemption:
-    """The CAPTCHA_EXEMPTION entry: administrators need not prove to be people."""
+    """Exempts requests of administrators (`authsvc.api.captcha.CaptchaExemption`)."""
 
     def applies_to(self, request: HttpRequest) -> bool:
         """Whether the request has an administrator's token; one that is refused, for whatever reason, is none."""

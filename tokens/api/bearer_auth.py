@@ -47,7 +47,7 @@ def behind(claims: Claims) -> SignedIn:
         raise errors.SubjectNotAUuid
     session_id = _uuid(claims.session_id) if claims.session_id else None
     bound = bool(claims.session_id)
-    found = subjects.current().signed_in(user_id=user_id, session_id=session_id)
+    found = subjects.user_source.get().signed_in(user_id=user_id, session_id=session_id)
     if found is None:
         raise errors.UserNotFoundForToken
     if bound and session_id is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from authsvc import plugins
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.caller import Caller
+from authsvc.registration import OrderedRegistry
 from tokens import errors
 from tokens.api import payloads, schemas
 from tokens.api.inputs import PkceInput, RefreshTokenInput
@@ -18,23 +19,39 @@ from tokens.sessions import refresh
 
 
 class Grant(Protocol):
-    """One way to a token response; entries of the setting TOKEN_GRANTS."""
+    """Issues a token response for one `grant_type`."""
 
-    input: type[msgspec.Struct]
+    @property
+    def input(self) -> type[msgspec.Struct]:
+        """The type that the request body is parsed into."""
+
     response_schema: ClassVar[Any]
-    """Declared: the form of the token response."""
+    """The schema of the token response, for the API documentation."""
     documented_errors: ClassVar[ErrorTypes]
-    """Declared: what the grant may be refused with."""
 
     def exchange(self, body: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
         """The token response for a parsed body."""
 
 
+_grants: OrderedRegistry[tuple[str, Grant]] = OrderedRegistry()
+
+
+def register(grant_type: str, grant: Grant, *, order: int) -> None:
+    """Adds a grant to the token endpoint; `order` is its position in the API documentation."""
+    _grants.register((grant_type, grant), order=order)
+
+
+def registered() -> Mapping[str, Grant]:
+    """The grants of all installed apps by `grant_type`."""
+    return dict(_grants)
+
+
 def choose(grant_type: str) -> Grant:
-    grant = plugins.by_name("TOKEN_GRANTS").get(grant_type)
+    """Raises UnsupportedGrantType."""
+    grant = registered().get(grant_type)
     if grant is None:
         raise errors.UnsupportedGrantType
-    return cast(Grant, grant)
+    return grant
 
 
 class RefreshTokenGrant:

@@ -17,7 +17,7 @@ def token_response(tokens: TokenPair, *, subject: Subject, **further: Any) -> di
         "expires_in": tokens.issued.expires_in,
         "expires_at": tokens.issued.expires_at,
         "refresh_token": tokens.refresh_token,
-        "user": subjects.current().present(subject),
+        "user": subjects.user_source.get().present(subject),
         **further,
     }
 

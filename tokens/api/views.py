@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 
-from authsvc import clock, plugins
+from authsvc import clock
 from authsvc.api import captcha, parsing
 from authsvc.api.openapi.document import BodyChoice, Parameter, document
 from authsvc.api.renderers import Answer, NoContent
@@ -25,7 +25,7 @@ _WITHOUT_CAPTCHA = frozenset({"refresh_token", "pkce", "id_token"})
 
 class TokenView(Endpoint):
     @document(
-        choice=BodyChoice(parameter="grant_type", variants=lambda: plugins.by_name("TOKEN_GRANTS")),
+        choice=BodyChoice(parameter="grant_type", variants=grants.registered),
         responses={},
         errors=(
             RequestRateExceeded,

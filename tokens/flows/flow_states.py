@@ -134,7 +134,7 @@ def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> 
         raise errors.FlowStateNotFound
     if is_expired(flow, at):
         raise errors.FlowStateExpired
-    subject = subjects.current().by_id(flow.user_id)
+    subject = subjects.user_source.get().by_id(flow.user_id)
     if subject is None:
         raise UnexpectedFailure
     if not pkce.matches(
@@ -148,7 +148,7 @@ def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> 
             raise errors.FlowStateNotFound
         traits = {"provider_type": flow.provider_type}
         audit.record(audit.Action.LOGIN, actor=subject, caller=caller, at=at, traits=traits)
-        subject = subjects.current().note_sign_in(subject, at=at)
+        subject = subjects.user_source.get().note_sign_in(subject, at=at)
         tokens = lifecycle.start(
             subject=subject,
             method=flow.authentication_method,

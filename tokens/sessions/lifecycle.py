@@ -113,7 +113,7 @@ def hold(signed_in: SignedIn) -> SignedIn:
         raise errors.UserNotFoundForToken
     session_id = signed_in.session.id if signed_in.session is not None else None
     # A statement of its own: what else than the user it reads is then not from before the wait.
-    now = subjects.current().signed_in(user_id=signed_in.subject.id, session_id=session_id)
+    now = subjects.user_source.get().signed_in(user_id=signed_in.subject.id, session_id=session_id)
     if now is None:
         raise errors.UserNotFoundForToken
     if session_id is not None and now.session is None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
-from authsvc import plugins
+from authsvc.registration import Slot
 
 if TYPE_CHECKING:
     from tokens.sessions.aal import AmrEntry
@@ -84,8 +84,8 @@ class SignedIn:
         return self.session is not None and self.session.aal == "aal2"
 
 
-class Subjects(Protocol):
-    """What `tokens` asks of the app that owns the users; named by the setting SUBJECTS."""
+class UserSource(Protocol):
+    """Reads users and sessions for `tokens`; implemented by the app that owns the users."""
 
     def by_id(self, user_id: UUID) -> Subject | None: ...
 
@@ -102,6 +102,4 @@ class Subjects(Protocol):
         """The user as JSON-ready object of a token response."""
 
 
-def current() -> Subjects:
-    subjects: Subjects = plugins.one("SUBJECTS")
-    return subjects
+user_source: Slot[UserSource] = Slot("UserSource")

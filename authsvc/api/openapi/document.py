@@ -43,7 +43,9 @@ class ResponseDoc:
 class BodyVariant(Protocol):
     """One operation of an endpoint that a query parameter selects; a grant of `/token`, for example."""
 
-    input: type[msgspec.Struct]
+    @property
+    def input(self) -> type[msgspec.Struct]: ...
+
     response_schema: ClassVar[Any]
     documented_errors: ClassVar[ErrorTypes]
 

@@ -1,8 +1,7 @@
-"""`manage.py doctor`: what works of all that the service needs from elsewhere, and how to mend what does not."""
+"""`manage.py doctor` checks everything the service depends on and prints a remedy for each failure."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections import Counter
@@ -10,39 +9,42 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from authsvc import plugins
-from authsvc.diagnostics.checks import Circumstances, Examination, Finding, Outcome
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome, diagnostics
 from authsvc.management.service_command import ServiceCommand
 
 _SIGNS = {Outcome.OK: "ok     ", Outcome.UNUSED: "unused ", Outcome.WARNING: "WARNING", Outcome.FAILURE: "FAILURE"}
 
 
 class Command(ServiceCommand):
-    help = "Looks at what the service needs, from database to proxy; ends with 1 when something does not work."
+    help = "Checks the database, keys, email, SMS, providers, telemetry and proxy; exits with 1 on a failure."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--url", default="", help="where the running service is reached through its proxy")
+        parser.add_argument("--url", default="", help="address of the running service through its proxy")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, url: str, **options: Any) -> None:
-        circumstances = Circumstances(public_url=url)
-        found: list[Finding] = []
-        examinations: list[Examination] = plugins.in_order("EXAMINATIONS")
-        for examination in examinations:
-            for finding in examination.examine(circumstances):
-                found.append(finding)
+        context = DiagnosticContext(public_url=url)
+        results: list[CheckResult] = []
+        for diagnostic in diagnostics:
+            for result in diagnostic.run(context):
+                results.append(result)
                 if not options["json"]:
-                    self._print(finding)
-        counts = Counter(finding.outcome for finding in found)
+                    self._print(result)
+        counts = Counter(result.outcome for result in results)
         if options["json"]:
-            document = {"works": not counts[Outcome.FAILURE], "findings": [dataclasses.asdict(each) for each in found]}
+            document = {"works": not counts[Outcome.FAILURE], "findings": [_as_json(result) for result in results]}
             self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False))
         else:
             self.stdout.write(f"{counts[Outcome.FAILURE]} failures, {counts[Outcome.WARNING]} warnings")
         if counts[Outcome.FAILURE]:
             sys.exit(1)
 
-    def _print(self, finding: Finding) -> None:
-        self.stdout.write(f"{_SIGNS[finding.outcome]}  {finding.subject}: {finding.said}")
-        if finding.remedy:
-            self.stdout.write(f"         -> {finding.remedy}")
+    def _print(self, result: CheckResult) -> None:
+        self.stdout.write(f"{_SIGNS[result.outcome]}  {result.subject}: {result.message}")
+        if result.remedy:
+            self.stdout.write(f"         -> {result.remedy}")
+
+
+def _as_json(result: CheckResult) -> dict[str, str]:
+    """The keys are part of the command's interface."""
+    return {"subject": result.subject, "outcome": result.outcome, "said": result.message, "remedy": result.remedy}

@@ -9,7 +9,6 @@ from django.core.management.base import BaseCommand
 
 import authsvc
 from authsvc import conf
-from authsvc.observability.telemetry import folder
 from authsvc.server import granian_server, processes, startup
 
 
@@ -23,7 +22,6 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         config = conf.current()
         startup.prepare(config)
-        folder.prepare(config.telemetry)
         processes.preload()
         wsgi = import_module("authsvc.wsgi")
         granian_server.run(config, wsgi.application)

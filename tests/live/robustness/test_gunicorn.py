@@ -18,7 +18,7 @@ Gunicorn = Callable[..., servers.LiveServer]
 
 
 @pytest.fixture
-def gunicorn(tmp_path: Path, fresh_database_url: str, post: Postbox) -> Gunicorn:
+def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn:
     """`gunicorn()` is a server that has not been started, on the database of the test; `port` is free unless given."""
 
     def make(port: int | None = None) -> servers.LiveServer:
@@ -26,7 +26,7 @@ def gunicorn(tmp_path: Path, fresh_database_url: str, post: Postbox) -> Gunicorn
         folder.mkdir()
         return servers.LiveServer(
             folder=folder,
-            database_url=fresh_database_url,
+            database_url=empty_database_url,
             env=robust.settings_for(post),
             command=servers.GUNICORN,
             port=port,

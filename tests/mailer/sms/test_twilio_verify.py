@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from authsvc import plugins
-from authsvc.messaging import PhoneVerifier
+from authsvc.messaging import PhoneVerifier, phone_verifier
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.mailer.sms.conftest import UseGateway
 
@@ -16,8 +15,7 @@ from tests.mailer.sms.conftest import UseGateway
 @pytest.fixture
 def verifier(use_gateway: UseGateway) -> PhoneVerifier:
     use_gateway("twilio_verify")
-    configured: PhoneVerifier = plugins.one("PHONE_VERIFIER")
-    return configured
+    return phone_verifier.get()
 
 
 @pytest.mark.parametrize("status", [200, 201])

@@ -1,0 +1,52 @@
+"""What `manage.py doctor` says of a gateway for text messages: its credentials are tried, and nothing is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
+from mailer import diagnostics
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.mailer.sms.conftest import UseGateway
+
+
+def look() -> CheckResult:
+    [result] = diagnostics.SmsDiagnostic().run(DiagnosticContext(public_url=""))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("provider", "method", "path"),
+    [
+        ("twilio", "GET", "/2010-04-01/Accounts/AC1.json"),
+        ("twilio_verify", "GET", "/v2/Services/VA1"),
+        ("messagebird", "GET", "/balance"),
+        ("textlocal", "POST", "/balance"),
+        ("vonage", "GET", "/account/get-balance"),
+    ],
+)
+def test_the_credentials_are_tried_where_nothing_is_sent(
+    provider: str, method: str, path: str, peer: HttpPeer, use_gateway: UseGateway
+) -> None:
+    use_gateway(provider)
+    peer.answer(in_json({"status": "success"}))
+    assert look().outcome is Outcome.OK
+    [asked] = peer.received
+    assert (asked.method, asked.path) == (method, path)
+
+    refused = in_json(
+        {"status": "failure", "errors": [{"message": "no"}]}, status=200 if provider == "textlocal" else 401
+    )
+    peer.answer(refused)
+    found = look()
+    assert found.outcome is Outcome.FAILURE
+    assert "hunter2" not in found.message + found.remedy
+
+
+@pytest.mark.parametrize(("phones", "expected"), [(True, Outcome.FAILURE), (False, Outcome.UNUSED)])
+def test_a_missing_gateway_matters_where_phones_are_used(
+    phones: bool, expected: Outcome, auth_config: ChangeConfig
+) -> None:
+    auth_config(signup={"phone_enabled": phones}, sms={"provider": ""})
+    assert look().outcome is expected
