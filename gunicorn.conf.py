@@ -20,8 +20,8 @@ try:
 except ImproperlyConfigured as error:
     sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
 
-from authsvc import reloading  # noqa: E402  (needs loaded settings)
-from authsvc.server import connection_draining, processes, serving, startup  # noqa: E402  (the same)
+from authsvc import reloading
+from authsvc.server import connection_draining, processes, serving, startup
 
 try:
     _address = serving.address(_config)

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.identities import account_claiming, account_matching
+from accounts import errors as account_errors
+from accounts.identities import account_claiming, account_matching, errors
 from accounts.identities import queries as identity_queries
 from accounts.identities.account_claiming import AccountChanged
 from accounts.identities.account_matching import AddressOwner, Outcome
@@ -21,6 +21,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 
 
@@ -107,7 +108,7 @@ def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> 
             return AccountMatch(identity=identity, user=owner, email=owner.email)
         case _:
             if conf.current().signup.disabled:
-                raise errors.SignupDisabled
+                raise account_errors.SignupDisabled
             return AccountMatch(identity=identity, user=None, email=decision.email)
 
 
@@ -137,13 +138,13 @@ def sign_in(
 
 def _check_not_banned(user: UserRecord, *, at: datetime) -> None:
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned
 
 
 def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
     candidate = identity.candidate.email
     emails = {*identity.verified_emails, *([candidate] if candidate else [])}
-    rows = identity_queries.owners(sorted(emails)) if emails else []
+    rows = identity_queries.address_owners(sorted(emails)) if emails else []
     return [
         AddressOwner(user_id=user_id, provider=provider, email=email, verified=bool(verified), audience=audience or "")
         for user_id, provider, email, verified, audience in rows
@@ -158,7 +159,7 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
     else:
         user = _update(match, match.user, signed_in_at=signed_in_at, caller=caller, at=at)
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned
     traits = {"provider": match.identity.provider}
     if not match.needs_verification:
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from django.db import IntegrityError
 
-from accounts import errors
-from accounts.identities import account_claiming
+from accounts.identities import account_claiming, errors
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.models import User
 from accounts.users import account_creation, queries

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.identities import account_claiming, primary_email
+from accounts import errors as account_errors
+from accounts.identities import account_claiming, errors, primary_email
 from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
@@ -20,6 +20,7 @@ from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 from tokens.sessions.subjects import SignedIn
@@ -72,9 +73,9 @@ def lock_user(request: LinkRequest, *, at: datetime) -> UserRecord:
     """Lock the account until the end of the caller's transaction and read it. Raises UserNotFound, UserBanned."""
     user = queries.get(request.user.id, lock=True)
     if user is None:
-        raise errors.UserNotFound
+        raise account_errors.UserNotFound
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned
     return user
 
 
@@ -193,5 +194,5 @@ def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
 
 def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
-    rows = identity_queries.owners(emails) if emails else []
+    rows = identity_queries.address_owners(emails) if emails else []
     return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}

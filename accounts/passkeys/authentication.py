@@ -9,9 +9,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.models import CeremonyType, Passkey, User
-from accounts.passkeys import challenges
+from accounts.passkeys import challenges, errors
 from accounts.passkeys.challenges import Answer, Begun
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
@@ -19,6 +18,7 @@ from accounts.webauthn import ceremonies, verification, webauthn_responses
 from accounts.webauthn.webauthn_responses import Assertion
 from authsvc import audit
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.lifecycle import TokenPair
 
@@ -96,4 +96,4 @@ def _check(user: UserRecord, *, at: datetime) -> None:
     if user.phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmedForPasskey
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned

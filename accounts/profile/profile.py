@@ -10,12 +10,11 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
-from accounts.passwords import policy
-from accounts.profile import reauthentication
-from accounts.sign_in.password import stored_hash
+from accounts.passwords import hashing, policy
+from accounts.profile import errors, reauthentication
 from accounts.users import identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
@@ -103,7 +102,7 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest) -> 
     phone = identifiers.phone(wish.phone) if wish.phone else ""
     channel = identifiers.channel(wish.channel or "") if phone else "sms"
     if wish.password is not None:
-        policy.check_policy(wish.password)
+        policy.validate_password(wish.password)
     email = email if email != user.email else ""
     phone = phone if phone != user.phone else ""
     challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
@@ -139,10 +138,10 @@ def _unless_taken(change: _Change) -> _Change:
     strict = conf.current().signup.strict_privacy_enabled
     owner = queries.find_by("email", change.email, aud=None) if change.email else None
     if owner and not strict:
-        raise errors.EmailExists
+        raise account_errors.EmailExists
     phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exists()
     if phone_is_taken and not strict:
-        raise errors.PhoneExists
+        raise account_errors.PhoneExists
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
@@ -153,22 +152,22 @@ def _prove_again(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest,
         if not wish.nonce:
             raise errors.ReauthenticationNeeded
         reauthentication.redeem_code(user, nonce=wish.nonce, at=at)
-    stored = stored_hash(user)
+    stored = hashing.stored_hash(user)
     recovering = aal.is_recovery(entry.method for entry in signed_in.amr)
     if config.update_requires_current and stored and not recovering:
         if not wish.current_password:
             raise errors.CurrentPasswordRequired
-        if not policy.matches(wish.current_password, stored):
+        if not hashing.verify_password(wish.current_password, stored):
             raise errors.CurrentPasswordInvalid
 
 
 def _new_hash(user: UserRecord, password: str | None) -> str | None:
     if password is None:
         return None
-    stored = stored_hash(user)
-    if stored and policy.matches(password, stored):
+    stored = hashing.stored_hash(user)
+    if stored and hashing.verify_password(password, stored):
         raise errors.SamePassword
-    return policy.hash(password)
+    return hashing.hash_password(password)
 
 
 def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
-from accounts.passwords import policy
+from accounts.passwords import hashing, policy
 from accounts.users import json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
-from accounts.verification import contact_changes
+from accounts.verification import contact_changes, errors
 from authsvc import audit
 from authsvc.audit import Action
 from authsvc.caller import Caller
@@ -40,7 +40,7 @@ class VerifiedSecret:
     by_code: bool = False
     """It was the stored code that was presented: one that can be guessed, and bears only so many guesses."""
     asked: str
-    refusal: type[errors.LinkExpired | errors.CodeExpired]
+    refusal: type[errors.LinkExpired | account_errors.CodeExpired]
 
     @property
     def type(self) -> str:
@@ -169,10 +169,10 @@ def _first_password(proof: VerifiedSecret, *, password: str | None, by_browser: 
     if proof.type not in _CONFIRMING or user.password_hash:
         return None
     if password is not None:
-        policy.check_policy(password)
-        return policy.hash(password)
+        policy.validate_password(password)
+        return hashing.hash_password(password)
     if proof.asked == "signup" and not by_browser and not any(p not in ("email", "phone") for p in user.providers):
         raise errors.PasswordRequiredToConfirm
     if user.invited_at is not None:
-        return policy.undisclosed()
+        return hashing.unusable_hash()
     return None

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar, Literal, NotRequired, TypedDict, cast
 
 from django.http import HttpResponse, QueryDict
+from rest_framework.parsers import FormParser
+from rest_framework.response import Response
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import ConfirmForm, ResendInput, VerifyInput
-from accounts.verification import confirm_page, resending, verification
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts.verification import confirm_page, errors, resending, verification
 from accounts.verification.redemption import Redemption
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer, SeeOther
+from authsvc.api.parsing import Body
+from authsvc.api.renderers import SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, RedirectEndpoint, ServiceRequest
 from authsvc.errors import BodyTooLarge
 from authsvc.security import redirects
 from tokens.api import error_sets as token_error_sets
 from tokens.api.payloads import token_fragment, token_response
-from tokens.errors import NoFlowForLink
+from tokens.api.schemas import Session
+from tokens.errors import NoFlowForLink, UserBanned
 from tokens.one_time.one_time_tokens import PKCE_MARK
 
 LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
@@ -36,16 +41,71 @@ _UNUSABLE_LINK = (
     *error_sets.CONTACT_CHANGE,
     errors.InvalidEmailVerificationType,
     errors.LinkExpired,
-    errors.UserBanned,
+    UserBanned,
     NoFlowForLink,
 )
 _OTHER_SIDE = "Confirmation link accepted. Please proceed to confirm link sent to the other email"
 
 
+class VerifyInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("type",)
+    type: str | None = None
+    """What was sent: `signup`, `invite`, `recovery`, `magiclink`, `email`, `email_change`, `sms`, `phone_change`."""
+    token: str | None = None
+    """The code, with the address or number it was sent to; or the token of a link."""
+    token_hash: str | None = None
+    """The token of a link; nothing but `type` and `password` may come with it."""
+    email: str | None = None
+    phone: str | None = None
+    redirect_to: str | None = None
+    password: str | None = None
+    """The first password of an account without one."""
+
+
+class ConfirmForm(Body, frozen=True):
+    """The fields of the confirm page; read by name."""
+
+    needs: ClassVar[tuple[str, ...]] = ("type", "token")
+    type: str | None = None
+    token: str | None = None
+    redirect_to: str | None = None
+
+
+class ResendInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("type",)
+    type: str | None = None
+    """`signup`, `email_change`, `sms` or `phone_change`."""
+    email: str | None = None
+    phone: str | None = None
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
+
+
+class SessionByCode(Session):
+    """A session begun with the code or link of a message."""
+
+    type: NotRequired[Literal["signup", "recovery", "invite"]]
+
+
+class FirstConfirmation(TypedDict):
+    """One of two addresses has agreed to a change; the other one is still to be asked."""
+
+    code: Literal["200"]
+    msg: str
+
+
+class MessageAccepted(TypedDict):
+    """The same answer whether or not there is somebody to send a message to."""
+
+    message_id: str
+
+
 class LinkEndpoint(RedirectEndpoint):
     """Redeems the token of a mailed link for a browser."""
 
-    bucket = Bucket.VERIFY
+    throttle_scope = Bucket.VERIFY
 
     def open_link(self, asked: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
         self.begin_redirecting(target, error_in_query=token.startswith(PKCE_MARK))
@@ -84,7 +144,7 @@ class VerifyView(LinkEndpoint):
         Where the operator has links confirmed (`AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED`), it answers a page with a
         button.
         """
-        asked, token = parsing.query_parameter(request.http, "type"), parsing.query_parameter(request.http, "token")
+        asked, token = parsing.query_parameter(request, "type"), parsing.query_parameter(request, "token")
         self.check(asked, token)
         target = self.redirect_target(request)
         if conf.current().mailer.link_confirm_page_enabled:
@@ -93,7 +153,7 @@ class VerifyView(LinkEndpoint):
 
     @document(
         body=VerifyInput,
-        responses={200: (schemas.SessionByCode, schemas.FirstConfirmation)},
+        responses={200: (SessionByCode, FirstConfirmation)},
         errors=(
             *error_sets.NEW_PASSWORD,
             *error_sets.CONTACT_CHANGE,
@@ -102,11 +162,11 @@ class VerifyView(LinkEndpoint):
             errors.OnlyTokenHashAllowed,
             errors.OnlyOneIdentifierOnVerify,
             errors.InvalidEmailFormat,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.InvalidEmailVerificationType,
             errors.LinkExpired,
-            errors.CodeExpired,
-            errors.UserBanned,
+            account_errors.CodeExpired,
+            UserBanned,
             errors.PasswordRequiredToConfirm,
         ),
     )
@@ -115,12 +175,12 @@ class VerifyView(LinkEndpoint):
 
         Of a change of address that both addresses confirm, the first confirmation answers no session.
         """
-        done = self._redeem(parsing.parse_body(request.http, VerifyInput), request)
+        done = self._redeem(parsing.parse_body(request, VerifyInput), request)
         if done.awaits_other_side:
-            return Answer({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
+            return Response({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
         told = {"type": done.type} if done.type in _TOLD_TYPES else {}
         assert done.tokens is not None  # noqa: S101  (only a browser is given a code instead)
-        return Answer(token_response(done.tokens, subject=done.user, **told))
+        return Response(token_response(done.tokens, subject=done.user, **told))
 
     @staticmethod
     def _redeem(body: VerifyInput, request: ServiceRequest) -> Redemption:
@@ -141,10 +201,10 @@ class VerifyView(LinkEndpoint):
         if bool(body.email) == bool(body.phone):
             raise errors.OnlyOneIdentifierOnVerify
         if body.phone:
-            return verification.redeem_texted_code(
+            return verification.redeem_sms_code(
                 type=body.type, phone=body.phone, code=body.token or "", caller=request.caller, at=clock.now()
             )
-        return verification.redeem_mailed_code(
+        return verification.redeem_email_code(
             type=body.type,
             email=body.email or "",
             code=body.token or "",
@@ -161,6 +221,8 @@ class ConfirmView(LinkEndpoint):
     the token of the link is all the authority there is. A page that has one to send could as well send the link itself.
     """
 
+    parser_classes = (FormParser,)
+
     @document(
         form=ConfirmForm,
         responses={303: _LED_ON},
@@ -169,7 +231,7 @@ class ConfirmView(LinkEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Redeem the link that the page of `GET /verify` shows a button for."""
-        form = QueryDict(parsing.read_body(request.http))
+        form = cast(QueryDict, request.data)
         asked, token, target = (_first(form, name) for name in ("type", "token", "redirect_to"))
         self.check(asked, token)
         target = redirects.resolve(header=None, query=target, referer=None)
@@ -177,31 +239,31 @@ class ConfirmView(LinkEndpoint):
 
 
 class ResendView(Endpoint):
-    bucket = Bucket.RESEND
+    throttle_scope = Bucket.RESEND
     captcha = True
 
     @document(
         body=ResendInput,
         query=(REDIRECT_TO,),
-        responses={200: schemas.MessageAccepted},
+        responses={200: MessageAccepted},
         errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
             *token_error_sets.PKCE,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.ResendTypeMissing,
             errors.ResendNeedsEmail,
             errors.ResendNeedsPhone,
             errors.OnlyOneIdentifierOnResend,
             errors.IdentifierMissingOnResend,
-            errors.MailRequestsDisabled,
+            account_errors.MailRequestsDisabled,
             errors.PhoneRequestsDisabled,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Send the confirmation of a sign-up, or of a change of address or number, once more."""
-        body = parsing.parse_body(request.http, ResendInput)
+        body = parsing.parse_body(request, ResendInput)
         message_id = resending.resend(
             type=body.type or "",
             email=body.email or "",
@@ -212,7 +274,7 @@ class ResendView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({"message_id": message_id})
+        return Response({"message_id": message_id})
 
 
 def _first(form: QueryDict, name: str) -> str:

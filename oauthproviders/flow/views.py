@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
+from rest_framework.exceptions import MethodNotAllowed
+from rest_framework.parsers import FormParser
+from rest_framework.response import Response
 
-from accounts import error_sets as account_error_sets
-from accounts import errors as accounts_errors
+from accounts.identities import errors as identity_errors
 from authsvc import clock, conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer, Found, SeeOther
+from authsvc.api.renderers import Found, SeeOther
 from authsvc.api.views import OAUTH_ERRORS, Endpoint, ServiceRequest
-from authsvc.errors import ApiError, BodyTooLarge, MethodNotAllowed, OAuthError
+from authsvc.errors import ApiError, BodyTooLarge, OAuthError
 from authsvc.security import redirects
 from oauthproviders import errors, payloads, schemas
 from oauthproviders.flow import authorize, callback, flow_cookie, inputs
@@ -69,12 +72,12 @@ class LinkIdentityView(Endpoint):
             Parameter("skip_http_redirect", "`true`: answer the address instead of redirecting.", ("true",)),
         ),
         responses={302: _TO_PROVIDER, 200: schemas.Departure},
-        errors=(*_NO_DEPARTURE, accounts_errors.ManualLinkingDisabled),
+        errors=(*_NO_DEPARTURE, identity_errors.ManualLinkingDisabled),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the browser to a provider, to link one more identity to the signed-in user."""
         if not conf.current().signup.manual_linking_enabled:
-            raise accounts_errors.ManualLinkingDisabled
+            raise identity_errors.ManualLinkingDisabled
         departure = authorize.begin(
             inputs.wish(request.http.GET),
             target=self.redirect_target(request),
@@ -82,7 +85,7 @@ class LinkIdentityView(Endpoint):
             at=clock.now(),
         )
         is_told = request.http.GET.get("skip_http_redirect") == "true"
-        response = Answer(payloads.departure(departure)) if is_told else Found(departure.url)
+        response = Response(payloads.departure(departure)) if is_told else Found(departure.url)
         flow_cookie.tie(response, flow_id=departure.flow_id)
         return response
 
@@ -93,6 +96,7 @@ class CallbackView(Endpoint):
     There is no CSRF token: the state is what ties a callback to a request of this service, and one provider posts.
     """
 
+    parser_classes = (FormParser,)
     target: str | None = None
 
     @document(
@@ -109,10 +113,10 @@ class CallbackView(Endpoint):
             ),
         },
         redirect_errors=(
-            *account_error_sets.EXTERNAL_IDENTITY,
+            *identity_errors.EXTERNAL_IDENTITY,
             BodyTooLarge,
-            accounts_errors.InviteNotFound,
-            accounts_errors.InvitedEmailMismatch,
+            identity_errors.InviteNotFound,
+            identity_errors.InvitedEmailMismatch,
             errors.StateMissing,
             errors.StateInvalid,
             errors.StateNotFound,
@@ -136,7 +140,7 @@ class CallbackView(Endpoint):
 
         An error of the provider's is told as it is.
         """
-        parameters = inputs.returned(request.http)
+        parameters = inputs.returned(request)
         at = clock.now()
         recognised = callback.recognise(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
         self.target = recognised.target
@@ -144,11 +148,11 @@ class CallbackView(Endpoint):
 
     post = get
 
-    def refuse(self, error: Exception, request: HttpRequest) -> HttpResponse:
-        if isinstance(error, MethodNotAllowed):
-            return super().refuse(error, request)
-        told = _told(error)
-        request.META["authsvc.error_code"] = told.get("error_code", told["error"])
+    def handle_exception(self, exc: Exception) -> Any:
+        if isinstance(exc, MethodNotAllowed):
+            return super().handle_exception(exc)
+        told = _told(exc)
+        self.request.META["authsvc.error_code"] = told.get("error_code", told["error"])
         if self.target is None:
             return SeeOther(redirects.with_query(conf.current().site.url, told))
         return Found(redirects.with_error(self.target, told, in_query=True))

@@ -18,12 +18,14 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from accounts import inputs as account_inputs
 from accounts.models import User
 from accounts.sign_in.password import PasswordSignIn
+from accounts.sign_in.password_grant import PasswordInput
 from accounts.sign_up import sign_up
+from accounts.sign_up.views import SignUpInput
 from accounts.users import queries
 from accounts.verification import redemption
+from accounts.verification.views import VerifyInput
 from authsvc import clock, conf
 from authsvc.caller import Caller
 from authsvc.conf import AuthConfig, Secret
@@ -366,10 +368,10 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "SignedIn": (signed_in, {key, record.password_hash}),
         "Exchanged": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
         "Challenge": (challenge, {CHALLENGE}),
-        "SignUpInput": (account_inputs.SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
-        "PasswordInput": (account_inputs.PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "SignUpInput": (SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "PasswordInput": (PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
         "VerifyInput": (
-            account_inputs.VerifyInput(token=secret.code, token_hash=secret.link_token, password=PASSWORD),
+            VerifyInput(token=secret.code, token_hash=secret.link_token, password=PASSWORD),
             {secret.code, secret.link_token, PASSWORD},
         ),
         "RefreshTokenInput": (

@@ -7,7 +7,7 @@ from typing import ClassVar, cast
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api.openapi.document import ErrorTypes
 from tokens import errors
 from tokens.api import admin_auth, bearer_auth
@@ -34,13 +34,16 @@ class BearerAuthentication(BaseAuthentication):
         errors.UserBanned,
     )
 
-    def authenticate(self, request: Request) -> tuple[SignedIn, Claims]:
+    def authenticate(self, request: Request) -> tuple[SignedIn, Claims] | None:
         presented = bearer_auth.token_in(request.META)
         if presented is None:
-            raise errors.NoAuthorization
+            return None
         found = bearer_auth.signed_in(presented, at=clock.now())
         request.META["authsvc.user_id"] = str(found[0].subject.id)
         return found
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
 
 
 class AdminAuthentication(BaseAuthentication):
@@ -57,14 +60,17 @@ class AdminAuthentication(BaseAuthentication):
         errors.SessionNoLongerValid,
     )
 
-    def authenticate(self, request: Request) -> tuple[Admin, None]:
+    def authenticate(self, request: Request) -> tuple[Admin, None] | None:
         presented = bearer_auth.token_in(request.META)
         if presented is None:
-            raise errors.NoAuthorization
+            return None
         admin = admin_auth.authenticate(presented, at=clock.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
         return admin, None
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
 
 
 def user_of(request: Request) -> SignedIn:
@@ -74,3 +80,12 @@ def user_of(request: Request) -> SignedIn:
 
 def claims_of(request: Request) -> Claims:
     return cast(Claims, request.auth)
+
+
+def has_requested_audience(request: Request) -> bool:
+    """The token is for the audience in `X-JWT-AUD`; without the header, for the token's default audience."""
+    claims, audience = claims_of(request), request.META.get("HTTP_X_JWT_AUD", "")
+    if not audience:
+        config = conf.current().jwt
+        audience = config.aud if not claims.aud or claims.role in config.admin_roles else claims.aud[0]
+    return bool(claims.aud) and claims.aud[0] == audience
