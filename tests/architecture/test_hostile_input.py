@@ -22,7 +22,7 @@ from django.urls import get_resolver
 
 from accounts.models import User
 from authsvc import clock, messaging
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from mailer.delivery import encryption
 from tests.accounts.passkeys import PARTY
 from tests.architecture.test_routes import ROUTES, sample
