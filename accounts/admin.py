@@ -122,7 +122,7 @@ class UserAdmin(OperatorAdmin):
         label="End all sessions", done="Signed out everywhere", question="Sign out everywhere?", is_dangerous=True
     )
     def end_sessions(self, row: User, order: Order) -> str | None:
-        ended = revocation.end_all(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+        ended = revocation.end_all_sessions(row.pk, actor=order.actor, caller=order.caller, at=order.at)
         return f"{self.name_of(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
     @model_admin.action(

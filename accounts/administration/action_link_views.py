@@ -56,7 +56,7 @@ class GenerateLinkView(Endpoint):
         )
         made = action_links.generate(
             wish,
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )

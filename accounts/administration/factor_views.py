@@ -55,7 +55,7 @@ class FactorView(Endpoint):
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )

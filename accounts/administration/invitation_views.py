@@ -38,7 +38,7 @@ class InviteView(Endpoint):
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )

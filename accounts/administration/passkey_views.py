@@ -37,6 +37,6 @@ class PasskeyView(Endpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = pages.find(paths.user_id(user_id))
-        actor = admin_auth.admin_of(request).actor
+        actor = admin_auth.get_admin(request).actor
         management.take_away(user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now())
         return NoContent()

@@ -87,7 +87,7 @@ class UsersView(Endpoint):
         body = parsing.parse_body(request.http, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -126,7 +126,7 @@ class UserView(Endpoint):
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -162,7 +162,7 @@ class UserView(Endpoint):
         user = user_administration.update(
             chosen,
             Changes(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -180,7 +180,7 @@ class UserView(Endpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )

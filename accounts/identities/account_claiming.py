@@ -57,7 +57,7 @@ def take_over(user_id: UUID, *, but: UUID) -> None:
         )
         Identity.objects.filter(user_id=user_id).exclude(id=but).delete()
         _close_ways_in(user_id)
-        one_time_tokens.clear(user_id)
+        one_time_tokens.delete_all(user_id)
 
 
 def turn_out(user: UserRecord, *, said: Mapping[str, Any] | None = None, at: datetime) -> None:
@@ -80,8 +80,8 @@ def turn_out(user: UserRecord, *, said: Mapping[str, Any] | None = None, at: dat
 def _close_ways_in(user_id: UUID) -> None:
     for held in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
         held._default_manager.filter(user_id=user_id).delete()
-    lifecycle.revoke_all(user_id)
-    flow_states.abandon(user_id)
+    lifecycle.revoke_all_sessions(user_id)
+    flow_states.delete_user_flows(user_id)
 
 
 def know(

@@ -205,7 +205,7 @@ def _join(
     elif resolved.needs_proof and (found.password_hash or len(found.identities) > 1):
         account_claiming.take_over(found.id, but=identity_id)
     if resolved.needs_proof and resolved.is_proved:
-        one_time_tokens.clear(found.id)
+        one_time_tokens.delete_all(found.id)
         User.objects.filter(id=found.id).update(email_confirmed_at=at)
         said["email_verified"] = True
     elif resolved.mails_to:

@@ -20,7 +20,7 @@ from authsvc.audit import Action
 from authsvc.caller import Caller
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Outstanding
+from tokens.one_time.one_time_tokens import StoredToken
 
 Result = TypeVar("Result")
 
@@ -53,7 +53,7 @@ def accept(
     by = {"provider": arrival.provider}
     try:
         with transaction.atomic(durable=True):
-            if queries.locked(invited.id) is None or not one_time_tokens.spend(
+            if queries.locked(invited.id) is None or not one_time_tokens.consume_all(
                 token, user_id=invited.id, by_code=False
             ):
                 raise errors.InviteNotFound
@@ -71,9 +71,9 @@ def accept(
         raise errors.IdentityNotCreated from None
 
 
-def _find(link_hash: str, *, at: datetime) -> tuple[UserRecord, Outstanding] | None:
+def _find(link_hash: str, *, at: datetime) -> tuple[UserRecord, StoredToken] | None:
     row = queries.with_token_of_link(link_hash=link_hash, token_types=[str(TokenType.CONFIRMATION)])
     if row is None:
         return None
-    user, token = records.read(row), one_time_tokens.read(row[queries.USER_WIDTH :])
+    user, token = records.read(row), one_time_tokens.from_row(row[queries.USER_WIDTH :])
     return (user, token) if token.is_fresh(at) else None

@@ -23,7 +23,7 @@ from authsvc.audit import Action
 from authsvc.caller import Caller
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 Result = TypeVar("Result")
 
@@ -80,13 +80,13 @@ def link(
     raise AssertionError  # the second round returns or raises
 
 
-def unlink(signed_in: SignedIn, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
+def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
     """Take an identity from a user who has another; the account's address is then that of one that is left.
 
     Raises SingleIdentity, IdentityNotFound, NoFreeEmail.
     """
     with transaction.atomic(durable=True):
-        lifecycle.hold(signed_in)
+        lifecycle.lock_signed_in_user(signed_in)
         row = queries.by_id(user.id)
         user = records.read(row) if row else user
         if len(user.identities) < 2:
@@ -142,7 +142,7 @@ def _link(
     is_proved = not email or bool(arrival.said["email_verified"])
     columns: dict[str, Any] = {}
     if email:
-        one_time_tokens.clear(target.id)
+        one_time_tokens.delete_all(target.id)
         metadata = json_columns.merged("raw_user_meta_data", {"email_verified": is_proved})
         columns = {**changes.nothing_pending(), "email": email, "raw_user_meta_data": metadata}
         columns |= {"email_confirmed_at": at} if is_proved else {"email_confirmed_at": None, "confirmation_sent_at": at}
@@ -172,7 +172,7 @@ def _promote(user: UserRecord, remaining: list[IdentityRecord]) -> None:
         User.objects.filter(id=user.id).update(**columns)
     except IntegrityError:
         raise errors.NoFreeEmail from None  # somebody was faster
-    one_time_tokens.clear(user.id)
+    one_time_tokens.delete_all(user.id)
 
 
 def _taken(emails: list[str], *, but: UUID) -> set[str]:

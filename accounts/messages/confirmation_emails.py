@@ -76,13 +76,13 @@ def send(
     at: datetime,
 ) -> str:
     """Send a letter to the user's address and return the message's id. Joins the caller's transaction."""
-    secret = one_time_tokens.make(pkce=challenge is not None)
-    token = one_time_tokens.digests(secret, token_type=letter.token_type, identifier=user.email, at=at)
+    secret = one_time_tokens.generate(pkce=challenge is not None)
+    token = one_time_tokens.hash_secret(secret, token_type=letter.token_type, identifier=user.email, at=at)
     with transaction.atomic(savepoint=False):
         entry = audit.prepare_entry(letter.action, actor=user, caller=caller, at=at, traits=traits)
         queries.note_request(user_id=user.id, sent_at=letter.sent_at, entry=entry, token=token)
         if challenge is not None:
-            flow_states.begin(
+            flow_states.start_email_flow(
                 challenge=challenge,
                 provider_type=letter.provider_type,
                 method=letter.method,
@@ -96,8 +96,8 @@ def send(
 
 def pretend(letter: Letter, *, address: str, at: datetime) -> None:
     """Take the time of `send` where there is nobody to send anything to: the same statements, for a user of no row."""
-    secret = one_time_tokens.make(pkce=False)
-    token = one_time_tokens.digests(secret, token_type=letter.token_type, identifier=address, at=at)
+    secret = one_time_tokens.generate(pkce=False)
+    token = one_time_tokens.hash_secret(secret, token_type=letter.token_type, identifier=address, at=at)
     with transaction.atomic(savepoint=False):
         queries.note_request(
             user_id=uuid4(), sent_at=letter.sent_at, entry=PendingEntry(id=uuid4(), payload="{}"), token=token

@@ -12,27 +12,29 @@ from accounts.users.records import UserRecord
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.messaging import Email, EmailKind
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 
 
-def confirmation(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def confirmation(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     return _action(EmailKind.CONFIRMATION, "confirmation", "signup", user, secret, redirect_to, caller, at)
 
 
-def invitation(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def invitation(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     return _action(EmailKind.INVITE, "invite", "invite", user, secret, redirect_to, caller, at)
 
 
-def recovery(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def recovery(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     return _action(EmailKind.RECOVERY, "recovery", "recovery", user, secret, redirect_to, caller, at)
 
 
-def magic_link(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def magic_link(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     # Magic links share the configured path of recovery links.
     return _action(EmailKind.MAGIC_LINK, "recovery", "magiclink", user, secret, redirect_to, caller, at)
 
 
-def email_change(user: UserRecord, *, to: str, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def email_change(
+    user: UserRecord, *, to: str, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime
+) -> Email:
     """One of the mails of a pending change; each address gets a secret of its own."""
     mail = _action(EmailKind.EMAIL_CHANGE, "email_change", "email_change", user, secret, redirect_to, caller, at)
     variables = {**mail.variables, "NewEmail": user.email_change, "SendingTo": to}
@@ -98,7 +100,7 @@ def _action(
     purpose: str,
     link_type: str,
     user: UserRecord,
-    secret: Secret,
+    secret: OneTimeSecret,
     redirect_to: str,
     caller: Caller,
     at: datetime,

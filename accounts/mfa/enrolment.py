@@ -19,7 +19,7 @@ from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 LONGEST_NAME = 255
 """Characters of a friendly name, which is part of an index."""
@@ -53,7 +53,7 @@ class Enrolled:
     seed: Seed | None = None
 
 
-def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller, at: datetime) -> Enrolled:
+def enroll(signed_in: SignedInUser, user: UserRecord, wish: Wish, *, caller: Caller, at: datetime) -> Enrolled:
     """Begin the enrolment of a factor. Raises the errors of enrolment in their documented order."""
     kind = registry.of(wish.factor_type)
     kind.check_enrolment()
@@ -66,7 +66,7 @@ def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller,
     secret, uri = _seed(user, wish)
     queries.delete_abandoned_factors(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
+        held = lifecycle.lock_signed_in_user(signed_in)
         if number:
             _make_room(user.id, number=number)
         _check(held, _read(user), name=wish.friendly_name)
@@ -133,7 +133,7 @@ def _make_room(user_id: UUID, *, number: str) -> None:
     same._raw_delete("default")
 
 
-def _check(signed_in: SignedIn, user: UserRecord, *, name: str) -> None:
+def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:
     config = conf.current().mfa
     if any((factor.friendly_name or "") == name for factor in user.factors):
         raise errors.FactorNameTaken(name)

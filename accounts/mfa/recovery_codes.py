@@ -16,12 +16,12 @@ from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 METHOD = "mfa/recovery_code"
 
 
-def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetime) -> list[str]:
+def create(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: datetime) -> list[str]:
     """Make a new set of codes, in place of the one before; only from a session that has shown a factor.
 
     Raises RecoveryCodesDisabled, RecoveryCodesNeedFactor or RecoveryCodesNeedAal2.
@@ -29,8 +29,8 @@ def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetim
     check_enabled()
     codes = recovery_code_format.make()
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
-        if not held.subject.has_verified_factor:
+        held = lifecycle.lock_signed_in_user(signed_in)
+        if not held.user.has_verified_factor:
             raise errors.RecoveryCodesNeedFactor
         if not held.is_aal2:
             raise errors.RecoveryCodesNeedAal2
@@ -49,8 +49,8 @@ def remaining(user: UserRecord) -> int:
     return RecoveryCode.objects.filter(user_id=user.id).count()
 
 
-@sign_in_metrics.watched("mfa", who=lambda done: done.user.id)
-def verify(signed_in: SignedIn, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> Verified:
+@sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
+def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> Verified:
     """Use a code up, which raises the session as a factor does.
 
     Raises FactorCodeMissing, RecoveryCodesDisabled, RecoveryCodeInvalid, RequestRateExceeded after too many wrong ones.
@@ -77,9 +77,9 @@ def check_enabled() -> None:
         raise errors.RecoveryCodesDisabled
 
 
-def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
+def _take(held: SignedInUser, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
     # A code stands in for a factor; where there is none, there is nothing that it could stand in for.
-    if not held.subject.has_verified_factor:
+    if not held.user.has_verified_factor:
         raise errors.RecoveryCodeInvalid
     if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest)._raw_delete("default"):
         raise errors.RecoveryCodeInvalid

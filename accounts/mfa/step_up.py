@@ -17,8 +17,8 @@ from authsvc.caller import Caller
 from tokens import errors
 from tokens.sessions import lifecycle
 from tokens.sessions import step_up as elevation
-from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.issuance import TokenPair
+from tokens.sessions.users import SignedInUser
 
 _PATIENCE = 5.0
 """Seconds after which a verification that never got hold of its session is refused."""
@@ -32,11 +32,11 @@ class Verified:
 
 
 def step_up(
-    signed_in: SignedIn,
+    signed_in: SignedInUser,
     *,
     method: str,
     factor_id: UUID | None,
-    take: Callable[[SignedIn], None],
+    take: Callable[[SignedInUser], None],
     caller: Caller,
     at: datetime,
 ) -> Verified:
@@ -51,14 +51,12 @@ def step_up(
     while time.monotonic() < deadline:
         with transaction.atomic(durable=True):
             # One at a time for each user: each ends other sessions, among them that of the other.
-            take(lifecycle.hold(signed_in))
-            row = queries.by_id(signed_in.subject.id)
+            take(lifecycle.lock_signed_in_user(signed_in))
+            row = queries.by_id(signed_in.user.id)
             if row is None:
                 raise errors.UserNotFoundForToken
             user = records.read(row)
-            tokens = elevation.step_up(
-                signed_in, subject=user, method=method, factor_id=factor_id, caller=caller, at=at
-            )
+            tokens = elevation.step_up(signed_in, user=user, method=method, factor_id=factor_id, caller=caller, at=at)
             if tokens is None:
                 transaction.set_rollback(True)
         if tokens is not None:

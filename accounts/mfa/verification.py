@@ -19,12 +19,12 @@ from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import sign_in_metrics
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
-@sign_in_metrics.watched("mfa", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
 def verify(
-    signed_in: SignedIn, user: UserRecord, factor_id: UUID, answer: Answer, *, caller: Caller, at: datetime
+    signed_in: SignedInUser, user: UserRecord, factor_id: UUID, answer: Answer, *, caller: Caller, at: datetime
 ) -> Verified:
     """Answer a challenge of a factor; an enrolled one is verified by it.
 
@@ -72,14 +72,14 @@ def _address(text: str | None) -> IPv4Address | IPv6Address | None:
     return ip_address(text) if text else None
 
 
-def _take(held: SignedIn, attempt: Attempt, kind: Kind, proof: Proof, *, caller: Caller) -> None:
+def _take(held: SignedInUser, attempt: Attempt, kind: Kind, proof: Proof, *, caller: Caller) -> None:
     """Spend the challenge and write what the proof changes; inside the transaction that raises the session."""
     factor, challenge, at = attempt.factor, attempt.challenge, attempt.at
     locked = Factor.objects.select_for_update().filter(id=factor.id).first()
     if locked is None or locked.phone != factor.phone:  # gone just now, or of another number than the code went to
         raise errors.FactorNotFound
     is_first_use = locked.status == FactorStatus.UNVERIFIED
-    is_guarded = held.subject.has_verified_factor
+    is_guarded = held.user.has_verified_factor
     if is_first_use and is_guarded and not held.is_aal2:
         # Begun before there was a factor, perhaps by somebody who has the password alone.
         raise errors.FactorNeedsAal2

@@ -14,7 +14,7 @@ from accounts.mfa.factor_types import Answer as FactorAnswer
 from accounts.models import FactorType
 from accounts.users import identifiers, payloads
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
@@ -26,14 +26,14 @@ from authsvc.messaging import MessageNotAccepted
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
-from tokens.api.permissions import IsNoVisitor, IsSignedIn
+from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
 from tokens.errors import TooManyConcurrentRefreshes
 
 
 class _Endpoint(Endpoint):
     authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn, IsNoVisitor)
+    permission_classes = (IsSignedIn, IsNotAnonymous)
 
 
 class FactorsView(_Endpoint):
@@ -60,7 +60,7 @@ class FactorsView(_Endpoint):
 
         It counts from its first verification on. A user who has a verified factor needs a session at `aal2`.
         """
-        signed_in = authentication.user_of(request)
+        signed_in = authentication.get_signed_in_user(request)
         body = parsing.parse_body(request.http, FactorInput)
         wish = Wish(
             factor_type=body.factor_type or "",
@@ -68,7 +68,7 @@ class FactorsView(_Endpoint):
             issuer=body.issuer or "",
             phone=body.phone or "",
         )
-        made = enrolment.enroll(signed_in, own(signed_in), wish, caller=request.caller, at=clock.now())
+        made = enrolment.enroll(signed_in, get_user_record(signed_in), wish, caller=request.caller, at=clock.now())
         return Answer(payloads.enrolled(made))
 
 
@@ -79,8 +79,8 @@ class FactorView(_Endpoint):
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Take a second factor away; sessions that it has raised are at `aal1` again."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
         removal.unenroll(signed_in, user, UUID(factor.id), caller=request.caller, at=clock.now())
         return Answer({"id": factor.id})
@@ -100,8 +100,8 @@ class ChallengeView(_Endpoint):
     )
     def post(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Ask for a second factor; a phone is texted a code."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
         self.throttle(Bucket.FACTOR_CHALLENGE, request.http)
         channel = ""
@@ -141,8 +141,8 @@ class VerifyFactorView(_Endpoint):
 
         Refresh tokens from before are dead, and other sessions of the user below `aal2` end.
         """
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
         self.throttle(Bucket.FACTOR_VERIFY, request.http)
         body = parsing.parse_body(request.http, FactorAnswerInput)
@@ -150,14 +150,16 @@ class VerifyFactorView(_Endpoint):
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
         done = verification.verify(signed_in, user, UUID(factor.id), answer, caller=request.caller, at=clock.now())
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Answer(token_response(done.tokens, user=done.user))
 
 
 class RecoveryCodesView(_Endpoint):
     @document(responses={200: schemas.RemainingCodes}, errors=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Tell how many recovery codes are left."""
-        return Answer({"remaining": recovery_codes.remaining(own(authentication.user_of(request)))})
+        return Answer(
+            {"remaining": recovery_codes.remaining(get_user_record(authentication.get_signed_in_user(request)))}
+        )
 
     @document(
         responses={200: schemas.RecoveryCodes},
@@ -165,8 +167,8 @@ class RecoveryCodesView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make ten new recovery codes in place of those before."""
-        signed_in = authentication.user_of(request)
-        codes = recovery_codes.create(signed_in, own(signed_in), caller=request.caller, at=clock.now())
+        signed_in = authentication.get_signed_in_user(request)
+        codes = recovery_codes.create(signed_in, get_user_record(signed_in), caller=request.caller, at=clock.now())
         return Answer({"codes": codes})
 
 
@@ -185,13 +187,13 @@ class VerifyRecoveryCodeView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Use a recovery code up in place of a lost factor, which raises the session to `aal2`."""
-        signed_in = authentication.user_of(request)
+        signed_in = authentication.get_signed_in_user(request)
         self.throttle(Bucket.FACTOR_VERIFY, request.http)
         body = parsing.parse_body(request.http, RecoveryCodeInput)
         done = recovery_codes.verify(
-            signed_in, own(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
+            signed_in, get_user_record(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
         )
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Answer(token_response(done.tokens, user=done.user))
 
 
 def _factor(user: UserRecord, text: str) -> FactorRecord:

@@ -16,18 +16,18 @@ from accounts.webauthn.ceremonies import Descriptor
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
-def check_allowed(signed_in: SignedIn) -> None:
+def check_allowed(signed_in: SignedInUser) -> None:
     """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
-    if signed_in.subject.is_sso_user:
+    if signed_in.user.is_sso_user:
         raise errors.PasskeysOfSsoUser
-    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
         raise errors.PasskeysNeedAal2
 
 
-def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
+def begin(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> Begun:
     """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
     check_allowed(signed_in)
     known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
@@ -45,7 +45,7 @@ def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
     return challenges.remember(ceremony, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
 
 
-def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: Caller, at: datetime) -> Passkey:
+def complete(signed_in: SignedInUser, user: UserRecord, answer: Answer, *, caller: Caller, at: datetime) -> Passkey:
     """Keep the credential that was made. Raises the errors of `check_allowed` and of the answer, in this order:
 
     RelyingPartyUnknown, those of `challenges.take`, CredentialMalformed, CredentialRefused, TooManyPasskeys,
@@ -64,7 +64,7 @@ def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: C
     try:
         with transaction.atomic(durable=True):
             # One at a time for each user, so that the number holds.
-            held = lifecycle.hold(signed_in)
+            held = lifecycle.lock_signed_in_user(signed_in)
             check_allowed(held)
             if Passkey.objects.filter(user_id=user.id).count() >= conf.current().passkeys.max_per_user:
                 raise errors.TooManyPasskeys

@@ -12,7 +12,7 @@ from accounts.inputs import UserInput
 from accounts.profile import profile, reauthentication
 from accounts.profile.profile import Wish
 from accounts.users import identifiers, payloads
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
@@ -35,9 +35,9 @@ class UserView(Endpoint):
     @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Show the signed-in user."""
-        if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
+        if not _is_for(authentication.get_claims(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
             raise errors.AudienceMismatch
-        return Answer(payloads.user(own(authentication.user_of(request))))
+        return Answer(payloads.user(get_user_record(authentication.get_signed_in_user(request))))
 
     @document(
         body=UserInput,
@@ -72,12 +72,12 @@ class UserView(Endpoint):
         A new address or number waits in `new_email` or `new_phone` for its confirmation. A new password ends every
         other session and every outstanding link and code.
         """
-        signed_in = authentication.user_of(request)
+        signed_in = authentication.get_signed_in_user(request)
         self.throttle(Bucket.USER, request.http)
         body = parsing.parse_body(request.http, UserInput)
         user = profile.update(
             signed_in,
-            own(signed_in),
+            get_user_record(signed_in),
             Wish(**msgspec.structs.asdict(body)),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
@@ -108,10 +108,10 @@ class IdentityView(Endpoint):
         wanted = identifiers.uuid(identity_id)
         if wanted is None:
             raise accounts_errors.IdentityIdNotAUuid
-        if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
+        if not _is_for(authentication.get_claims(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
             raise accounts_errors.UnexpectedAudience
-        signed_in = authentication.user_of(request)
-        linking.unlink(signed_in, own(signed_in), identity_id=wanted, caller=request.caller, at=clock.now())
+        signed_in = authentication.get_signed_in_user(request)
+        linking.unlink(signed_in, get_user_record(signed_in), identity_id=wanted, caller=request.caller, at=clock.now())
         return Answer({})
 
 
@@ -131,7 +131,7 @@ class ReauthenticateView(Endpoint):
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the user a code, the `nonce` that a change of password may ask for."""
-        user = own(authentication.user_of(request))
+        user = get_user_record(authentication.get_signed_in_user(request))
         message_id = reauthentication.send(user, caller=request.caller, at=clock.now())
         return Answer({"message_id": message_id} if message_id else {})
 

@@ -38,7 +38,7 @@ class RecoverView(Endpoint):
         body = parsing.parse_body(request.http, RecoverInput)
         recovery.send(
             email=body.email or "",
-            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),

@@ -28,7 +28,7 @@ from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def register(
         channel = identifiers.channel(channel)
         if code_challenge:
             raise errors.PkceNotForPhone
-    challenge = pkce.parse(challenge=code_challenge, method=code_challenge_method)
+    challenge = pkce.parse_challenge(challenge=code_challenge, method=code_challenge_method)
     if email and not config.signup.email_enabled:
         raise errors.EmailSignupsDisabled
     if phone and not config.signup.phone_enabled:
@@ -106,14 +106,14 @@ def register(
     return admit(wanted, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("anonymous", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("anonymous", user_id=lambda done: done.user.id)
 def anonymous(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> Outcome:
     """Sign in somebody who gives no address: a user without identity, to be made permanent later."""
     if conf.current().signup.disabled:
         raise errors.SignupDisabled
     with transaction.atomic(durable=True):
         user = account_creation.insert_anonymous(data=data, audience=caller.audience, at=at)
-        return Outcome(user=user, tokens=lifecycle.start(subject=user, method="anonymous", caller=caller, at=at))
+        return Outcome(user=user, tokens=lifecycle.start_session(user=user, method="anonymous", caller=caller, at=at))
 
 
 def admit(wanted: SignUp, *, group: IntervalGroup, caller: Caller, at: datetime) -> Outcome:
@@ -213,7 +213,7 @@ def _repeat(
         row = queries.by_id(found.id)
         user = records.read(row) if row else found
         if confirmed:
-            one_time_tokens.clear(user.id)
+            one_time_tokens.delete_all(user.id)
             return _confirmed(wanted, user, caller=caller, at=at)
         message_id = _ask_for_confirmation(wanted, user, caller=caller, at=at)
     if user.invited_at is not None or user.confirmed_at is not None:
@@ -246,8 +246,8 @@ def _confirmed(wanted: SignUp, user: UserRecord, *, caller: Caller, at: datetime
     audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=wanted.traits)
     User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
     user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-    transaction.on_commit(functools.partial(sign_in_metrics.succeeded, "password", user_id=user.id))
-    return Outcome(user=user, tokens=lifecycle.start(subject=user, method="password", caller=caller, at=at))
+    transaction.on_commit(functools.partial(sign_in_metrics.record_sign_in, "password", user_id=user.id))
+    return Outcome(user=user, tokens=lifecycle.start_session(user=user, method="password", caller=caller, at=at))
 
 
 def _duplicate(wanted: SignUp, found: UserRecord, *, caller: Caller, at: datetime) -> Outcome:

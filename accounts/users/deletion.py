@@ -69,8 +69,8 @@ def _empty(user: UserRecord, *, at: datetime) -> None:
         {UUID(each.id): obscured(f"{each.provider}:{each.provider_id}") for each in user.identities}, at=at
     )
     drop_factors(user.id)
-    one_time_tokens.clear(user.id)
-    lifecycle.revoke_all(user.id)
+    one_time_tokens.delete_all(user.id)
+    lifecycle.revoke_all_sessions(user.id)
 
 
 def drop_factors(user_id: UUID) -> None:

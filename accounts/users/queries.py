@@ -15,8 +15,8 @@ import orjson
 
 from authsvc import audit
 from authsvc.db.sql import namespaced, row, rows
-from tokens import queries as tokens
-from tokens.queries import NewToken
+from tokens.one_time import queries as one_time
+from tokens.one_time.queries import NewToken
 
 Row = tuple[Any, ...]
 
@@ -371,7 +371,7 @@ def _note_request(sent_at: str) -> str:
             INSERT INTO {namespaced("audit_log_entries")} (id, payload, created_at, ip_address)
             SELECT %(entry_id)s, %(entry)s::jsonb, %(at)s, '' FROM asked WHERE %(entry)s::jsonb IS NOT NULL
         )
-        {tokens.storing_one_time_token("asked.id", "FROM asked")}
+        {one_time.upsert_sql("asked.id", "FROM asked")}
     """
 
 

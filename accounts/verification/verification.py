@@ -17,7 +17,7 @@ from authsvc.errors import ApiError
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import PKCE_MARK, Outstanding
+from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
 from tokens.sessions import sign_in_metrics
 
 # What a type is checked against; `email` stands for whichever of the two a client was sent.
@@ -37,7 +37,7 @@ class _Sent:
     """The last secret of a type that went to an address or number."""
 
     user: UserRecord
-    token: Outstanding
+    token: StoredToken
     is_only: bool
     """Nobody else waits for one of that type there."""
 
@@ -46,24 +46,24 @@ def _signed_in(done: Verified) -> UUID | None:
     return done.user.id if done.tokens is not None else None
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Verified:
     """Redeem a link as a browser opens it: a session, or a code when the link belongs to a PKCE flow."""
-    pkce = token.startswith(PKCE_MARK)
+    pkce = token.startswith(PKCE_PREFIX)
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
     proof = _by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Verified:
     """Redeem the token of a link that a client posts: always a session."""
     proof = _by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def redeem_mailed_code(
     *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
 ) -> Verified:
@@ -85,7 +85,7 @@ def redeem_mailed_code(
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Verified:
     """The same for a code that was texted. A number's fixed code is good at any time; a gateway may check its own."""
     number = identifiers.phone(phone)
@@ -132,10 +132,10 @@ def _by_link(*, type: str, token: str, at: datetime) -> Proof:
 
 def _fitting(sent: list[_Sent], *, code: str) -> _Sent:
     """The secret that this code is. Raises CodeExpired, having counted a wrong code."""
-    fitting = [each for each in sent if each.token.answers(code)]
+    fitting = [each for each in sent if each.token.matches(code)]
     if not fitting:
         if sent:
-            one_time_tokens.count_wrong_code([each.token.id for each in sent])
+            one_time_tokens.record_wrong_code([each.token.id for each in sent])
         raise errors.CodeExpired
     return min(fitting, key=lambda each: each.token.token_type != TokenType.CONFIRMATION)
 
@@ -157,5 +157,5 @@ def _waiting_for(number: str, *, type: str, audience: str) -> UserRecord:
     return records.read(row)
 
 
-def _read(row: queries.Row) -> tuple[UserRecord, Outstanding]:
-    return records.read(row), one_time_tokens.read(row[queries.USER_WIDTH :])
+def _read(row: queries.Row) -> tuple[UserRecord, StoredToken]:
+    return records.read(row), one_time_tokens.from_row(row[queries.USER_WIDTH :])

@@ -12,8 +12,8 @@ from django.middleware.csrf import rotate_token
 from authsvc import clock, conf
 from authsvc.console.model_admin import Operator
 from tokens import errors
-from tokens.sessions import aal, lifecycle, subjects
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions import aal, lifecycle, users
+from tokens.sessions.users import SignedInUser
 
 LONGEST = timedelta(hours=12)
 """After this time an operator signs in again, however busy (NIST SP 800-63B-4 §2.2.3 asks for 24 hours at most)."""
@@ -54,20 +54,20 @@ def end(request: HttpRequest) -> None:
     request.META[_FOUND] = None
 
 
-def signed_in(request: HttpRequest) -> SignedIn | None:
+def signed_in(request: HttpRequest) -> SignedInUser | None:
     """The operator's sign-in behind the cookie, be it complete or not; None when there is none any more.
 
     One statement for each request, so that a ban, another role or the end of the session counts at the next click.
     """
     if _FOUND not in request.META:
         request.META[_FOUND] = _find(request, at=clock.now())
-    found: SignedIn | None = request.META[_FOUND]
+    found: SignedInUser | None = request.META[_FOUND]
     return found
 
 
-def needs_second_step(found: SignedIn) -> bool:
+def needs_second_step(found: SignedInUser) -> bool:
     """Whether the user has a second factor that this session has not shown yet."""
-    return found.session is None or found.session.aal < aal.highest_possible(found.subject)
+    return found.session is None or found.session.aal < aal.highest_available(found.user)
 
 
 def user(request: HttpRequest) -> Operator | AnonymousUser:
@@ -75,17 +75,15 @@ def user(request: HttpRequest) -> Operator | AnonymousUser:
     found = signed_in(request)
     if found is None or found.session is None or needs_second_step(found):
         return AnonymousUser()
-    subject = found.subject
-    return Operator(
-        id=subject.id, session_id=found.session.id, role=subject.role, name=subject.email or f"+{subject.phone}"
-    )
+    user = found.user
+    return Operator(id=user.id, session_id=found.session.id, role=user.role, name=user.email or f"+{user.phone}")
 
 
-def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
+def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
     known = request.session.get(_SESSION)
     if known is None:
         return None
-    found = subjects.user_source.get().with_session(UUID(known))
+    found = users.user_source.get().find_by_session(UUID(known))
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
     level = request.session.get(_LEVEL, aal.AAL1)
     if found is None or not _stands(found, level=level, seen_at=seen_at, at=at):
@@ -95,14 +93,14 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
     return found
 
 
-def _stands(found: SignedIn, *, level: str, seen_at: datetime, at: datetime) -> bool:
-    subject, session = found.subject, found.session
-    if session is None or session.aal > level or subject.role not in conf.current().jwt.admin_roles:
+def _stands(found: SignedInUser, *, level: str, seen_at: datetime, at: datetime) -> bool:
+    user, session = found.user, found.session
+    if session is None or session.aal > level or user.role not in conf.current().jwt.admin_roles:
         return False
-    if subject.banned_until is not None and at < subject.banned_until:
+    if user.banned_until is not None and at < user.banned_until:
         return False
     try:
-        lifecycle.check_limits(session, subject=subject, at=at, token_used_at=seen_at)
+        lifecycle.check_limits(session, user=user, at=at, token_used_at=seen_at)
     except errors.SessionExpired:
         return False
     return True

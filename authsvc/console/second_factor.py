@@ -13,14 +13,14 @@ from accounts.mfa import challenges, recovery_codes, verification
 from accounts.mfa.factor_types import Answer
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint
 from authsvc.console import authentication, csrf, pages, security_key
 from authsvc.errors import ApiError
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 _RECOVERY = "recovery"
 _CHALLENGE = "challenge"
@@ -57,7 +57,7 @@ def take(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(reverse("admin:login"))
     if not authentication.needs_second_step(found):
         return HttpResponseRedirect(pages.wanted(request))
-    user = own(found)
+    user = get_user_record(found)
     form = CodeForm(choices=_choices(user))
     if request.method != "POST":
         return _page(request, user, form)
@@ -84,7 +84,7 @@ def take(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(pages.wanted(request))
 
 
-def _verify(request: HttpRequest, found: SignedIn, user: UserRecord, *, choice: str, code: str) -> None:
+def _verify(request: HttpRequest, found: SignedInUser, user: UserRecord, *, choice: str, code: str) -> None:
     """Raise the session behind the cookie. Raises the errors of verification."""
     caller, at = callers.caller_of(request), clock.now()
     if choice == _RECOVERY:
@@ -101,7 +101,7 @@ def _verify(request: HttpRequest, found: SignedIn, user: UserRecord, *, choice: 
     )
 
 
-def _text(request: HttpRequest, found: SignedIn, user: UserRecord) -> HttpResponse:
+def _text(request: HttpRequest, found: SignedInUser, user: UserRecord) -> HttpResponse:
     """Text a code to the phone that was chosen, or to the only one there is."""
     phones = _phones(user)
     chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones

@@ -14,7 +14,7 @@ from accounts.users.records import FactorRecord, UserRecord
 from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.console import authentication
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 _CHALLENGE = "key_challenge"
 
@@ -27,14 +27,14 @@ def of(user: UserRecord) -> FactorRecord | None:
     return next(keys, None)
 
 
-def ask(request: HttpRequest, found: SignedIn, user: UserRecord, key: FactorRecord) -> str:
+def ask(request: HttpRequest, found: SignedInUser, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. The options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
     made = challenges.open(found, user, UUID(key.id), caller=callers.caller_of(request), at=clock.now())
     authentication.keep(request, _CHALLENGE, str(made.id))
     return orjson.dumps(made.shown["webauthn"]["credential_options"]["publicKey"]).decode()
 
 
-def verify(request: HttpRequest, found: SignedIn, user: UserRecord, key: FactorRecord, *, credential: str) -> None:
+def verify(request: HttpRequest, found: SignedInUser, user: UserRecord, key: FactorRecord, *, credential: str) -> None:
     """Raise the session by what the browser has returned, as JSON. Raises the errors of verification."""
     try:
         response = orjson.loads(credential)

@@ -74,7 +74,7 @@ def _start(request: HttpRequest, *, name: str, password: str) -> None:
         not_after=at + authentication.LONGEST,
     )
     # The tokens themselves go nowhere: what the browser gets is the cookie.
-    authentication.begin(request, session_id=refresh_tokens.open(done.tokens.refresh_token).session_id, at=at)
+    authentication.begin(request, session_id=refresh_tokens.decode(done.tokens.refresh_token).session_id, at=at)
 
 
 def _refused(request: HttpRequest, form: SignInForm, error: ApiError) -> HttpResponse:

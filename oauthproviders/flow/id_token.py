@@ -12,7 +12,7 @@ from typing import Any
 from accounts.identities import arrivals, external_sign_in, linking
 from accounts.identities.arrivals import Arrival
 from accounts.users.records import UserRecord
-from accounts.users.subjects import AccountUsers, own
+from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
@@ -23,8 +23,8 @@ from oauthproviders.oidc import id_token_audiences, openid_connect
 from oauthproviders.oidc.id_token_audiences import Claim, Trusted
 from tokens.api import bearer_auth
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.issuance import TokenPair
+from tokens.sessions.users import SignedInUser
 
 _INVALID = "invalid request"  # with a blank, as clients have come to know it
 _METHOD = "oauth"
@@ -51,7 +51,7 @@ class Entered:
     tokens: TokenPair
 
 
-@sign_in_metrics.watched("oidc", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("oidc", user_id=lambda done: done.user.id)
 def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
     """Start a session for whoever the token is about, or for the caller, who has one more identity then.
 
@@ -72,16 +72,16 @@ def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
         raise NotEntered from error
 
 
-def _enter(arrival: Arrival, *, target: SignedIn | None, caller: Caller, at: datetime) -> Entered:
+def _enter(arrival: Arrival, *, target: SignedInUser | None, caller: Caller, at: datetime) -> Entered:
     def start(user: UserRecord) -> tuple[UserRecord, TokenPair]:
-        return user, lifecycle.start(subject=user, method=_METHOD, caller=caller, at=at)
+        return user, lifecycle.start_session(user=user, method=_METHOD, caller=caller, at=at)
 
     redirect_to = conf.current().site.url
     if target is not None:
         user, tokens = linking.link(
             arrival,
-            target=own(target),
-            insist=lambda: lifecycle.hold(target),
+            target=get_user_record(target),
+            insist=lambda: lifecycle.lock_signed_in_user(target),
             then=start,
             starts_session=True,
             redirect_to=redirect_to,
@@ -93,14 +93,14 @@ def _enter(arrival: Arrival, *, target: SignedIn | None, caller: Caller, at: dat
             arrival, then=start, starts_session=True, redirect_to=redirect_to, caller=caller, at=at
         )
     # What the statement that changed the user returned knows nothing of an identity added by it.
-    return Entered(user=AccountUsers().by_id(user.id) or user, tokens=tokens)
+    return Entered(user=AccountUsers().find_user(user.id) or user, tokens=tokens)
 
 
-def _signed_in(caller: Caller, *, at: datetime) -> SignedIn:
-    token = bearer_auth.token_in({"HTTP_AUTHORIZATION": caller.authorization})
+def _signed_in(caller: Caller, *, at: datetime) -> SignedInUser:
+    token = bearer_auth.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
-    found, _claims = bearer_auth.signed_in(token, at=at)
+    found, _claims = bearer_auth.authenticate(token, at=at)
     return found
 
 

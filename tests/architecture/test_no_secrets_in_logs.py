@@ -40,7 +40,7 @@ from tokens.api import inputs as token_inputs
 from tokens.flows import flow_states, pkce
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import OneTimeToken, Session
-from tokens.sessions import lifecycle, refresh_tokens, subjects
+from tokens.sessions import lifecycle, refresh_tokens, users
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -323,24 +323,24 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     key = made.session.refresh_token_hmac_key or ""
     issued = made.access_token
     at = clock.now()
-    claims = access_tokens.read(issued, at=at)
+    claims = access_tokens.decode(issued, at=at)
     row = queries.by_id(user.id)
     assert row is not None
     record = records.read(row)
-    signed_in = subjects.user_source.get().signed_in(user_id=user.id, session_id=made.session.id)
+    signed_in = users.user_source.get().find_signed_in_user(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()
-    pair = lifecycle.start(subject=record, method="password", caller=Caller(), at=at)
-    pair_secrets = {pair.issued.token, pair.refresh_token}
+    pair = lifecycle.start_session(user=record, method="password", caller=Caller(), at=at)
+    pair_secrets = {pair.access.token, pair.refresh_token}
     flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
     wanted = sign_up.SignUp(email=EMAIL, password=PASSWORD, redirect_to="")
     hashes = {one_time.token_hash, one_time.link_hash or ""}
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
     verified = redemption.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
-    exchanged = flow_states.Exchanged(
-        subject=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
+    exchanged = flow_states.CodeExchange(
+        user=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
     )
     challenge = pkce.Challenge(value=CHALLENGE, method="plain")
     return {
@@ -349,7 +349,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "Secret of the settings": (config.jwt.secret, {JWT_SECRET}),
         "Secret of a mail": (secret, {secret.code, secret.link_token}),
         "Outstanding": (outstanding, hashes),
-        "Issued": (pair.issued, {pair.issued.token}),
+        "AccessToken": (pair.access, {pair.access.token}),
         "TokenPair": (pair, pair_secrets),
         "Claims": (claims, {issued}),
         "UserRecord": (record, {PASSWORD, record.password_hash}),
@@ -358,7 +358,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "Outcome": (sign_up.Outcome(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
         "SignedInByPassword": (SignedInByPassword(user=record, tokens=pair, weakness=None), pair_secrets),
         "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
-        "Presented": (refresh_tokens.open(made.refresh_token), {made.refresh_token, key}),
+        "Presented": (refresh_tokens.decode(made.refresh_token), {made.refresh_token, key}),
         "KeySet": (signing_keys.current(), {JWT_SECRET}),
         "Key": (signing_keys.current().signing, {JWT_SECRET}),
         "Session": (made.session, {key}),

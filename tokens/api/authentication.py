@@ -13,7 +13,7 @@ from tokens import errors
 from tokens.api import admin_auth, bearer_auth
 from tokens.api.admin_auth import Admin
 from tokens.jwt.access_tokens import Claims
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -34,12 +34,12 @@ class BearerAuthentication(BaseAuthentication):
         errors.UserBanned,
     )
 
-    def authenticate(self, request: Request) -> tuple[SignedIn, Claims]:
-        presented = bearer_auth.token_in(request.META)
+    def authenticate(self, request: Request) -> tuple[SignedInUser, Claims]:
+        presented = bearer_auth.bearer_token(request.META)
         if presented is None:
             raise errors.NoAuthorization
-        found = bearer_auth.signed_in(presented, at=clock.now())
-        request.META["authsvc.user_id"] = str(found[0].subject.id)
+        found = bearer_auth.authenticate(presented, at=clock.now())
+        request.META["authsvc.user_id"] = str(found[0].user.id)
         return found
 
 
@@ -58,7 +58,7 @@ class AdminAuthentication(BaseAuthentication):
     )
 
     def authenticate(self, request: Request) -> tuple[Admin, None]:
-        presented = bearer_auth.token_in(request.META)
+        presented = bearer_auth.bearer_token(request.META)
         if presented is None:
             raise errors.NoAuthorization
         admin = admin_auth.authenticate(presented, at=clock.now())
@@ -67,10 +67,10 @@ class AdminAuthentication(BaseAuthentication):
         return admin, None
 
 
-def user_of(request: Request) -> SignedIn:
+def get_signed_in_user(request: Request) -> SignedInUser:
     """Who makes a request that IsSignedIn has let through."""
-    return cast(SignedIn, request.user)
+    return cast(SignedInUser, request.user)
 
 
-def claims_of(request: Request) -> Claims:
+def get_claims(request: Request) -> Claims:
     return cast(Claims, request.auth)
