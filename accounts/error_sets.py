@@ -12,16 +12,16 @@ from authsvc.errors import (
 )
 from authsvc.messaging import MessageNotAccepted
 
-ADDRESS = (errors.EmailRequired, errors.EmailTooLong, errors.EmailInvalid)
+EMAIL_FORMAT = (errors.EmailRequired, errors.EmailTooLong, errors.EmailInvalid)
 """Of an address as it is written."""
 RECIPIENT = (errors.EmailAddressInvalid, errors.EmailAddressNotAuthorized)
 """Of an address that something is to be sent to."""
-MAIL = (*RECIPIENT, EmailRateExceeded, MessageNotAccepted)
-MAIL_REQUEST = (*MAIL, EmailSentTooRecently)
+EMAIL_DELIVERY = (*RECIPIENT, EmailRateExceeded, MessageNotAccepted)
+EMAIL_REQUEST = (*EMAIL_DELIVERY, EmailSentTooRecently)
 """Of a mail that somebody asks for; there is one in each interval."""
-TEXT = (errors.ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSentTooRecently, MessageNotAccepted)
+SMS_REQUEST = (errors.ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSentTooRecently, MessageNotAccepted)
 NEW_PASSWORD = (errors.PasswordTooLong, errors.WeakPassword, errors.BreachLookupFailed)
-REDEEMED_CHANGE = (errors.EmailExists, errors.PhoneExists)
+CONTACT_CHANGE = (errors.EmailExists, errors.PhoneExists)
 """Of a confirmed address or number that has become somebody else's meanwhile."""
 PATH_OF_USER = (errors.UserIdNotAUuid, errors.UserNotFound)
 PATH_OF_FACTOR = (errors.FactorIdNotAUuid, errors.FactorNotFound)
@@ -42,17 +42,3 @@ PASSKEY_CHALLENGE = (
     errors.CredentialMalformed,
     errors.CredentialRefused,
 )
-ARRIVAL = (
-    *MAIL_REQUEST,
-    errors.SignupDisabled,
-    errors.UserBanned,
-    errors.ProviderEmailNotVerified,
-    errors.SeveralAccounts,
-    errors.IdentityNotCreated,
-    errors.UserNotFound,
-    errors.IdentityAlreadyLinked,
-    errors.IdentityOfAnotherUser,
-    errors.LinkedEmailExists,
-    errors.LinkedEmailNotVerified,
-)
-"""Of somebody who comes with an identity from elsewhere."""

@@ -10,11 +10,12 @@ from accounts.administration import (
     passkey_views,
     user_views,
 )
+from accounts.identities import views as identity_views
 from accounts.mfa import views as mfa_views
 from accounts.passkeys import views as passkeys_views
 from accounts.profile import views as profile_views
 from accounts.recovery import views as recovery_views
-from accounts.sign_in import passwordless_views
+from accounts.sign_in import views as sign_in_views
 from accounts.sign_up import views as sign_up_views
 from accounts.verification import views as verification_views
 from authsvc.api.routes import slash_optional
@@ -26,9 +27,9 @@ urlpatterns = [
     *slash_optional("signup", sign_up_views.SignUpView.as_view()),
     *slash_optional("verify", verification_views.VerifyView.as_view()),
     *slash_optional("verify/confirm", verification_views.ConfirmView.as_view()),
-    *slash_optional("otp", passwordless_views.OtpView.as_view()),
-    *slash_optional("magiclink", passwordless_views.MagicLinkView.as_view()),
-    *slash_optional("resend", passwordless_views.ResendView.as_view()),
+    *slash_optional("otp", sign_in_views.OtpView.as_view()),
+    *slash_optional("magiclink", sign_in_views.MagicLinkView.as_view()),
+    *slash_optional("resend", verification_views.ResendView.as_view()),
     *slash_optional("recover", recovery_views.RecoverView.as_view()),
     *slash_optional("factors", mfa_views.FactorsView.as_view()),
     *slash_optional("factors/recovery_codes", mfa_views.RecoveryCodesView.as_view()),
@@ -42,7 +43,7 @@ urlpatterns = [
     *slash_optional("passkeys/authentication/options", passkeys_views.AuthenticationOptionsView.as_view()),
     *slash_optional("passkeys/authentication/verify", passkeys_views.AuthenticationView.as_view()),
     *slash_optional("passkeys/<str:passkey_id>", passkeys_views.PasskeyView.as_view()),
-    *slash_optional("user/identities/<str:identity_id>", profile_views.IdentityView.as_view()),
+    *slash_optional("user/identities/<str:identity_id>", identity_views.IdentityView.as_view()),
     *slash_optional("reauthenticate", profile_views.ReauthenticateView.as_view()),
     *slash_optional("invite", invitation_views.InviteView.as_view()),
     *slash_optional("admin/generate_link", action_link_views.GenerateLinkView.as_view()),

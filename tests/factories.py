@@ -14,8 +14,7 @@ from django.db.models import DateTimeField, F, Model
 
 from accounts.models import Factor, User
 from accounts.passwords import policy
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import clock
 from authsvc.caller import Caller
@@ -58,7 +57,7 @@ def make_user(
 
     `password_hash` is stored as it is, in place of a hash of `password`. An address that is not given is a new one.
     """
-    made = account_creation.insert(
+    made = account_creation.create_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
         password_hash=password_hash if password_hash is not None else _hash(password) if password else "",
         data=data or {},
@@ -188,6 +187,6 @@ def _hash(password: str) -> str:
 
 
 def _record(user: User) -> UserRecord:
-    row = queries.by_id(user.id)
+    row = queries.get(user.id)
     assert row is not None
-    return records.read(row)
+    return row

@@ -22,9 +22,8 @@ ENVIRONMENT = {
 for _name in [name for name in os.environ if name.startswith(("AUTH_", "AUTHSVC_"))]:
     del os.environ[_name]
 os.environ.update(ENVIRONMENT)
-# A PostgreSQL of this run alone; the processes of one run share it through the variable.
-os.environ.setdefault(
-    "DATABASE_URL", f"embedded:{Path(tempfile.gettempdir()) / f'authsvc-test-{secrets.token_hex(4)}'}"
-)
+# The processes of one test run share these variables; without DATABASE_URL the run starts its own PostgreSQL.
+RUN_ID = os.environ.setdefault("TEST_RUN_ID", secrets.token_hex(4))
+os.environ.setdefault("DATABASE_URL", f"embedded:{Path(tempfile.gettempdir()) / f'authsvc-test-{RUN_ID}'}")
 
 from authsvc.settings import *  # noqa: E402, F403  (the environment had to come first)

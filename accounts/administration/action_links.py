@@ -11,11 +11,10 @@ from django.db import IntegrityError, transaction
 
 from accounts import errors
 from accounts.administration import invitations
-from accounts.messages import links, notification_emails, recipients
+from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, json_columns, queries, records
+from accounts.users import account_creation, identifiers, json_columns, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -87,20 +86,19 @@ def generate(wish: Wish, *, actor: audit.Administrator, caller: Caller, at: date
         return _generate(address, wish, actor=actor, caller=caller, at=at)
     except IntegrityError:
         # Somebody has made the account meanwhile; then it is found now.
-        if queries.by_email(address, aud=None) is None:
+        if not User.objects.with_email(address).exists():
             raise
     return _generate(address, wish, actor=actor, caller=caller, at=at)
 
 
 def _generate(address: str, wish: Wish, *, actor: audit.Administrator, caller: Caller, at: datetime) -> ActionLink:
-    row = queries.by_email(address, aud=caller.audience)
+    user = queries.find_by("email", address, aud=caller.audience)
     if wish.type == "invite":
         return _invitation(address, wish, actor=actor, caller=caller, at=at)
-    if wish.type == "signup" or (wish.type == "magiclink" and row is None):
+    if wish.type == "signup" or (wish.type == "magiclink" and user is None):
         return _sign_up(address, wish, caller=caller, at=at)
-    if row is None:
+    if user is None:
         raise errors.UserWithEmailNotFound
-    user = records.read(row)
     if wish.type in _EMAIL_CHANGES:
         return _email_change(user, wish, caller=caller, at=at)
     with transaction.atomic(durable=True):
@@ -114,12 +112,12 @@ def _invitation(address: str, wish: Wish, *, actor: audit.Administrator, caller:
     found = invitations.candidate(address, audience=caller.audience)
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
-        recipients.admit(address, kind=EmailKind.INVITE)
+        recipients.reserve_email(address, kind=EmailKind.INVITE)
     with transaction.atomic(durable=True):
         user, secret = invitations.prepare(address, found, data=wish.data, actor=actor, caller=caller, at=at)
         if is_mailed:
             messaging.send(
-                notification_emails.invitation(user, secret=secret, redirect_to=wish.redirect_to, caller=caller, at=at)
+                confirmation_emails.invitation(user, secret=secret, redirect_to=wish.redirect_to, caller=caller, at=at)
             )
         return _link("invite", user, secret, wish, caller=caller)
 
@@ -129,7 +127,7 @@ def _sign_up(address: str, wish: Wish, *, caller: Caller, at: datetime) -> Actio
     password_hash = _password_hash(wish, is_new=found is None)
     with transaction.atomic(durable=True):
         if found is None:
-            user = account_creation.insert_as_given(
+            user = account_creation.create_user_as_administrator(
                 email=address,
                 password_hash=password_hash,
                 metadata=wish.data,
@@ -157,7 +155,7 @@ def _password_hash(wish: Wish, *, is_new: bool) -> str:
         if is_new:
             raise errors.PasswordRequired
         return ""
-    policy.check_policy(wish.password)
+    policy.validate_password(wish.password)
     return policy.hash(wish.password)
 
 
@@ -167,7 +165,7 @@ def _email_change(user: UserRecord, wish: Wish, *, caller: Caller, at: datetime)
     if is_current and not conf.current().mailer.secure_email_change_enabled:
         raise errors.SecureEmailChangeOff
     to = identifiers.email(wish.new_email)
-    if queries.is_email_taken(to, but=user.id):
+    if queries.is_email_taken(to, except_user=user.id):
         raise errors.EmailExists
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(
@@ -187,7 +185,7 @@ def _issue(user: UserRecord, token_type: TokenType, *, identifier: str, at: date
 
 def _link(type: str, user: UserRecord, secret: OneTimeSecret, wish: Wish, *, caller: Caller) -> ActionLink:
     form = _FORMS[type]
-    url = links.action_link(
+    url = confirmation_emails.action_link(
         base=caller.link_base,
         purpose=form.path,
         token=secret.link_token,
@@ -198,5 +196,4 @@ def _link(type: str, user: UserRecord, secret: OneTimeSecret, wish: Wish, *, cal
 
 
 def _read(user: UserRecord) -> UserRecord:
-    row = queries.by_id(user.id)
-    return records.read(row) if row else user
+    return queries.get(user.id) or user

@@ -26,7 +26,7 @@ class InviteView(Endpoint):
         body=InviteInput,
         query=(REDIRECT_TO,),
         responses={200: schemas.User},
-        errors=(*error_sets.ADDRESS, *error_sets.MAIL, errors.EmailExists),
+        errors=(*error_sets.EMAIL_FORMAT, *error_sets.EMAIL_DELIVERY, errors.EmailExists),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Make an account for an address and mail an invitation.

@@ -10,10 +10,9 @@ from django.db import IntegrityError, transaction
 
 from accounts import errors
 from accounts.identities import account_claiming
-from accounts.messages import notification_emails, recipients
+from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
-from accounts.sign_up import account_creation
-from accounts.users import identifiers, queries, records
+from accounts.users import account_creation, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging
 from authsvc.caller import Caller
@@ -40,7 +39,7 @@ def invite(
     """
     address = identifiers.email(email)
     found = candidate(address, audience=caller.audience)
-    recipients.admit(address, kind=EmailKind.INVITE)
+    recipients.reserve_email(address, kind=EmailKind.INVITE)
     try:
         return _invite(address, found, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
     except IntegrityError:
@@ -63,7 +62,7 @@ def _invite(
     with transaction.atomic(durable=True):
         user, secret = prepare(address, found, data=data, actor=actor, caller=caller, at=at)
         messaging.send(
-            notification_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
+            confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
         )
         return user
 
@@ -73,8 +72,7 @@ def candidate(address: str, *, audience: str) -> UserRecord | None:
 
     Raises EmailExists for a confirmed one, and for one of another audience, which an address is unique over as well.
     """
-    row = queries.by_email(address, aud=None)
-    user = records.read(row) if row else None
+    user = queries.find_by("email", address, aud=None)
     if user is not None and (user.email_confirmed_at is not None or user.aud != audience):
         raise errors.EmailExists
     return user
@@ -97,7 +95,7 @@ def prepare(
     invited: dict[str, Any] = {"invited_at": at, "confirmation_sent_at": at}
     with transaction.atomic(savepoint=False):
         if found is None:
-            user = account_creation.insert_as_given(
+            user = account_creation.create_user_as_administrator(
                 email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **invited
             )
         else:
@@ -126,6 +124,5 @@ def reopen(found: UserRecord, *, password: str, at: datetime, **columns: Any) ->
             raise errors.EmailExists
         if found.confirmed_at is None:
             lifecycle.revoke_all_sessions(found.id)
-            account_claiming.turn_out(found, at=at)
-        row = queries.by_id(found.id)
-    return records.read(row) if row else found
+            account_claiming.remove_unverified_identities(found, at=at)
+        return queries.get(found.id) or found

@@ -9,10 +9,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import errors
-from accounts.messages import notification_emails, recipients, sms_codes
+from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
+from accounts.users import queries
 from accounts.users.records import UserRecord
-from accounts.users.search import pages
 from authsvc import audit, messaging
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
@@ -26,10 +26,10 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
 
     Raises UserNotFound, NothingToSendTo and what refuses a mail.
     """
-    user = pages.find(user_id)
+    user = queries.require(user_id)
     if not user.email or user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToSendTo
-    recipients.admit(user.email, kind=EmailKind.RECOVERY)
+    recipients.reserve_email(user.email, kind=EmailKind.RECOVERY)
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise errors.UserNotFound
@@ -37,7 +37,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
-        messaging.send(notification_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
+        messaging.send(confirmation_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
     return user.email
 
 
@@ -46,7 +46,7 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
 
     Raises UserNotFound, NothingToConfirm and what refuses a mail or a text message.
     """
-    user = pages.find(user_id)
+    user = queries.require(user_id)
     if user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToConfirm
     if user.email and user.email_confirmed_at is None:
@@ -57,7 +57,7 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
 
 
 def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    recipients.admit(user.email, kind=EmailKind.CONFIRMATION)
+    recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
@@ -66,12 +66,12 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
-        messaging.send(notification_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
+        messaging.send(confirmation_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
     return user.email
 
 
 def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    sms_codes.admit(user.phone, at=at)
+    sms_codes.reserve_sms(user.phone, at=at)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):

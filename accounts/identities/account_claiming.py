@@ -1,4 +1,4 @@
-"""What an identity from elsewhere brings about in an account: its steps, shared by signing in, linking and inviting."""
+"""Changes of an account when an identity proves its address: claiming it, and merging the identity's metadata."""
 
 from __future__ import annotations
 
@@ -10,101 +10,88 @@ from uuid import UUID
 import orjson
 from django.db import transaction
 
-from accounts.identities.arrivals import Arrival
-from accounts.messages import notification_emails, recipients
+from accounts.identities import queries
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.profile import changes
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, pending_changes
 from accounts.users.records import UserRecord
-from authsvc import messaging
-from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup
 from tokens.flows import flow_states
-from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 
-_OURS = ("email", "phone")
+_OWN_PROVIDERS = ("email", "phone")
 
 
-class Overtaken(Exception):
-    """What a decision was made on has changed meanwhile."""
+class AccountChanged(Exception):
+    """The account is no longer the one on which a decision was made."""
 
 
-def admit_confirmation(address: str) -> None:
-    """Frequency, recipient and quota of the mail that asks to confirm an address, before anything is open."""
-    messaging.enforce_email_interval(IntervalGroup.CONFIRMATION, address=address)
-    recipients.admit(address, kind=EmailKind.CONFIRMATION)
+def claim_unverified_account(user_id: UUID, *, keep_identity: UUID) -> None:
+    """Give an account with an unverified address to the owner of `keep_identity`.
 
-
-def send_confirmation(user: UserRecord, *, redirect_to: str, caller: Caller, at: datetime) -> None:
-    """Mail a link that confirms the user's address. Joins the caller's transaction."""
-    secret = one_time_tokens.issue(
-        user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
-    )
-    messaging.send(notification_emails.confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
-
-
-def take_over(user_id: UUID, *, but: UUID) -> None:
-    """Take an account nobody has proved from whoever made it: password, number, ways in, all identities but one.
-
-    Joins the caller's transaction.
+    Deletes the password, the phone, all credentials and sessions, and every other identity, because another person
+    may have created them. Must run inside a transaction.
     """
     with transaction.atomic(savepoint=False):
         User.objects.filter(id=user_id).update(
-            password=None, phone=None, phone_confirmed_at=None, raw_user_meta_data={}, **changes.nothing_pending()
+            password=None,
+            phone=None,
+            phone_confirmed_at=None,
+            raw_user_meta_data={},
+            **pending_changes.cleared_columns(),
         )
-        Identity.objects.filter(user_id=user_id).exclude(id=but).delete()
-        _close_ways_in(user_id)
+        Identity.objects.filter(user_id=user_id).exclude(id=keep_identity).delete()
+        _delete_credentials(user_id)
         one_time_tokens.delete_all(user_id)
 
 
-def turn_out(user: UserRecord, *, said: Mapping[str, Any] | None = None, at: datetime) -> None:
-    """Take identities from elsewhere off an account whose address nobody had proved, and what came with them.
+def remove_unverified_identities(
+    user: UserRecord, *, identity_data: Mapping[str, Any] | None = None, at: datetime
+) -> None:
+    """Remove external identities, and all credentials, from an account whose address is verified only now.
 
-    Whoever came in by one may be a stranger to the address that its owner proves now. The account is known by its own
-    address, of which the client `said` this. Joins the caller's transaction, which has changed the user's row.
+    Another person may have signed in with these identities before. The account gets an email identity, with
+    `identity_data` where given. Must run inside the transaction that changed the user's row.
     """
-    if all(provider in _OURS for provider in user.providers):
+    if all(provider in _OWN_PROVIDERS for provider in user.providers):
         return
     with transaction.atomic(savepoint=False):
-        Identity.objects.filter(user_id=user.id).exclude(provider__in=_OURS).delete()
+        Identity.objects.filter(user_id=user.id).exclude(provider__in=_OWN_PROVIDERS).delete()
         if user.email and "email" not in user.providers:
-            data = said or account_creation.first_identity_data(user_id=user.id, email=user.email, data={})
-            account_creation.add_identity(user.id, provider="email", subject=str(user.id), said=data, at=at)
-        _close_ways_in(user.id)
-        know(user.id, at=at)
+            data = identity_data or account_creation.own_identity_data(user_id=user.id, email=user.email, data={})
+            account_creation.add_identity(user.id, provider="email", subject=str(user.id), identity_data=data, at=at)
+        _delete_credentials(user.id)
+        merge_user_metadata(user.id, at=at)
 
 
-def _close_ways_in(user_id: UUID) -> None:
-    for held in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
-        held._default_manager.filter(user_id=user_id).delete()
-    lifecycle.revoke_all_sessions(user_id)
-    flow_states.delete_user_flows(user_id)
-
-
-def know(
-    user_id: UUID, *, said: dict[str, Any] | None = None, signed_in_at: datetime | None = None, at: datetime
+def merge_user_metadata(
+    user_id: UUID,
+    *,
+    identity_data: Mapping[str, Any] | None = None,
+    signed_in_at: datetime | None = None,
+    at: datetime,
 ) -> UserRecord:
-    """Bring a user's metadata in line with their identities, and with what one of them `said`. One statement.
+    """Write a user's providers into `app_metadata` and merge `identity_data` into `user_metadata`. One statement.
 
-    Joins the caller's transaction. Raises Overtaken when there is no such user any more.
+    A null in `identity_data` deletes the key. Must run inside a transaction. Raises AccountChanged when the user no
+    longer exists.
     """
-    kept = {key: value for key, value in (said or {}).items() if value is not None}
+    data = identity_data or {}
+    present = {key: value for key, value in data.items() if value is not None}
     with transaction.atomic(savepoint=False):
-        row = queries.known_by(
+        user = queries.known_by(
             user_id=user_id,
-            said=orjson.dumps(kept).decode(),
-            unsaid=[key for key in said or {} if key not in kept],
+            said=orjson.dumps(present).decode(),
+            unsaid=[key for key in data if key not in present],
             signed_in_at=signed_in_at,
             at=at,
         )
-    if row is None:
-        raise Overtaken
-    return records.read(row)
+    if user is None:
+        raise AccountChanged
+    return user
 
 
-def traits(identity_id: UUID, arrival: Arrival) -> dict[str, str]:
-    """What the audit trail says of an identity."""
-    return {"identity_id": str(identity_id), "provider": arrival.provider, "provider_id": arrival.subject}
+def _delete_credentials(user_id: UUID) -> None:
+    for model in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
+        model._default_manager.filter(user_id=user_id).delete()
+    lifecycle.revoke_all_sessions(user_id)
+    flow_states.delete_user_flows(user_id)

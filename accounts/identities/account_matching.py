@@ -1,6 +1,6 @@
-"""The rule by which somebody who has signed in elsewhere is given an account: theirs, a new one, or none.
+"""The rule that finds the account of a new external identity: an existing account, a new one, or a refusal.
 
-No database and no clock: what is known comes in, the decision comes out.
+Pure functions: they use neither the database nor the clock.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from uuid import UUID
 
-from accounts.identities.external_identity import Address
-
 DEFAULT_DOMAIN = "default"
 _SSO = "sso:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """Somebody known by an address: by the account itself when `provider` is None, else by an identity."""
+class AddressOwner:
+    """A user who has an address: as the account's own address when `provider` is None, else in an identity."""
 
     user_id: UUID
     provider: str | None
@@ -27,92 +25,87 @@ class Owner:
     audience: str
 
 
-class Kind(Enum):
+class Outcome(Enum):
     LINK = auto()
     CREATE = auto()
-    SEVERAL = auto()
+    AMBIGUOUS = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    kind: Kind
+    outcome: Outcome
     user_id: UUID | None = None
-    """Whose account it is; with LINK alone."""
+    """The account to link to; only with LINK."""
     email: str = ""
-    """The address of the new account, `""` for none; with CREATE alone."""
+    """The address of the new account, `""` for none; only with CREATE."""
 
 
-def domain_of(provider: str, domains: Mapping[str, str]) -> str:
-    """The domain of a provider: identities find accounts of their own domain alone."""
+def linking_domain(provider: str, domains: Mapping[str, str]) -> str:
+    """The linking domain of a provider. Identities are linked to accounts of their own domain only."""
     if provider.startswith(_SSO):
         return provider
     return domains.get(provider, DEFAULT_DOMAIN)
 
 
-def claimed(addresses: Sequence[Address]) -> Address | None:
-    """The address that stands in the identity: the primary one, or the last there is."""
-    return next((each for each in addresses if each.primary), addresses[-1] if addresses else None)
-
-
-def candidate(addresses: Sequence[Address]) -> Address:
-    """The address that an account could be given; one of no text when no address is the primary one."""
-    primary = [each for each in addresses if each.primary]
-    return primary[-1] if primary else Address(email="")
-
-
-def decide(
+def match_account(
     *,
     provider: str,
-    wanted: Address,
-    proved: Collection[str],
-    owners: Sequence[Owner],
+    candidate: str,
+    verified: Collection[str],
+    owners: Sequence[AddressOwner],
     audience: str,
     domains: Mapping[str, str],
 ) -> Decision:
-    """Whose account an identity belongs to that nobody has yet.
+    """Decide which account gets an identity that no account has yet.
 
-    `wanted` is the candidate address, `proved` those that the provider has verified, `owners` whoever has one of them.
-    Nobody is found by an address that was not proved on both sides, or across audiences and domains.
+    `candidate` is the address that a new account would get, `verified` the addresses that the provider has verified,
+    `owners` the users who have one of these addresses. An account matches only by an address that is verified on both
+    sides, within one audience and one linking domain.
     """
-    domain = domain_of(provider, domains)
-    here = [owner for owner in owners if owner.audience == audience]
+    domain = linking_domain(provider, domains)
+    in_audience = [owner for owner in owners if owner.audience == audience]
     by_identity = {
         owner.user_id
-        for owner in here
+        for owner in in_audience
         if owner.provider is not None
         and owner.verified
-        and owner.email in proved
-        and domain_of(owner.provider, domains) == domain
+        and owner.email in verified
+        and linking_domain(owner.provider, domains) == domain
     }
     by_account = {
-        owner.user_id for owner in here if domain == DEFAULT_DOMAIN and owner.provider is None and owner.email in proved
+        owner.user_id
+        for owner in in_audience
+        if domain == DEFAULT_DOMAIN and owner.provider is None and owner.email in verified
     }
-    found = by_identity or by_account
-    if len(found) > 1:
-        return Decision(kind=Kind.SEVERAL)
-    if found:
-        return Decision(kind=Kind.LINK, user_id=found.pop())
-    taken = _is_taken(wanted.email, proved=proved, owners=owners, audience=audience, domain=domain, domains=domains)
-    return Decision(kind=Kind.CREATE, email="" if taken else wanted.email)
+    matches = by_identity or by_account
+    if len(matches) > 1:
+        return Decision(outcome=Outcome.AMBIGUOUS)
+    if matches:
+        return Decision(outcome=Outcome.LINK, user_id=matches.pop())
+    is_taken = _is_taken(
+        candidate, has_verified=bool(verified), owners=owners, audience=audience, domain=domain, domains=domains
+    )
+    return Decision(outcome=Outcome.CREATE, email="" if is_taken else candidate)
 
 
 def _is_taken(
     email: str,
     *,
-    proved: Collection[str],
-    owners: Sequence[Owner],
+    has_verified: bool,
+    owners: Sequence[AddressOwner],
     audience: str,
     domain: str,
     domains: Mapping[str, str],
 ) -> bool:
-    """Whether a new account cannot have an address because somebody else is known by it."""
+    """Whether a new account cannot have an address because another account has it."""
     if not email:
         return False
     others = [owner for owner in owners if owner.email == email]
-    # An address is unique over all audiences among accounts that are found by it.
+    # The address of an account of the default domain is unique over all audiences.
     if domain == DEFAULT_DOMAIN and any(owner.provider is None for owner in others):
         return True
-    return not proved and any(
-        owner.audience == audience and (owner.provider is None or domain_of(owner.provider, domains) == DEFAULT_DOMAIN)
+    return not has_verified and any(
+        owner.audience == audience
+        and (owner.provider is None or linking_domain(owner.provider, domains) == DEFAULT_DOMAIN)
         for owner in others
     )

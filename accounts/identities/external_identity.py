@@ -1,25 +1,112 @@
-"""What a provider says of whoever has signed in there, in the same form for every provider."""
+"""The profile that a provider returns, and the external identity that accounts store of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
+
+from accounts.users import identifiers
+from authsvc import conf
+from authsvc.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """An email address that a provider knows somebody by, as the provider writes it."""
+    """An email address in a provider's profile."""
 
     email: str
     verified: bool = False
-    """Whether the provider has seen that mail to it arrives."""
+    """The provider has verified that its user receives mail there."""
     primary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderProfile:
-    """`claims` becomes `identity_data`, but for what it says of addresses, which `addresses` overrules."""
+    """A provider's profile of its user, in the same form for every provider; addresses as the provider writes them.
+
+    `claims` become `identity_data`, except the claims about email addresses, which come from `addresses`.
+    """
 
     claims: Mapping[str, Any] = field(repr=False)
     addresses: tuple[Address, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalIdentity:
+    """An identity at a provider and its email addresses, which are normalised as accounts store them."""
+
+    provider: str
+    subject: str
+    identity_data: Mapping[str, Any] = field(repr=False)
+    addresses: tuple[Address, ...] = field(repr=False)
+    email_optional: bool
+    """The provider accepts users without an email address."""
+
+    @classmethod
+    def from_profile(cls, profile: ProviderProfile, *, provider: str, email_optional: bool) -> ExternalIdentity:
+        """The identity of a profile; addresses that an account cannot have are left out."""
+        addresses = tuple(valid for address in profile.addresses if (valid := _normalised(address)) is not None)
+        claimed = claimed_address(addresses)
+        identity_data = {key: value for key, value in profile.claims.items() if key != "email"}
+        if claimed is not None:
+            identity_data["email"] = claimed.email
+        identity_data["email_verified"] = claimed is not None and claimed.verified
+        identity_data["phone_verified"] = identity_data.get("phone_verified") is True
+        return cls(
+            provider=provider,
+            subject=str(profile.claims["sub"]),
+            identity_data=identity_data,
+            addresses=addresses,
+            email_optional=email_optional,
+        )
+
+    @property
+    def email(self) -> str:
+        """The address in the identity data, `""` for none."""
+        return str(self.identity_data.get("email", ""))
+
+    @property
+    def is_email_verified(self) -> bool:
+        """The provider has verified the address in the identity data."""
+        return bool(self.identity_data["email_verified"])
+
+    @property
+    def candidate(self) -> Address:
+        """The address that a new account would get; its text is empty for none."""
+        return candidate_address(self.addresses)
+
+    @property
+    def verified_emails(self) -> frozenset[str]:
+        """The addresses that count as verified: with auto-confirm, all of them."""
+        autoconfirm = conf.current().mailer.autoconfirm
+        return frozenset(address.email for address in self.addresses if address.verified or autoconfirm)
+
+    def audit_traits(self, identity_id: UUID) -> dict[str, str]:
+        return {"identity_id": str(identity_id), "provider": self.provider, "provider_id": self.subject}
+
+    def verifies(self, email: str) -> bool:
+        """Whether the identity proves `email`, the address of an account; for `""`, whether its candidate is proved."""
+        if conf.current().mailer.autoconfirm:
+            return True
+        return email in self.verified_emails if email else self.candidate.verified
+
+
+def claimed_address(addresses: Sequence[Address]) -> Address | None:
+    """The address for the identity data: the first primary address, without one the last address."""
+    return next((address for address in addresses if address.primary), addresses[-1] if addresses else None)
+
+
+def candidate_address(addresses: Sequence[Address]) -> Address:
+    """The address for a new account: the last primary address; one with an empty text when none is primary."""
+    primary = [address for address in addresses if address.primary]
+    return primary[-1] if primary else Address(email="")
+
+
+def _normalised(address: Address) -> Address | None:
+    try:
+        email = identifiers.email(address.email)
+    except ApiError:
+        return None
+    return Address(email=email, verified=address.verified, primary=address.primary)

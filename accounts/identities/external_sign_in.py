@@ -1,228 +1,233 @@
-"""Signing in with an identity from elsewhere: whose account it is, and what becomes of that account."""
+"""Sign-in with an external identity: finds the account, or creates it, and updates it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.identities import account_claiming, account_matching
-from accounts.identities.account_matching import Kind, Owner
-from accounts.identities.arrivals import Arrival
-from accounts.messages import notification_emails
+from accounts import errors as account_errors
+from accounts.identities import account_claiming, account_matching, errors
+from accounts.identities import queries as identity_queries
+from accounts.identities.account_claiming import AccountChanged
+from accounts.identities.account_matching import AddressOwner, Outcome
+from accounts.identities.external_identity import ExternalIdentity
+from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
-    """An arrival with the account that it leads to."""
+class AccountMatch:
+    """An external identity and the account that it signs in to."""
 
-    arrival: Arrival
+    identity: ExternalIdentity
     user: UserRecord | None
-    """None: a new one."""
+    """None: a new account is created."""
     identity_id: UUID | None = None
-    """None: an identity that nobody has yet."""
+    """None: no account has the identity yet."""
     email: str
     """The account's address, `""` for none."""
 
     @property
-    def needs_proof(self) -> bool:
-        """Whether the account is nobody's until its address is proved."""
-        if self.arrival.email_optional and not self.email:
+    def needs_verification(self) -> bool:
+        """The account's address has to be verified first."""
+        if self.identity.email_optional and not self.email:
             return False
         return self.user is None or self.user.email_confirmed_at is None
 
     @property
-    def is_proved(self) -> bool:
-        return self.arrival.proves(self.email, of=self.arrival.wanted)
+    def is_verified(self) -> bool:
+        """The identity proves the account's address."""
+        return self.identity.verifies(self.email)
 
     @property
-    def mails_to(self) -> str:
-        """Whom a confirmation is sent to, `""` for nobody."""
-        return self.email if self.needs_proof and not self.is_proved else ""
+    def confirmation_recipient(self) -> str:
+        """The address that gets a confirmation email, `""` for none."""
+        return self.email if self.needs_verification and not self.is_verified else ""
 
     @property
     def refusal(self) -> errors.ProviderEmailNotVerified | None:
-        """What is said once all this is stored; None when they are in."""
-        if not self.needs_proof or self.is_proved or conf.current().mailer.allow_unverified_email_sign_ins:
+        """The error to raise after the commit; None when the user is signed in."""
+        if not self.needs_verification or self.is_verified or conf.current().mailer.allow_unverified_email_sign_ins:
             return None
-        return errors.ProviderEmailNotVerified(self.arrival.provider, is_mailed=bool(self.email))
+        return errors.ProviderEmailNotVerified(self.identity.provider, is_mailed=bool(self.email))
 
 
-def enter(
-    arrival: Arrival,
-    *,
-    then: Callable[[UserRecord], Result],
-    starts_session: bool,
-    redirect_to: str,
-    caller: Caller,
-    at: datetime,
-) -> Result:
-    """Bring somebody to their account, old or new, and do `then` with it, at once or not at all.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalSignIn:
+    user: UserRecord
+    refusal: errors.ProviderEmailNotVerified | None
+    """The caller raises it after the commit, without starting a session; None when the user is signed in."""
 
-    Raises SignupDisabled, SeveralAccounts, UserBanned, what refuses a mail, and ProviderEmailNotVerified once the
-    account is stored. Opens the transaction itself.
+
+def prepare(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
+    """Find the account and reserve the confirmation email that the sign-in will send, if any.
+
+    Call it before the transaction, because it may use the network. Raises SignupDisabled, AmbiguousAccount, UserBanned
+    and the refusals of sending an email.
     """
-    mailed = False
-    for is_last in (False, True):
-        resolved = resolve(arrival, audience=caller.audience, at=at)
-        if resolved.mails_to and not mailed:
-            account_claiming.admit_confirmation(resolved.mails_to)
-            mailed = True
-        try:
-            with transaction.atomic(durable=True):
-                user = _apply(resolved, starts_session=starts_session, redirect_to=redirect_to, caller=caller, at=at)
-                if resolved.refusal is None:
-                    return then(user)
-        except (IntegrityError, account_claiming.Overtaken):
-            if is_last:
-                raise errors.IdentityNotCreated from None
-            continue
-        raise resolved.refusal
-    raise AssertionError  # the second round returns or raises
+    match = find_account(identity, audience=audience, at=at)
+    if match.confirmation_recipient:
+        confirmation_emails.reserve_confirmation(match.confirmation_recipient)
+    return match
 
 
-def resolve(arrival: Arrival, *, audience: str, at: datetime) -> Resolved:
-    """Whose account this is. One statement for somebody who was here before, else two or three."""
-    row = queries.by_identity(provider=arrival.provider, provider_id=arrival.subject)
-    if row is not None:
-        user = records.read(row)
-        if user.is_banned(at):
-            raise errors.UserBanned
-        return Resolved(arrival=arrival, user=user, identity_id=row[queries.USER_WIDTH], email=user.email)
+def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
+    """Find the account of an identity. One statement when an account has the identity, else two or three."""
+    known = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    if known is not None:
+        user, identity_id = known
+        _check_not_banned(user, at=at)
+        return AccountMatch(identity=identity, user=user, identity_id=identity_id, email=user.email)
     domains = conf.current().federation.linking_domains
-    decision = account_matching.decide(
-        provider=arrival.provider,
-        wanted=arrival.wanted,
-        proved=arrival.proved,
-        owners=_owners(arrival),
+    decision = account_matching.match_account(
+        provider=identity.provider,
+        candidate=identity.candidate.email,
+        verified=identity.verified_emails,
+        owners=_address_owners(identity),
         audience=audience,
         domains=domains,
     )
-    match decision.kind:
-        case Kind.SEVERAL:
-            raise errors.SeveralAccounts(arrival.linking_domain)
-        case Kind.LINK if decision.user_id is not None:
-            row = queries.by_id(decision.user_id)
-            if row is None:
-                raise errors.IdentityNotCreated  # deleted this very moment
-            user = records.read(row)
-            if user.is_banned(at):
-                raise errors.UserBanned
-            return Resolved(arrival=arrival, user=user, email=user.email)
+    match decision.outcome:
+        case Outcome.AMBIGUOUS:
+            raise errors.AmbiguousAccount(account_matching.linking_domain(identity.provider, domains))
+        case Outcome.LINK if decision.user_id is not None:
+            owner = queries.get(decision.user_id)
+            if owner is None:
+                raise errors.IdentityNotCreated  # deleted since the previous statement
+            _check_not_banned(owner, at=at)
+            return AccountMatch(identity=identity, user=owner, email=owner.email)
         case _:
             if conf.current().signup.disabled:
-                raise errors.SignupDisabled
-            return Resolved(arrival=arrival, user=None, email=decision.email)
+                raise account_errors.SignupDisabled
+            return AccountMatch(identity=identity, user=None, email=decision.email)
 
 
-def _owners(arrival: Arrival) -> list[Owner]:
-    emails = {*arrival.proved, *([arrival.wanted.email] if arrival.wanted.email else [])}
-    found = queries.owners(sorted(emails)) if emails else []
+def sign_in(
+    match: AccountMatch, *, starts_session: bool, redirect_to: str, caller: Caller, at: datetime
+) -> ExternalSignIn:
+    """Store the identity and bring its account up to date; send the confirmation email where the address needs it.
+
+    Must run inside a transaction. When another request has changed the account since `prepare`, the account is looked
+    up once more. Raises the errors of `find_account`, and IdentityNotCreated when that fails again or would send an
+    email that `prepare` has not reserved.
+    """
+    is_reserved = bool(match.confirmation_recipient)
+    for is_last in (False, True):
+        try:
+            with transaction.atomic():
+                user = _apply(match, starts_session=starts_session, redirect_to=redirect_to, caller=caller, at=at)
+                return ExternalSignIn(user=user, refusal=match.refusal)
+        except (IntegrityError, AccountChanged):
+            if is_last:
+                raise errors.IdentityNotCreated from None
+        match = find_account(match.identity, audience=caller.audience, at=at)
+        if match.confirmation_recipient and not is_reserved:
+            raise errors.IdentityNotCreated
+    raise AssertionError  # the second attempt returns or raises
+
+
+def _check_not_banned(user: UserRecord, *, at: datetime) -> None:
+    if user.is_banned(at):
+        raise UserBanned
+
+
+def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
+    candidate = identity.candidate.email
+    emails = {*identity.verified_emails, *([candidate] if candidate else [])}
+    rows = identity_queries.owners(sorted(emails)) if emails else []
     return [
-        Owner(user_id=user_id, provider=provider, email=email, verified=bool(verified), audience=audience or "")
-        for user_id, provider, email, verified, audience in found
+        AddressOwner(user_id=user_id, provider=provider, email=email, verified=bool(verified), audience=audience or "")
+        for user_id, provider, email, verified, audience in rows
     ]
 
 
-def _apply(resolved: Resolved, *, starts_session: bool, redirect_to: str, caller: Caller, at: datetime) -> UserRecord:
-    arrival = resolved.arrival
-    signed_in_at = at if starts_session and resolved.refusal is None else None
-    is_linked = False
-    if resolved.user is None:
-        user = _create(resolved, audience=caller.audience, signed_in_at=signed_in_at, at=at)
+def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, caller: Caller, at: datetime) -> UserRecord:
+    signed_in_at = at if starts_session and match.refusal is None else None
+    is_linked = match.user is not None and match.identity_id is None
+    if match.user is None:
+        user = _create(match, audience=caller.audience, signed_in_at=signed_in_at, at=at)
     else:
-        is_linked = resolved.identity_id is None
-        user = _join(resolved, resolved.user, signed_in_at=signed_in_at, caller=caller, at=at)
+        user = _update(match, match.user, signed_in_at=signed_in_at, caller=caller, at=at)
     if user.is_banned(at):
-        raise errors.UserBanned
-    by = {"provider": arrival.provider}
-    if not resolved.needs_proof:
-        audit.record(Action.LOGIN, actor=user, caller=caller, at=at, traits=by)
-    elif resolved.is_proved:
-        audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=by)
+        raise UserBanned
+    traits = {"provider": match.identity.provider}
+    if not match.needs_verification:
+        audit.record(Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
+    elif match.is_verified:
+        audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=traits)
     elif user.email:
-        account_claiming.send_confirmation(user, redirect_to=redirect_to, caller=caller, at=at)
-    if is_linked and not resolved.needs_proof and user.email:
-        messaging.send(notification_emails.identity_linked(user, provider=arrival.provider))
+        confirmation_emails.send_confirmation(user, redirect_to=redirect_to, caller=caller, at=at)
+    if is_linked and not match.needs_verification and user.email:
+        messaging.send(notification_emails.identity_linked(user, provider=match.identity.provider))
     return user
 
 
-def _create(resolved: Resolved, *, audience: str, signed_in_at: datetime | None, at: datetime) -> UserRecord:
-    arrival = resolved.arrival
-    return account_creation.insert_from_provider(
-        email=resolved.email,
-        provider=arrival.provider,
-        subject=arrival.subject,
-        said=arrival.said,
-        is_sso_user=arrival.linking_domain != account_matching.DEFAULT_DOMAIN,
+def _create(match: AccountMatch, *, audience: str, signed_in_at: datetime | None, at: datetime) -> UserRecord:
+    identity = match.identity
+    domain = account_matching.linking_domain(identity.provider, conf.current().federation.linking_domains)
+    return account_creation.create_user_from_provider(
+        email=match.email,
+        provider=identity.provider,
+        subject=identity.subject,
+        identity_data=identity.identity_data,
+        is_sso_user=domain != account_matching.DEFAULT_DOMAIN,
         audience=audience,
-        email_confirmed_at=at if resolved.needs_proof and resolved.is_proved else None,
-        confirmation_sent_at=at if resolved.mails_to else None,
+        email_confirmed_at=at if match.needs_verification and match.is_verified else None,
+        confirmation_sent_at=at if match.confirmation_recipient else None,
         last_sign_in_at=signed_in_at,
         at=at,
     )
 
 
-def _join(
-    resolved: Resolved, found: UserRecord, *, signed_in_at: datetime | None, caller: Caller, at: datetime
+def _update(
+    match: AccountMatch, user: UserRecord, *, signed_in_at: datetime | None, caller: Caller, at: datetime
 ) -> UserRecord:
-    """Let an existing account have what its identity says now; the identity is added where it is new.
+    """Update an existing account from its identity, and add the identity where the account does not have it.
 
-    Raises Overtaken when the account or the identity is not what the decision was made on.
+    Raises AccountChanged when the account or the identity has changed since `find_account`.
     """
-    arrival, identity_id = resolved.arrival, resolved.identity_id
-    said = dict(arrival.said)
-    if identity_id is None or resolved.needs_proof:
-        _insist(found)
+    identity, identity_id = match.identity, match.identity_id
+    user_data = dict(identity.identity_data)
+    if identity_id is None or match.needs_verification:
+        _lock_unchanged(user)
     if identity_id is None:
-        identity = account_creation.add_identity(
-            found.id, provider=arrival.provider, subject=arrival.subject, said=said, at=at
+        added = account_creation.add_identity(
+            user.id, provider=identity.provider, subject=identity.subject, identity_data=identity.identity_data, at=at
         )
-        audit.record(
-            Action.IDENTITY_LINKED,
-            actor=found,
-            caller=caller,
-            at=at,
-            traits=account_claiming.traits(identity.id, arrival),
-        )
-        if resolved.needs_proof:
-            account_claiming.take_over(found.id, but=identity.id)
-    elif resolved.needs_proof and (found.password_hash or len(found.identities) > 1):
-        account_claiming.take_over(found.id, but=identity_id)
-    if resolved.needs_proof and resolved.is_proved:
-        one_time_tokens.delete_all(found.id)
-        User.objects.filter(id=found.id).update(email_confirmed_at=at)
-        said["email_verified"] = True
-    elif resolved.mails_to:
-        User.objects.filter(id=found.id).update(confirmation_sent_at=at)
-    # The user before the identity, as everywhere: two requests that lock in different orders block each other.
-    user = account_claiming.know(found.id, said=said, signed_in_at=signed_in_at, at=at)
+        traits = identity.audit_traits(added.id)
+        audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
+        if match.needs_verification:
+            account_claiming.claim_unverified_account(user.id, keep_identity=added.id)
+    elif match.needs_verification and (user.password_hash or len(user.identities) > 1):
+        account_claiming.claim_unverified_account(user.id, keep_identity=identity_id)
+    if match.needs_verification and match.is_verified:
+        one_time_tokens.delete_all(user.id)
+        User.objects.filter(id=user.id).update(email_confirmed_at=at)
+        user_data["email_verified"] = True
+    elif match.confirmation_recipient:
+        User.objects.filter(id=user.id).update(confirmation_sent_at=at)
+    # The user's row before the identity's, as everywhere, so that concurrent requests cannot deadlock.
+    updated = account_claiming.merge_user_metadata(user.id, identity_data=user_data, signed_in_at=signed_in_at, at=at)
     if identity_id is not None:
-        mine = Identity.objects.filter(id=identity_id, user_id=found.id)
-        if not mine.update(identity_data=dict(arrival.said), last_sign_in_at=at, updated_at=at):
-            raise account_claiming.Overtaken
-    return user
+        own = Identity.objects.filter(id=identity_id, user_id=user.id)
+        if not own.update(identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
+            raise AccountChanged
+    return updated
 
 
-def _insist(found: UserRecord) -> None:
-    """Lock an account that is about to change hands, or to gain an identity, as long as it is what it was."""
+def _lock_unchanged(user: UserRecord) -> None:
+    """Lock the user's row. Raises AccountChanged when its address or confirmation is no longer the one in `user`."""
     with transaction.atomic(savepoint=False):
-        row = queries.locked(found.id)
-    now = records.read(row) if row else None
-    if now is None or (now.email, now.email_confirmed_at) != (found.email, found.email_confirmed_at):
-        raise account_claiming.Overtaken
+        current = queries.get(user.id, lock=True)
+    if current is None or (current.email, current.email_confirmed_at) != (user.email, user.email_confirmed_at):
+        raise AccountChanged

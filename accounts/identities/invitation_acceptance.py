@@ -1,19 +1,16 @@
-"""Accepting an invitation with an identity from elsewhere instead of the link that was mailed."""
+"""Acceptance of an invitation by signing in at a provider, instead of opening the mailed link."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
-from accounts import errors
-from accounts.identities import account_claiming
-from accounts.identities.arrivals import Arrival
+from accounts.identities import account_claiming, errors
+from accounts.identities.external_identity import ExternalIdentity
 from accounts.models import User
-from accounts.sign_up import account_creation
-from accounts.users import queries, records
+from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import audit
 from authsvc.audit import Action
@@ -22,58 +19,61 @@ from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import StoredToken
 
-Result = TypeVar("Result")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invitation:
+    """An invited user, or another user with an unconfirmed address, and the unused token of their email."""
+
+    user: UserRecord
+    token: StoredToken
 
 
-def is_open(link_hash: str, *, at: datetime) -> bool:
-    """Whether an invitation, or another confirmation, with this digest of its link can still be accepted."""
-    return _find(link_hash, at=at) is not None
+def find(link_hash: str, *, at: datetime) -> Invitation | None:
+    """The invitation whose link has this digest; None when it is used, unknown or too old."""
+    found = queries.find_by_link(link_hash=link_hash, token_types=[str(TokenType.CONFIRMATION)])
+    if found is None:
+        return None
+    user, columns = found
+    token = one_time_tokens.from_row(columns)
+    return Invitation(user=user, token=token) if token.is_fresh(at) else None
+
+
+def find_for(identity: ExternalIdentity, *, link_hash: str, at: datetime) -> Invitation:
+    """The invitation that an identity may accept. Raises InviteNotFound, InvitedEmailMismatch."""
+    invitation = find(link_hash, at=at)
+    if invitation is None:
+        raise errors.InviteNotFound
+    if invitation.user.email not in {address.email for address in identity.addresses}:
+        raise errors.InvitedEmailMismatch
+    return invitation
 
 
 def accept(
-    arrival: Arrival,
-    *,
-    link_hash: str,
-    then: Callable[[UserRecord], Result],
-    starts_session: bool,
-    caller: Caller,
-    at: datetime,
-) -> Result:
-    """Give the invited account the identity, and do `then` with it, at once or not at all; the invitation is spent.
+    invitation: Invitation, identity: ExternalIdentity, *, starts_session: bool, caller: Caller, at: datetime
+) -> UserRecord:
+    """Spend the invitation, add the identity to the invited account and confirm the account's address.
 
-    Raises InviteNotFound, also when another request was first, InvitedEmailMismatch, IdentityNotCreated. Opens the
-    transaction itself.
+    Must run inside a transaction. Raises InviteNotFound when another request was first, and IdentityNotCreated when
+    another account has the identity.
     """
-    found = _find(link_hash, at=at)
-    if found is None:
+    user = invitation.user
+    if queries.get(user.id, lock=True) is None or not one_time_tokens.consume_all(
+        invitation.token, user_id=user.id, by_code=False
+    ):
         raise errors.InviteNotFound
-    invited, token = found
-    if invited.email not in {each.email for each in arrival.addresses}:
-        raise errors.InvitedEmailMismatch
-    by = {"provider": arrival.provider}
     try:
-        with transaction.atomic(durable=True):
-            if queries.locked(invited.id) is None or not one_time_tokens.consume_all(
-                token, user_id=invited.id, by_code=False
-            ):
-                raise errors.InviteNotFound
-            identity = account_creation.add_identity(
-                invited.id, provider=arrival.provider, subject=arrival.subject, said=arrival.said, at=at
-            )
-            audit.record(Action.INVITE_ACCEPTED, actor=invited, caller=caller, at=at, traits=by)
-            account_claiming.take_over(invited.id, but=identity.id)
-            User.objects.filter(id=invited.id).update(email_confirmed_at=at)
-            said = {**arrival.said, "email_verified": True}
-            return then(
-                account_claiming.know(invited.id, said=said, signed_in_at=at if starts_session else None, at=at)
-            )
+        added = account_creation.add_identity(
+            user.id, provider=identity.provider, subject=identity.subject, identity_data=identity.identity_data, at=at
+        )
     except IntegrityError:
         raise errors.IdentityNotCreated from None
-
-
-def _find(link_hash: str, *, at: datetime) -> tuple[UserRecord, StoredToken] | None:
-    row = queries.with_token_of_link(link_hash=link_hash, token_types=[str(TokenType.CONFIRMATION)])
-    if row is None:
-        return None
-    user, token = records.read(row), one_time_tokens.from_row(row[queries.USER_WIDTH :])
-    return (user, token) if token.is_fresh(at) else None
+    traits = {"provider": identity.provider}
+    audit.record(Action.INVITE_ACCEPTED, actor=user, caller=caller, at=at, traits=traits)
+    account_claiming.claim_unverified_account(user.id, keep_identity=added.id)
+    User.objects.filter(id=user.id).update(email_confirmed_at=at)
+    return account_claiming.merge_user_metadata(
+        user.id,
+        identity_data={**identity.identity_data, "email_verified": True},
+        signed_in_at=at if starts_session else None,
+        at=at,
+    )

@@ -1,181 +1,198 @@
-"""A signed-in user's further identities: linking one, and unlinking one that is not the last."""
+"""Linking a further identity to an account, and unlinking one that is not the last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.identities import account_claiming, primary_email
-from accounts.identities.arrivals import Arrival
-from accounts.messages import notification_emails
+from accounts import errors as account_errors
+from accounts.identities import account_claiming, errors, primary_email
+from accounts.identities import queries as identity_queries
+from accounts.identities.external_identity import ExternalIdentity
+from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.profile import changes
-from accounts.sign_up import account_creation
-from accounts.users import json_columns, queries, records
+from accounts.users import account_creation, json_columns, pending_changes, queries
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 from tokens.sessions.users import SignedInUser
 
-Result = TypeVar("Result")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRequest:
+    """An identity and the account that it is to be linked to."""
+
+    identity: ExternalIdentity
+    user: UserRecord
+
+    @property
+    def new_email(self) -> str:
+        """The address that an account without one gets from the identity, `""` to leave the account's as it is."""
+        return "" if self.user.email else self.identity.email
+
+    @property
+    def is_verified(self) -> bool:
+        """The provider has verified the account's new address, or there is none to verify."""
+        return not self.new_email or self.identity.is_email_verified
+
+    @property
+    def refusal(self) -> errors.LinkedEmailNotVerified | None:
+        """The error to raise after the commit; None when the identity counts at once."""
+        return None if self.is_verified else errors.LinkedEmailNotVerified(self.identity.provider)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linked:
+    user: UserRecord
+    refusal: errors.LinkedEmailNotVerified | None
+    """The caller raises it after the commit, without starting a session."""
+
+
+def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
+    """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
+
+    Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
+    IdentityOfAnotherUser, LinkedEmailExists and the refusals of sending an email.
+    """
+    request = LinkRequest(identity=identity, user=user)
+    _check(request)
+    if not request.is_verified:
+        confirmation_emails.reserve_confirmation(request.new_email)
+    return request
+
+
+def lock_user(request: LinkRequest, *, at: datetime) -> UserRecord:
+    """Lock the account until the end of the caller's transaction and read it. Raises UserNotFound, UserBanned."""
+    user = queries.get(request.user.id, lock=True)
+    if user is None:
+        raise account_errors.UserNotFound
+    if user.is_banned(at):
+        raise UserBanned
+    return user
 
 
 def link(
-    arrival: Arrival,
+    request: LinkRequest,
+    user: UserRecord,
     *,
-    target: UserRecord,
-    insist: Callable[[], object],
-    then: Callable[[UserRecord], Result],
     starts_session: bool,
     redirect_to: str,
     caller: Caller,
     at: datetime,
-) -> Result:
-    """Give `target` the identity, and do `then` with them, at once or not at all.
+) -> Linked:
+    """Add the identity to the account, which `lock_user` has locked and read as `user`.
 
-    `insist` is called first thing in the transaction, with the user's row locked; it raises when what allows the
-    linking has ended since. Somebody without an address gets the identity's; a visitor is one no more once it is
-    proved. Raises IdentityAlreadyLinked, IdentityOfAnotherUser, LinkedEmailExists, what refuses a mail, UserNotFound,
-    UserBanned, and LinkedEmailNotVerified once the identity is stored. Opens the transaction itself.
+    An account without an address gets the identity's; an anonymous user becomes permanent once it is verified. Must
+    run inside a transaction. Raises the errors of `prepare`, and IdentityNotCreated when the request needs an email
+    that `prepare` has not reserved.
     """
-    wanted = arrival.said.get("email", "")
-    mailed = False
-    for is_last in (False, True):
-        _refuse_linked(arrival, target)
-        brings_email = not target.email and bool(wanted)
-        is_proved = bool(arrival.said["email_verified"])
-        if brings_email and _taken([wanted], but=target.id):
-            raise errors.LinkedEmailExists
-        if brings_email and not is_proved and not mailed:
-            account_claiming.admit_confirmation(wanted)
-            mailed = True
-        try:
-            with transaction.atomic(durable=True):
-                _lock(target, at=at)
-                insist()
-                linked = _link(
-                    arrival, target, email=wanted if brings_email else "", starts_session=starts_session,
-                    caller=caller, at=at,
-                )  # fmt: skip
-                if not brings_email or is_proved:
-                    return then(linked)
-                account_claiming.send_confirmation(linked, redirect_to=redirect_to, caller=caller, at=at)
-        except (IntegrityError, account_claiming.Overtaken):
-            row = queries.by_id(target.id)
-            if row is None:
-                raise errors.UserNotFound from None
-            if is_last:
-                raise errors.IdentityNotCreated from None
-            target = records.read(row)
-            continue
-        raise errors.LinkedEmailNotVerified(arrival.provider)
-    raise AssertionError  # the second round returns or raises
+    is_reserved = not request.is_verified
+    if user.email != request.user.email:
+        request = LinkRequest(identity=request.identity, user=user)
+        _check(request)
+        if not request.is_verified and not is_reserved:
+            raise errors.IdentityNotCreated
+    try:
+        with transaction.atomic():
+            linked = _apply(request, starts_session=starts_session, caller=caller, at=at)
+    except IntegrityError:
+        _check(request)  # raises when another request has taken the identity or the address
+        raise errors.IdentityNotCreated from None
+    if not request.is_verified:
+        confirmation_emails.send_confirmation(linked, redirect_to=redirect_to, caller=caller, at=at)
+    return Linked(user=linked, refusal=request.refusal)
 
 
 def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
-    """Take an identity from a user who has another; the account's address is then that of one that is left.
+    """Remove an identity from a user who has another; its address is then replaced by that of another identity.
 
-    Raises SingleIdentity, IdentityNotFound, NoFreeEmail.
+    Opens the transaction. Raises SingleIdentity, IdentityNotFound, NoFreeEmail.
     """
     with transaction.atomic(durable=True):
         lifecycle.lock_signed_in_user(signed_in)
-        row = queries.by_id(user.id)
-        user = records.read(row) if row else user
+        user = queries.get(user.id) or user
         if len(user.identities) < 2:
             raise errors.SingleIdentity
-        gone = next((each for each in user.identities if each.id == str(identity_id)), None)
-        if gone is None:
+        removed = next((identity for identity in user.identities if identity.id == str(identity_id)), None)
+        if removed is None:
             raise errors.IdentityNotFound
-        remaining = [each for each in user.identities if each is not gone]
-        about = {"identity_id": gone.id, "provider": gone.provider, "provider_id": gone.provider_id}
-        audit.record(Action.IDENTITY_UNLINKED, actor=user, caller=caller, at=at, traits=about)
+        remaining = [identity for identity in user.identities if identity is not removed]
+        traits = {"identity_id": removed.id, "provider": removed.provider, "provider_id": removed.provider_id}
+        audit.record(Action.IDENTITY_UNLINKED, actor=user, caller=caller, at=at, traits=traits)
         Identity.objects.filter(id=identity_id, user_id=user.id).delete()
-        if gone.provider == "phone":
+        if removed.provider == "phone":
             User.objects.filter(id=user.id).update(phone=None, phone_confirmed_at=None)
         else:
-            _promote(user, remaining)
-        account_claiming.know(user.id, at=at)
+            _replace_email(user, remaining)
+        account_claiming.merge_user_metadata(user.id, at=at)
         if user.email:
-            messaging.send(notification_emails.identity_unlinked(user, provider=gone.provider))
+            messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
 
 
-def _refuse_linked(arrival: Arrival, target: UserRecord) -> None:
-    row = queries.by_identity(provider=arrival.provider, provider_id=arrival.subject)
-    if row is not None:
-        raise errors.IdentityAlreadyLinked if row[0] == target.id else errors.IdentityOfAnotherUser
+def _check(request: LinkRequest) -> None:
+    identity, user = request.identity, request.user
+    linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    if linked is not None:
+        raise errors.IdentityAlreadyLinked if linked[0].id == user.id else errors.IdentityOfAnotherUser
+    if request.new_email and _emails_of_others([request.new_email], user_id=user.id):
+        raise errors.LinkedEmailExists
 
 
-def _lock(target: UserRecord, *, at: datetime) -> None:
-    """Lock an account as long as it has the address that the decision was made on. Raises Overtaken, UserBanned."""
-    row = queries.locked(target.id)
-    now = records.read(row) if row else None
-    if now is None or now.email != target.email:
-        raise account_claiming.Overtaken
-    if now.is_banned(at):
-        raise errors.UserBanned
-
-
-def _link(
-    arrival: Arrival,
-    target: UserRecord,
-    *,
-    email: str,
-    starts_session: bool,
-    caller: Caller,
-    at: datetime,
-) -> UserRecord:
-    """`email`: the address that the account is to have from now on, `""` to leave it as it is."""
-    identity = account_creation.add_identity(
-        target.id, provider=arrival.provider, subject=arrival.subject, said=arrival.said, at=at
+def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: datetime) -> UserRecord:
+    identity, user, email = request.identity, request.user, request.new_email
+    added = account_creation.add_identity(
+        user.id, provider=identity.provider, subject=identity.subject, identity_data=identity.identity_data, at=at
     )
-    audit.record(
-        Action.IDENTITY_LINKED, actor=target, caller=caller, at=at, traits=account_claiming.traits(identity.id, arrival)
-    )
-    is_proved = not email or bool(arrival.said["email_verified"])
+    traits = identity.audit_traits(added.id)
+    audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
     columns: dict[str, Any] = {}
     if email:
-        one_time_tokens.delete_all(target.id)
-        metadata = json_columns.merged("raw_user_meta_data", {"email_verified": is_proved})
-        columns = {**changes.nothing_pending(), "email": email, "raw_user_meta_data": metadata}
-        columns |= {"email_confirmed_at": at} if is_proved else {"email_confirmed_at": None, "confirmation_sent_at": at}
-    if target.is_anonymous and is_proved:
+        one_time_tokens.delete_all(user.id)
+        metadata = json_columns.merged("raw_user_meta_data", {"email_verified": request.is_verified})
+        columns = {**pending_changes.cleared_columns(), "email": email, "raw_user_meta_data": metadata}
+        columns["email_confirmed_at"] = at if request.is_verified else None
+        if not request.is_verified:
+            columns["confirmation_sent_at"] = at
+    if user.is_anonymous and request.is_verified:
         columns["is_anonymous"] = False
     if columns:
-        User.objects.filter(id=target.id).update(**columns)
-    user = account_claiming.know(target.id, signed_in_at=at if starts_session and is_proved else None, at=at)
-    if user.email and is_proved:
-        messaging.send(notification_emails.identity_linked(user, provider=arrival.provider))
-    return user
+        User.objects.filter(id=user.id).update(**columns)
+    signed_in_at = at if starts_session and request.is_verified else None
+    linked = account_claiming.merge_user_metadata(user.id, signed_in_at=signed_in_at, at=at)
+    if linked.email and request.is_verified:
+        messaging.send(notification_emails.identity_linked(linked, provider=identity.provider))
+    return linked
 
 
-def _promote(user: UserRecord, remaining: list[IdentityRecord]) -> None:
-    taken = _taken([each.email for each in remaining if each.email], but=user.id)
+def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
+    """Give the account the address of a remaining identity when the removed identity was the source of its address."""
+    taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
     try:
-        promoted = primary_email.choose(user.email, remaining, taken=taken)
-    except primary_email.NothingFree:
+        email = primary_email.choose(user.email, remaining, taken=taken)
+    except primary_email.NoAvailableEmail:
         raise errors.NoFreeEmail from None
-    if promoted is None:
+    if email is None:
         return
-    columns: dict[str, Any] = {**changes.nothing_pending(), "email": promoted.email or None}
-    if not promoted.email or not (promoted.verified or conf.current().mailer.autoconfirm):
+    columns: dict[str, Any] = {**pending_changes.cleared_columns(), "email": email.email or None}
+    if not email.email or not (email.verified or conf.current().mailer.autoconfirm):
         columns["email_confirmed_at"] = None
         columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": False})
     try:
         User.objects.filter(id=user.id).update(**columns)
     except IntegrityError:
-        raise errors.NoFreeEmail from None  # somebody was faster
+        raise errors.NoFreeEmail from None  # another request was first
     one_time_tokens.delete_all(user.id)
 
 
-def _taken(emails: list[str], *, but: UUID) -> set[str]:
-    """Those that are the address of somebody else's account, in whatever audience."""
-    found = queries.owners(emails) if emails else []
-    return {email for user_id, provider, email, _, _ in found if provider is None and user_id != but}
+def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
+    """The addresses of other accounts among `emails`, in all audiences."""
+    rows = identity_queries.owners(emails) if emails else []
+    return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}

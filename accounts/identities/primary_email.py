@@ -1,4 +1,4 @@
-"""The rule by which another identity's address becomes the account's, when the identity it came from is gone."""
+"""The rule that chooses the account's address when the identity it came from is removed."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from accounts.users.records import IdentityRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promoted:
+class PrimaryEmail:
     """The account's new address, `""` for none."""
 
     email: str
     verified: bool
 
 
-class NothingFree(Exception):
-    """Every address that is left belongs to somebody else."""
+class NoAvailableEmail(Exception):
+    """Every remaining address belongs to another account."""
 
 
-def choose(email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]) -> Promoted | None:
-    """What takes the place of an account's `email`; None when an identity that remains still has it.
+def choose(email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]) -> PrimaryEmail | None:
+    """The replacement for an account's `email`; None when a remaining identity still has it.
 
-    `remaining` in the order of their creation; `taken` are addresses of others. A verified address goes before one
-    that is not, and that before none at all. Raises NothingFree.
+    `remaining` is in order of creation; `taken` are addresses of other accounts. A verified address is preferred to an
+    unverified one, and that to none. Raises NoAvailableEmail.
     """
     if email and any(identity.email == email for identity in remaining):
         return None
     for identity in sorted(remaining, key=_rank):
         if not identity.email:
-            return Promoted(email="", verified=False)
+            return PrimaryEmail(email="", verified=False)
         if identity.email not in taken:
-            return Promoted(email=identity.email, verified=_is_verified(identity))
-    raise NothingFree
+            return PrimaryEmail(email=identity.email, verified=_is_verified(identity))
+    raise NoAvailableEmail
 
 
 def _rank(identity: IdentityRecord) -> int:

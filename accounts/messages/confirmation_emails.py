@@ -1,4 +1,4 @@
-"""Mails whose link and code prove an address: the request noted, the secret stored, the mail announced, in one step."""
+"""Emails whose link and code verify an address: built, and sent together with their secret and audit entry."""
 
 from __future__ import annotations
 
@@ -6,67 +6,98 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote_plus, urljoin, urlsplit, urlunsplit
 from uuid import uuid4
 
+import orjson
 from django.db import transaction
 
-from accounts.messages import notification_emails
-from accounts.users import queries
+from accounts.messages import queries, recipients
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, conf, messaging
 from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
-from authsvc.messaging import Email
+from authsvc.messaging import Email, EmailKind, IntervalGroup
 from tokens.flows import flow_states
 from tokens.flows.pkce import Challenge
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
+from tokens.one_time.one_time_tokens import OneTimeSecret
+
+_DEFAULT_PATH = "/verify"
+
+
+def confirmation(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+    return _email(EmailKind.CONFIRMATION, "confirmation", "signup", user, secret, redirect_to, caller, at)
+
+
+def invitation(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+    return _email(EmailKind.INVITE, "invite", "invite", user, secret, redirect_to, caller, at)
+
+
+def recovery(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+    return _email(EmailKind.RECOVERY, "recovery", "recovery", user, secret, redirect_to, caller, at)
+
+
+def magic_link(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+    # Magic links share the configured path of recovery links.
+    return _email(EmailKind.MAGIC_LINK, "recovery", "magiclink", user, secret, redirect_to, caller, at)
+
+
+def email_change(
+    user: UserRecord, *, to: str, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime
+) -> Email:
+    """One of the emails of a pending address change; each of the two addresses gets its own secret."""
+    email = _email(EmailKind.EMAIL_CHANGE, "email_change", "email_change", user, secret, redirect_to, caller, at)
+    variables = {**email.variables, "NewEmail": user.email_change, "SendingTo": to}
+    return dataclasses.replace(email, to=to, variables=variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    """What tells one kind from the others."""
+class ConfirmationEmail:
+    """One kind of confirmation email, with the records that sending it leaves."""
 
     action: Action
     sent_at: str
-    """The user's column for the time of sending; `""` where that is written with the rest of the user."""
+    """The user's column for the time of sending; `""` when the caller writes it with the rest of the user."""
     token_type: TokenType
     provider_type: str
+    """Of the PKCE flow that the link belongs to."""
     method: str
-    """Of the PKCE flow that its link belongs to, as is the type of provider."""
-    notice: Callable[..., Email]
+    """The authentication method of that flow."""
+    build: Callable[..., Email]
 
 
-SIGN_UP = Letter(
+SIGN_UP = ConfirmationEmail(
     action=Action.CONFIRMATION_REQUESTED,
     sent_at="",
     token_type=TokenType.CONFIRMATION,
     provider_type="email",
     method="email/signup",
-    notice=notification_emails.confirmation,
+    build=confirmation,
 )
 CONFIRMATION = dataclasses.replace(SIGN_UP, sent_at="confirmation_sent_at", provider_type="email/signup")
-"""The same once more."""
-RECOVERY = Letter(
+"""The same email, sent again."""
+RECOVERY = ConfirmationEmail(
     action=Action.RECOVERY_REQUESTED,
     sent_at="recovery_sent_at",
     token_type=TokenType.RECOVERY,
     provider_type="recovery",
     method="recovery",
-    notice=notification_emails.recovery,
+    build=recovery,
 )
-MAGIC_LINK = Letter(
+MAGIC_LINK = ConfirmationEmail(
     action=Action.RECOVERY_REQUESTED,
     sent_at="recovery_sent_at",
     token_type=TokenType.RECOVERY,
     provider_type="magiclink",
     method="magiclink",
-    notice=notification_emails.magic_link,
+    build=magic_link,
 )
 
 
 def send(
-    letter: Letter,
+    kind: ConfirmationEmail,
     user: UserRecord,
     *,
     challenge: Challenge | None,
@@ -75,31 +106,92 @@ def send(
     caller: Caller,
     at: datetime,
 ) -> str:
-    """Send a letter to the user's address and return the message's id. Joins the caller's transaction."""
+    """Send an email to the user's address and return the message's id. Must run inside a transaction."""
     secret = one_time_tokens.generate(pkce=challenge is not None)
-    token = one_time_tokens.hash_secret(secret, token_type=letter.token_type, identifier=user.email, at=at)
+    token = one_time_tokens.hash_secret(secret, token_type=kind.token_type, identifier=user.email, at=at)
     with transaction.atomic(savepoint=False):
-        entry = audit.prepare_entry(letter.action, actor=user, caller=caller, at=at, traits=traits)
-        queries.note_request(user_id=user.id, sent_at=letter.sent_at, entry=entry, token=token)
+        entry = audit.prepare_entry(kind.action, actor=user, caller=caller, at=at, traits=traits)
+        queries.note_request(user_id=user.id, sent_at=kind.sent_at, entry=entry, token=token)
         if challenge is not None:
             flow_states.start_email_flow(
                 challenge=challenge,
-                provider_type=letter.provider_type,
-                method=letter.method,
+                provider_type=kind.provider_type,
+                method=kind.method,
                 user_id=user.id,
                 at=at,
             )
-        message = letter.notice(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
+        message = kind.build(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
         messaging.send(message)
     return str(message.id)
 
 
-def pretend(letter: Letter, *, address: str, at: datetime) -> None:
-    """Take the time of `send` where there is nobody to send anything to: the same statements, for a user of no row."""
+def simulate_send(kind: ConfirmationEmail, *, address: str, at: datetime) -> None:
+    """Run the statements of `send` for an address without an account, so that both take the same time."""
     secret = one_time_tokens.generate(pkce=False)
-    token = one_time_tokens.hash_secret(secret, token_type=letter.token_type, identifier=address, at=at)
+    token = one_time_tokens.hash_secret(secret, token_type=kind.token_type, identifier=address, at=at)
     with transaction.atomic(savepoint=False):
         queries.note_request(
-            user_id=uuid4(), sent_at=letter.sent_at, entry=PendingEntry(id=uuid4(), payload="{}"), token=token
+            user_id=uuid4(), sent_at=kind.sent_at, entry=PendingEntry(id=uuid4(), payload="{}"), token=token
         )
         messaging.simulate_send()
+
+
+def reserve_confirmation(address: str) -> None:
+    """Check interval, recipient and quota of a `send_confirmation`. Call it before the transaction."""
+    messaging.enforce_email_interval(IntervalGroup.CONFIRMATION, address=address)
+    recipients.reserve_email(address, kind=EmailKind.CONFIRMATION)
+
+
+def send_confirmation(user: UserRecord, *, redirect_to: str, caller: Caller, at: datetime) -> None:
+    """Send a link that confirms the user's address, without an audit entry. Must run inside a transaction."""
+    secret = one_time_tokens.issue(
+        user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
+    )
+    messaging.send(confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
+
+
+def action_link(*, base: str, purpose: str, token: str, link_type: str, redirect_to: str) -> str:
+    """The link of an email: the path configured for `purpose`, resolved against `base` (RFC 3986 §5), with its query.
+
+    `purpose`: `invite`, `confirmation`, `recovery` (also for magic links) or `email_change`. A query in the configured
+    path is dropped, a fragment kept. The redirect target is quoted only where `&`, `=` or `#` would cut it.
+    """
+    path = conf.current().mailer.url_paths.get(purpose) or _DEFAULT_PATH
+    scheme, host, resolved, _, fragment = urlsplit(urljoin(base, path))
+    target = quote_plus(redirect_to) if any(mark in redirect_to for mark in "&=#") else redirect_to
+    query = f"token={quote_plus(token)}&type={quote_plus(link_type)}&redirect_to={target}"
+    return urlunsplit((scheme, host, resolved, query, fragment))
+
+
+def _email(
+    kind: EmailKind,
+    purpose: str,
+    link_type: str,
+    user: UserRecord,
+    secret: OneTimeSecret,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
+) -> Email:
+    """An email with a link and a code for the same secret."""
+    return Email(
+        kind=kind,
+        to=user.email,
+        user_id=user.id,
+        expires_at=at + conf.current().mailer.otp_exp,
+        variables={
+            "SiteURL": conf.current().site.url,
+            "Email": user.email,
+            "ConfirmationURL": action_link(
+                base=caller.link_base,
+                purpose=purpose,
+                token=secret.link_token,
+                link_type=link_type,
+                redirect_to=redirect_to,
+            ),
+            "Token": secret.code,
+            "TokenHash": secret.link_token,
+            "RedirectTo": redirect_to,
+            "Data": orjson.loads(user.user_metadata_json),
+        },
+    )

@@ -46,7 +46,7 @@ class _Verdict(msgspec.Struct, frozen=True):
     valid: bool | None = None
 
 
-def admit(*addresses: str, kind: EmailKind) -> None:
+def reserve_email(*addresses: str, kind: EmailKind) -> None:
     """Let one sending of this kind of mail to these addresses through and take it from the installation's quota.
 
     Raises EmailAddressNotAuthorized, EmailRateExceeded, EmailAddressInvalid or MessageNotAccepted, in this order.
@@ -54,19 +54,19 @@ def admit(*addresses: str, kind: EmailKind) -> None:
     _check(*addresses, kind=kind, quota=messaging.consume_email_quota)
 
 
-def feign(*addresses: str, kind: EmailKind) -> None:
+def check_email(*addresses: str, kind: EmailKind) -> None:
     """The refusals of `admit`, and their time, for a request that turns out to send nothing; takes nothing."""
     _check(*addresses, kind=kind, quota=messaging.check_email_quota)
 
 
-def authorise(address: str) -> None:
+def check_allowlist(address: str) -> None:
     """Raises EmailAddressNotAuthorized when the operator has listed others only; a `+label` makes no difference."""
     listed = {each.strip().lower() for each in conf.current().recipients.authorized_addresses}
     if listed and listed.isdisjoint({address.lower(), _LABEL.sub("", address.lower())}):
         raise errors.EmailAddressNotAuthorized(address)
 
 
-def validate(address: str, *, kind: EmailKind) -> None:
+def validate_address(address: str, *, kind: EmailKind) -> None:
     """Check, as far as is configured, that mail to an address would arrive. Takes 3 seconds at most.
 
     Raises EmailAddressInvalid, and MessageNotAccepted where the operator has blocked who takes the mail of its host.
@@ -89,10 +89,10 @@ def validate(address: str, *, kind: EmailKind) -> None:
 
 def _check(*addresses: str, kind: EmailKind, quota: Callable[[], None]) -> None:
     for address in addresses:
-        authorise(address)
+        check_allowlist(address)
     quota()
     for address in addresses:
-        validate(address, kind=kind)
+        validate_address(address, kind=kind)
 
 
 def _check_text(address: str) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from accounts.users import queries
+from accounts.messages import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action, PendingEntry
@@ -20,18 +20,18 @@ from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import OneTimeSecret
 from tokens.one_time.queries import NewToken
 
-TEST_MESSAGE = "test-otp"
+TEST_MESSAGE_ID = "test-otp"
 """Stands for the message id where a number has a fixed code and nothing leaves."""
 
 
-def admit(phone: str, *, at: datetime) -> None:
+def reserve_sms(phone: str, *, at: datetime) -> None:
     """Take a text message from the quota, before the transaction. Raises SmsRateExceeded, SmsGatewayMissing."""
     if conf.current().sms.test_code(phone, at=at) is None:
         messaging.consume_sms_quota()
         messaging.check_sms_gateway()
 
 
-def feign(phone: str, *, at: datetime) -> None:
+def check_sms(phone: str, *, at: datetime) -> None:
     """The refusals of `admit` for a request that turns out to send nothing; takes nothing."""
     if conf.current().sms.test_code(phone, at=at) is None:
         messaging.check_sms_quota()
@@ -75,7 +75,7 @@ def send_sign_in_code(
     return _send_noted(user, entry, sent_at="confirmation_sent_at", channel=channel, at=at)
 
 
-def pretend(phone: str, *, at: datetime) -> str:
+def simulate_send(phone: str, *, at: datetime) -> str:
     """Take the time of `send_sign_in_code` where there is nobody to send anything to; an id of no message."""
     token = _token(_code(phone, at=at), phone=phone, at=at)
     with transaction.atomic(savepoint=False):
@@ -107,7 +107,7 @@ def _announce(
     code: str, *, kind: SmsKind, phone: str, channel: str, user_id: UUID, at: datetime, withheld: bool = False
 ) -> str:
     if conf.current().sms.test_code(phone, at=at):
-        return TEST_MESSAGE
+        return TEST_MESSAGE_ID
     message = Sms(
         kind=kind,
         to=phone,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts.users import queries, records
+from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc.caller import Caller
 from tokens import errors
@@ -52,10 +52,9 @@ def step_up(
         with transaction.atomic(durable=True):
             # One at a time for each user: each ends other sessions, among them that of the other.
             take(lifecycle.lock_signed_in_user(signed_in))
-            row = queries.by_id(signed_in.user.id)
-            if row is None:
+            user = queries.get(signed_in.user.id)
+            if user is None:
                 raise errors.UserNotFoundForToken
-            user = records.read(row)
             tokens = elevation.step_up(signed_in, user=user, method=method, factor_id=factor_id, caller=caller, at=at)
             if tokens is None:
                 transaction.set_rollback(True)

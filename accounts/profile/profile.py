@@ -10,14 +10,15 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.profile import changes, reauthentication
+from accounts.profile import errors, reauthentication
 from accounts.sign_in.password import stored_hash
-from accounts.users import identifiers, json_columns, queries, records
+from accounts.users import identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, SmsKind
@@ -33,7 +34,7 @@ _TRUSTED_FOR = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class UserUpdateRequest:
     """What a user asks to change; None leaves a thing as it is."""
 
     email: str | None = None
@@ -70,8 +71,14 @@ class _Change:
         return bool(self.email or self.phone or self.password is not None)
 
 
-def update(
-    signed_in: SignedInUser, user: UserRecord, wish: Wish, *, redirect_to: str, caller: Caller, at: datetime
+def update_user(
+    signed_in: SignedInUser,
+    user: UserRecord,
+    wish: UserUpdateRequest,
+    *,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
 ) -> UserRecord:
     """Make the changes, or announce those that have to be confirmed first; the user as it stands afterwards.
 
@@ -97,12 +104,12 @@ def update(
         return _read(user)
 
 
-def _checked(signed_in: SignedInUser, user: UserRecord, wish: Wish) -> _Change:
+def _checked(signed_in: SignedInUser, user: UserRecord, wish: UserUpdateRequest) -> _Change:
     email = identifiers.email(wish.email) if wish.email else ""
     phone = identifiers.phone(wish.phone) if wish.phone else ""
     channel = identifiers.channel(wish.channel or "") if phone else "sms"
     if wish.password is not None:
-        policy.check_policy(wish.password)
+        policy.validate_password(wish.password)
     email = email if email != user.email else ""
     phone = phone if phone != user.phone else ""
     challenge = (
@@ -138,22 +145,22 @@ def _check_level(signed_in: SignedInUser) -> None:
 def _unless_taken(change: _Change) -> _Change:
     """Refuse what somebody else has; where nothing is to be told of that, note it."""
     strict = conf.current().signup.strict_privacy_enabled
-    row = queries.by_email(change.email, aud=None) if change.email else None
-    if row and not strict:
-        raise errors.EmailExists
-    phone_is_taken = bool(change.phone and queries.by_phone(change.phone, aud=None))
+    owner = queries.find_by("email", change.email, aud=None) if change.email else None
+    if owner and not strict:
+        raise account_errors.EmailExists
+    phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exists()
     if phone_is_taken and not strict:
-        raise errors.PhoneExists
-    return dataclasses.replace(change, owner=records.read(row) if row else None, phone_is_taken=phone_is_taken)
+        raise account_errors.PhoneExists
+    return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
-def _prove_again(signed_in: SignedInUser, user: UserRecord, wish: Wish, *, at: datetime) -> None:
+def _prove_again(signed_in: SignedInUser, user: UserRecord, wish: UserUpdateRequest, *, at: datetime) -> None:
     """What the configuration asks for before a password changes: a nonce, the current password."""
     config, session = conf.current().passwords, signed_in.session
     if config.update_requires_reauthentication and (session is None or at > session.created_at + _TRUSTED_FOR):
         if not wish.nonce:
             raise errors.ReauthenticationNeeded
-        reauthentication.redeem(user, nonce=wish.nonce, at=at)
+        reauthentication.redeem_code(user, nonce=wish.nonce, at=at)
     stored = stored_hash(user)
     recovering = aal.is_recovery(entry.method for entry in signed_in.amr)
     if config.update_requires_current and stored and not recovering:
@@ -177,15 +184,15 @@ def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
     if change.email and not _is_confirmed_at_once(user, change):
         messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.email) and conf.current().mailer.secure_email_change_enabled
-        recipients.admit(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
+        recipients.reserve_email(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
         messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id)
         messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
     if change.phone and not _is_number_confirmed_at_once(change):
         messaging.check_user_interval(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
-            sms_codes.admit(change.phone, at=at)
+            sms_codes.reserve_sms(change.phone, at=at)
         elif not conf.current().sms.autoconfirm:
-            sms_codes.feign(change.phone, at=at)
+            sms_codes.check_sms(change.phone, at=at)
         messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id)
         messaging.start_change_interval(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
 
@@ -204,7 +211,7 @@ def _set_password(
 ) -> None:
     """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
     sealed = encryption.encrypt(password_hash, bound_to=user.id)
-    User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **changes.nothing_pending())
+    User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **pending_changes.cleared_columns())
     one_time_tokens.delete_all(user.id)
     flow_states.delete_user_flows(user.id)
     lifecycle.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
@@ -224,18 +231,20 @@ def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
 
 def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
     if _is_number_confirmed_at_once(change):
-        changes.complete_phone(user, phone=change.phone, at=at)
+        contact_changes.complete_phone_change(user, phone=change.phone, at=at)
         one_time_tokens.delete_all(user.id)
         return
-    changes.announce_phone(user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at)
+    contact_changes.start_phone_change(
+        user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at
+    )
 
 
 def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller: Caller, at: datetime) -> None:
     if _is_confirmed_at_once(user, change):
-        changes.complete_email(user, email=change.email, at=at)
+        contact_changes.complete_email_change(user, email=change.email, at=at)
         one_time_tokens.delete_all(user.id)
         return
-    changes.announce_email(
+    contact_changes.start_email_change(
         user,
         email=change.email,
         owner=change.owner,
@@ -247,5 +256,4 @@ def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller
 
 
 def _read(user: UserRecord) -> UserRecord:
-    row = queries.by_id(user.id)
-    return records.read(row) if row else user
+    return queries.get(user.id) or user

@@ -6,9 +6,10 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
+from accounts.profile import errors
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -18,7 +19,7 @@ from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 
 
-def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
+def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
     """Send a code to the user's address, or number when there is none; the id of a text message, None for a mail.
 
     Raises NothingToReauthenticateBy, EmailNotVerified, PhoneNotVerified, and the refusals of sending.
@@ -31,11 +32,11 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         raise errors.PhoneNotVerified
     if user.email:
         messaging.check_user_interval(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        recipients.admit(user.email, kind=EmailKind.REAUTHENTICATION)
+        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION)
         messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id)
     else:
         messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        sms_codes.admit(user.phone, at=at)
+        sms_codes.reserve_sms(user.phone, at=at)
         messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
@@ -57,7 +58,7 @@ def send(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         )
 
 
-def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
+def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
     """Spend the code, and with it every other secret of the user, whatever becomes of the request that brings it.
 
     Raises NonceInvalid, NonceWithoutAddress; CodeExpired where a gateway of codes refuses.
@@ -71,7 +72,7 @@ def redeem(user: UserRecord, *, nonce: str, at: datetime) -> None:
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
         verifier = messaging.phone_verifier.get()
         if not verifier.is_approved(phone=user.phone, code=nonce):
-            raise errors.CodeExpired
+            raise account_errors.CodeExpired
     elif not token.matches(nonce):
         one_time_tokens.record_wrong_code([token.id])
         raise errors.NonceInvalid

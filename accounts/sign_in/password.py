@@ -10,22 +10,23 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.models import User
 from accounts.passwords import hashers, policy
 from accounts.passwords.policy import Weakness
-from accounts.users import identifiers, queries, records
+from accounts.sign_in import errors
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
+from tokens.errors import UserBannedAtSignIn
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.issuance import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedInByPassword:
+class PasswordSignIn:
     user: UserRecord
     tokens: TokenPair
     weakness: Weakness | None
@@ -33,7 +34,7 @@ class SignedInByPassword:
 
 
 @sign_in_metrics.measure_sign_in("password", user_id=lambda done: done.user.id)
-def with_password(
+def sign_in_with_password(
     *,
     email: str,
     phone: str,
@@ -42,7 +43,7 @@ def with_password(
     at: datetime,
     roles: Collection[str] | None = None,
     not_after: datetime | None = None,
-) -> SignedInByPassword:
+) -> PasswordSignIn:
     """Sign in by address or number and password. Raises the errors of the password grant.
 
     A ban or a missing confirmation is told only after the right password. With `roles`, users of any other role are
@@ -73,7 +74,7 @@ def _try(
     at: datetime,
     roles: Collection[str] | None,
     not_after: datetime | None,
-) -> SignedInByPassword | None:
+) -> PasswordSignIn | None:
     """None when what is stored has changed between its proof and the sign-in: only what holds then counts."""
     user = _find(email=email, phone=phone, aud=caller.audience)
     stored = stored_hash(user) if user else None
@@ -82,13 +83,13 @@ def _try(
     if roles is not None and user.role not in roles:
         raise errors.InvalidCredentials
     if user.is_banned(at):
-        raise errors.UserBannedAtSignIn
+        raise UserBannedAtSignIn
     if email and user.email_confirmed_at is None:
         raise errors.EmailNotConfirmed
     if phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmed
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
-    renewed = policy.hash(password) if hashers.outdated(stored) else stored
+    renewed = policy.hash(password) if hashers.needs_rehash(stored) else stored
     if renewed != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(renewed, bound_to=user.id)
     with transaction.atomic(durable=True):
@@ -99,16 +100,13 @@ def _try(
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
         tokens = lifecycle.start_session(user=user, method="password", caller=caller, at=at, not_after=not_after)
-    return SignedInByPassword(user=user, tokens=tokens, weakness=policy.weaknesses(password))
+    return PasswordSignIn(user=user, tokens=tokens, weakness=policy.find_weakness(password))
 
 
 def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
-    row = (
-        queries.by_email(identifiers.lower_email(email), aud=aud)
-        if email
-        else queries.by_phone(identifiers.bare_phone(phone), aud=aud)
-    )
-    return records.read(row) if row else None
+    if email:
+        return queries.find_by("email", identifiers.lower_email(email), aud=aud)
+    return queries.find_by("phone", identifiers.bare_phone(phone), aud=aud)
 
 
 def stored_hash(user: UserRecord) -> str | None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import policy
-from accounts.profile import changes
-from accounts.users import json_columns, queries, records
+from accounts.users import json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes, errors
 from authsvc import audit
 from authsvc.audit import Action
 from authsvc.caller import Caller
@@ -31,7 +31,7 @@ _FLOW_METHODS = {"signup": "email/signup"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class VerifiedSecret:
     """A secret that fits: whose it is, which it is, and what it was presented as."""
 
     user: UserRecord
@@ -40,7 +40,7 @@ class Proof:
     by_code: bool = False
     """It was the stored code that was presented: one that can be guessed, and bears only so many guesses."""
     asked: str
-    refusal: type[errors.LinkExpired | errors.CodeExpired]
+    refusal: type[errors.LinkExpired | account_errors.CodeExpired]
 
     @property
     def type(self) -> str:
@@ -50,7 +50,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Redemption:
     """The user as committed; tokens, or for a PKCE link the code to fetch them with.
 
     Neither when this was the first of two addresses to confirm a change.
@@ -67,8 +67,8 @@ class Verified:
 
 
 def redeem(
-    proof: Proof, *, password: str | None, by_browser: bool, pkce: bool, caller: Caller, at: datetime
-) -> Verified:
+    proof: VerifiedSecret, *, password: str | None, by_browser: bool, pkce: bool, caller: Caller, at: datetime
+) -> Redemption:
     """Spend the secret and do what it stands for, at once or not at all.
 
     Raises the refusal of the proof when another request was first, or guesses at the same time have used up the code,
@@ -78,9 +78,9 @@ def redeem(
     new_hash = _first_password(proof, password=password, by_browser=by_browser)
     with transaction.atomic(durable=True):
         # The user before the secrets, as everywhere: two requests that lock in different orders block each other.
-        if proof.type == "email_change" and changes.accept_one_side(user, at=at):
+        if proof.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
             _spend_one(proof)
-            return Verified(user=user, type=proof.type)
+            return Redemption(user=user, type=proof.type)
         _take_effect(proof, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
         if proof.token is None:
             one_time_tokens.delete_all(user.id)
@@ -88,35 +88,37 @@ def redeem(
             raise proof.refusal
         if new_hash is not None:
             lifecycle.revoke_all_sessions(user.id)
-        row = queries.by_id(user.id)
-        if row is None:
+        present = queries.get(user.id)
+        if present is None:
             raise proof.refusal  # deleted by somebody else just now
-        user = records.read(row)
+        user = present
         if pkce:
             method = _FLOW_METHODS.get(proof.type, proof.type)
             code = flow_states.issue_code(user_id=user.id, method=method, at=at)
-            return Verified(user=user, type=proof.type, auth_code=code)
+            return Redemption(user=user, type=proof.type, auth_code=code)
         tokens = lifecycle.start_session(user=user, method="otp", caller=caller, at=at)
-    return Verified(user=user, type=proof.type, tokens=tokens)
+    return Redemption(user=user, type=proof.type, tokens=tokens)
 
 
-def _spend_one(proof: Proof) -> None:
+def _spend_one(proof: VerifiedSecret) -> None:
     token = proof.token
     if token is None or not one_time_tokens.consume(token, by_code=proof.by_code):
         raise proof.refusal
 
 
-def _take_effect(proof: Proof, *, new_hash: str | None, signing_in: bool, caller: Caller, at: datetime) -> None:
+def _take_effect(
+    proof: VerifiedSecret, *, new_hash: str | None, signing_in: bool, caller: Caller, at: datetime
+) -> None:
     """Write the audit entry and the user's row; what the type stands for decides which."""
     user = proof.user
     columns: dict[str, Any] = {"last_sign_in_at": at} if signing_in else {}
     match proof.type:
         case "email_change":
             audit.record(Action.MODIFIED, actor=user, caller=caller, at=at)
-            changes.complete_email(user, email=user.email_change, at=at, **columns)
+            contact_changes.complete_email_change(user, email=user.email_change, at=at, **columns)
         case "phone_change":
             audit.record(Action.MODIFIED, actor=user, caller=caller, at=at)
-            changes.complete_phone(user, phone=user.phone_change, at=at, **columns)
+            contact_changes.complete_phone_change(user, phone=user.phone_change, at=at, **columns)
         case "sms":
             audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "phone"})
             columns |= {"phone_confirmed_at": at, "is_anonymous": False, **_providers(user), "updated_at": at}
@@ -126,7 +128,7 @@ def _take_effect(proof: Proof, *, new_hash: str | None, signing_in: bool, caller
 
 
 def _confirm_or_sign_in(
-    proof: Proof, columns: dict[str, Any], *, new_hash: str | None, caller: Caller, at: datetime
+    proof: VerifiedSecret, columns: dict[str, Any], *, new_hash: str | None, caller: Caller, at: datetime
 ) -> None:
     """A sign-up or invitation confirmed, or a sign-in by magic link or recovery, which confirms as well."""
     user = proof.user
@@ -143,10 +145,10 @@ def _confirm_or_sign_in(
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
     if new_hash is not None:
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
-        columns |= changes.nothing_pending()
+        columns |= pending_changes.cleared_columns()
     User.objects.filter(id=user.id).update(**columns)
     if proof.type not in _CONFIRMING and user.email_confirmed_at is None:
-        account_claiming.turn_out(user, at=at)
+        account_claiming.remove_unverified_identities(user, at=at)
     if proof.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
             identity_data=json_columns.merged("identity_data", {"email_verified": True})
@@ -161,13 +163,13 @@ def _providers(user: UserRecord) -> dict[str, Any]:
     return {"raw_app_meta_data": json_columns.merged("raw_app_meta_data", named)}
 
 
-def _first_password(proof: Proof, *, password: str | None, by_browser: bool) -> str | None:
+def _first_password(proof: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:
     """The hash of the password that an account without one gets on confirmation; None to leave it as it is."""
     user = proof.user
     if proof.type not in _CONFIRMING or user.password_hash:
         return None
     if password is not None:
-        policy.check_policy(password)
+        policy.validate_password(password)
         return policy.hash(password)
     if proof.asked == "signup" and not by_browser and not any(p not in ("email", "phone") for p in user.providers):
         raise errors.PasswordRequiredToConfirm

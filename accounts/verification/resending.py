@@ -7,11 +7,11 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import confirmation_emails, recipients, sms_codes
-from accounts.profile import changes
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
+from accounts.verification import contact_changes, errors
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
@@ -47,29 +47,28 @@ def resend(
     if not email and not phone:
         raise errors.IdentifierMissingOnResend
     if email and not conf.current().signup.email_enabled:
-        raise errors.MailRequestsDisabled
+        raise account_errors.MailRequestsDisabled
     if phone and not conf.current().signup.phone_enabled:
         raise errors.PhoneRequestsDisabled
     address = identifiers.email(email) if email else identifiers.phone(phone)
     group = IntervalGroup.CONFIRMATION if type in ("signup", "sms") else IntervalGroup.CHANGE
     (messaging.enforce_email_interval if mails else messaging.enforce_sms_interval)(group, address=address)
-    row = queries.by_email(address, aud=caller.audience) if email else queries.by_phone(address, aud=caller.audience)
-    user = records.read(row) if row else None
-    to = _outstanding(user, type)
+    user = queries.find_by("email" if email else "phone", address, aud=caller.audience)
+    to = _unconfirmed_contact(user, type)
     kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
     if user is None or not to:
         if mails:
-            recipients.feign(*([address] if email else []), kind=kind)
-            confirmation_emails.pretend(confirmation_emails.CONFIRMATION, address=address, at=at)
+            recipients.check_email(*([address] if email else []), kind=kind)
+            confirmation_emails.simulate_send(confirmation_emails.CONFIRMATION, address=address, at=at)
             return str(uuid4())
-        sms_codes.feign(address, at=at)
-        return sms_codes.pretend(address, at=at)
+        sms_codes.check_sms(address, at=at)
+        return sms_codes.simulate_send(address, at=at)
     owner = _other_owner(to, type, than=user)
     if mails:
         both = type == "email_change" and user.email and conf.current().mailer.secure_email_change_enabled
-        recipients.admit(*([to, user.email] if both else [to]), kind=kind)
+        recipients.reserve_email(*([to, user.email] if both else [to]), kind=kind)
     else:
-        (sms_codes.feign if owner else sms_codes.admit)(to, at=at)
+        (sms_codes.check_sms if owner else sms_codes.reserve_sms)(to, at=at)
     with transaction.atomic(durable=True):
         match type:
             case "signup":
@@ -82,7 +81,7 @@ def resend(
                     at=at,
                 )
             case "email_change":
-                message_id = changes.announce_email(
+                message_id = contact_changes.start_email_change(
                     user,
                     email=to,
                     owner=owner,
@@ -93,12 +92,14 @@ def resend(
                 )
                 return str(message_id)
             case "phone_change":
-                return changes.announce_phone(user, phone=to, channel="sms", is_taken=owner is not None, at=at)
+                return contact_changes.start_phone_change(
+                    user, phone=to, channel="sms", is_taken=owner is not None, at=at
+                )
             case _:
                 return sms_codes.send_sign_in_code(user, channel="sms", caller=caller, at=at)
 
 
-def _outstanding(user: UserRecord | None, type: str) -> str:
+def _unconfirmed_contact(user: UserRecord | None, type: str) -> str:
     """The address or number that is still to be confirmed, `""` when there is none."""
     if user is None:
         return ""
@@ -117,10 +118,9 @@ def _other_owner(to: str, type: str, *, than: UserRecord) -> UserRecord | None:
     """Who else has by now what a change would bring."""
     match type:
         case "email_change":
-            row = queries.by_email(to, aud=None)
+            owner = queries.find_by("email", to, aud=None)
         case "phone_change":
-            row = queries.by_phone(to, aud=None)
+            owner = queries.find_by("phone", to, aud=None)
         case _:
             return None
-    owner = records.read(row) if row else None
     return owner if owner and owner.id != than.id else None

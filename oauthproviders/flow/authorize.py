@@ -41,7 +41,7 @@ def begin(wish: Wish, *, target: str, linking_to: SignedInUser | None, at: datet
     try:
         provider = registry.find(wish.provider, data={})
         invite_token = crypto.hash_link_token(wish.invite_token) if wish.invite_token else None
-        if invite_token is not None and not invitation_acceptance.is_open(invite_token, at=at):
+        if invite_token is not None and invitation_acceptance.find(invite_token, at=at) is None:
             raise errors.InvitedUserNotFound
         challenge = pkce.parse_challenge(challenge=wish.code_challenge, method=wish.code_challenge_method)
         flow_id = uuid4()

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from social_core.exceptions import SocialAuthBaseException
 
-from accounts.identities import arrivals, external_sign_in, invitation_acceptance, linking
-from accounts.identities.arrivals import Arrival
+from accounts.identities import external_sign_in, invitation_acceptance, linking
+from accounts.identities.external_identity import ExternalIdentity
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from accounts.users.user_source import AccountUsers
@@ -85,40 +85,70 @@ def complete(recognised: Recognised, *, parameters: Mapping[str, str], caller: C
     Raises OAuthError with what the provider said, the errors of this app, and those of signing in, linking and
     accepting an invitation with an identity. Whatever is raised, the flow can be finished until it expires.
     """
-    flow = recognised.flow
-    token, arrival = _ask(flow, parameters, at=at)
-
-    def land(user: UserRecord) -> str:
-        return _land(recognised, user, token, caller=caller, at=at)
-
-    def insist() -> None:
-        # Where the address is proved, landing takes the flow.
-        if not arrival.said["email_verified"] and not flow_states.lock_pending_flow(flow.id):
-            raise errors.StateNotFound
-
-    starts_session = not recognised.has_pkce
+    token, identity = _ask(recognised.flow, parameters, at=at)
     if recognised.linking_to is not None:
-        return linking.link(
-            arrival,
-            target=recognised.linking_to,
-            insist=insist,
-            then=land,
-            starts_session=starts_session,
+        return _link(recognised, recognised.linking_to, identity, token, caller=caller, at=at)
+    if recognised.flow.invite_token:
+        return _accept_invitation(recognised, recognised.flow.invite_token, identity, token, caller=caller, at=at)
+    return _sign_in(recognised, identity, token, caller=caller, at=at)
+
+
+def _sign_in(recognised: Recognised, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
+    match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    with transaction.atomic(durable=True):
+        signed_in = external_sign_in.sign_in(
+            match,
+            starts_session=not recognised.has_pkce,
             redirect_to=recognised.target,
             caller=caller,
             at=at,
         )
-    if flow.invite_token:
-        return invitation_acceptance.accept(
-            arrival, link_hash=flow.invite_token, then=land, starts_session=starts_session, caller=caller, at=at
+        if signed_in.refusal is None:
+            return _land(recognised, signed_in.user, token, caller=caller, at=at)
+    raise signed_in.refusal
+
+
+def _accept_invitation(
+    recognised: Recognised, link_hash: str, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime
+) -> str:
+    invitation = invitation_acceptance.find_for(identity, link_hash=link_hash, at=at)
+    with transaction.atomic(durable=True):
+        user = invitation_acceptance.accept(
+            invitation, identity, starts_session=not recognised.has_pkce, caller=caller, at=at
         )
-    return external_sign_in.enter(
-        arrival, then=land, starts_session=starts_session, redirect_to=recognised.target, caller=caller, at=at
-    )
+        return _land(recognised, user, token, caller=caller, at=at)
+
+
+def _link(
+    recognised: Recognised,
+    target: UserRecord,
+    identity: ExternalIdentity,
+    token: Token,
+    *,
+    caller: Caller,
+    at: datetime,
+) -> str:
+    request = linking.prepare(identity, target)
+    with transaction.atomic(durable=True):
+        user = linking.lock_user(request, at=at)
+        # Logout ends the flow. Where the address is verified, `_land` takes the flow and fails without it.
+        if not identity.is_email_verified and not flow_states.lock_pending_flow(recognised.flow.id):
+            raise errors.StateNotFound
+        linked = linking.link(
+            request,
+            user,
+            starts_session=not recognised.has_pkce,
+            redirect_to=recognised.target,
+            caller=caller,
+            at=at,
+        )
+        if linked.refusal is None:
+            return _land(recognised, linked.user, token, caller=caller, at=at)
+    raise linked.refusal
 
 
 @deadline.shared()
-def _ask(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, Arrival]:
+def _ask(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, ExternalIdentity]:
     """Ask the provider who has signed in there. Nothing of the database is held meanwhile."""
     name, code = flow.provider_type, parameters.get("code", "")
     if not registry.is_oauth1(name):
@@ -132,12 +162,12 @@ def _ask(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tup
         if provider.requires_pkce and not secret:
             raise errors.VerifierMissing
         token = _exchange(provider, name, code=code, secret=secret)
-        arrival = _arrival(provider, name, token, email_optional=flow.email_optional)
+        identity = _identity(provider, name, token, email_optional=flow.email_optional)
     except errors.Unsupported as error:
         raise errors.ProviderNoLongerUsable(str(error)) from None
-    if not arrival.addresses and not flow.email_optional:
+    if not identity.addresses and not flow.email_optional:
         raise errors.ProviderEmailMissing
-    return token, arrival
+    return token, identity
 
 
 def _exchange(provider: Provider, name: str, *, code: str, secret: str) -> Token:
@@ -148,14 +178,14 @@ def _exchange(provider: Provider, name: str, *, code: str, secret: str) -> Token
         raise errors.AccessTokenFailed if provider.is_oauth1 else errors.ExchangeFailed(code) from None
 
 
-def _arrival(provider: Provider, name: str, token: Token, *, email_optional: bool) -> Arrival:
+def _identity(provider: Provider, name: str, token: Token, *, email_optional: bool) -> ExternalIdentity:
     try:
         profile = provider.profile(token)
         claims.checked(profile.claims)
     except (errors.Unusable, SocialAuthBaseException) as error:
         _log(name, "profile", error)
         raise errors.ProviderEmailMissing if provider.is_oauth1 else errors.ProfileUnavailable from None
-    return arrivals.read(provider=name, profile=profile, email_optional=email_optional)
+    return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
 
 
 def _log(name: str, stage: str, error: Exception) -> None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from accounts.identities import arrivals, external_sign_in, linking
-from accounts.identities.arrivals import Arrival
+from django.db import transaction
+
+from accounts.identities import external_sign_in, linking
+from accounts.identities.external_identity import ExternalIdentity
 from accounts.users.records import UserRecord
 from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
@@ -63,37 +65,44 @@ def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
     if not presented.provider and not (presented.client_id and presented.issuer):
         raise OAuthError(_INVALID, "provider or client_id and issuer required")
     target = _signed_in(caller, at=at) if presented.link_identity else None
-    arrival = _arrival(presented)
+    identity = _identity(presented)
     try:
-        return _enter(arrival, target=target, caller=caller, at=at)
+        if target is None:
+            entered = _sign_in(identity, caller=caller, at=at)
+        else:
+            entered = _link(identity, target, caller=caller, at=at)
+        # The statement that updated the user returned the identities from before the update.
+        return Entered(user=AccountUsers().find_user(entered.user.id) or entered.user, tokens=entered.tokens)
     except (ApiError, OAuthError):
         raise
     except Exception as error:  # nobody knows what the client could do about it
         raise NotEntered from error
 
 
-def _enter(arrival: Arrival, *, target: SignedInUser | None, caller: Caller, at: datetime) -> Entered:
-    def start(user: UserRecord) -> tuple[UserRecord, TokenPair]:
-        return user, lifecycle.start_session(user=user, method=_METHOD, caller=caller, at=at)
+def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> Entered:
+    match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    with transaction.atomic(durable=True):
+        signed_in = external_sign_in.sign_in(
+            match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
+        )
+        if signed_in.refusal is None:
+            tokens = lifecycle.start_session(user=signed_in.user, method=_METHOD, caller=caller, at=at)
+            return Entered(user=signed_in.user, tokens=tokens)
+    raise signed_in.refusal
 
-    redirect_to = conf.current().site.url
-    if target is not None:
-        user, tokens = linking.link(
-            arrival,
-            target=get_user_record(target),
-            insist=lambda: lifecycle.lock_signed_in_user(target),
-            then=start,
-            starts_session=True,
-            redirect_to=redirect_to,
-            caller=caller,
-            at=at,
+
+def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> Entered:
+    request = linking.prepare(identity, get_user_record(target))
+    with transaction.atomic(durable=True):
+        user = linking.lock_user(request, at=at)
+        lifecycle.lock_signed_in_user(target)
+        linked = linking.link(
+            request, user, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
-    else:
-        user, tokens = external_sign_in.enter(
-            arrival, then=start, starts_session=True, redirect_to=redirect_to, caller=caller, at=at
-        )
-    # What the statement that changed the user returned knows nothing of an identity added by it.
-    return Entered(user=AccountUsers().find_user(user.id) or user, tokens=tokens)
+        if linked.refusal is None:
+            tokens = lifecycle.start_session(user=linked.user, method=_METHOD, caller=caller, at=at)
+            return Entered(user=linked.user, tokens=tokens)
+    raise linked.refusal
 
 
 def _signed_in(caller: Caller, *, at: datetime) -> SignedInUser:
@@ -105,7 +114,7 @@ def _signed_in(caller: Caller, *, at: datetime) -> SignedInUser:
 
 
 @deadline.shared()
-def _arrival(presented: Presented) -> Arrival:
+def _identity(presented: Presented) -> ExternalIdentity:
     """Who the token is about. Nothing of the database is held while its issuer is asked."""
     trusted = id_token_audiences.choose(
         Claim(
@@ -125,7 +134,7 @@ def _arrival(presented: Presented) -> Arrival:
         profile = trusted.profile_of(said)
     except Unusable as error:
         raise _bad(trusted, error) from None
-    return arrivals.read(provider=trusted.provider, profile=profile, email_optional=trusted.email_optional)
+    return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
 
 
 def _verified(presented: Presented, trusted: Trusted) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Factor, Identity, User
-from accounts.sign_up import account_creation
+from accounts.users import account_creation
 from authsvc import clock, messaging
 from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
@@ -120,7 +120,7 @@ def test_what_the_user_holds_opens_nothing_any_more(api: Api, soft: bool, code: 
 
 
 def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
-    account_creation.insert_as_given(
+    account_creation.create_user_as_administrator(
         id=KNOWN,
         email=EMAIL,
         phone=PHONE,

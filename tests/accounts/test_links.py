@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from accounts.messages import links
+from accounts.messages import confirmation_emails
 from authsvc.conf.schema import AuthConfig
 
 ChangeConfig = Callable[..., AuthConfig]
@@ -32,7 +32,7 @@ ChangeConfig = Callable[..., AuthConfig]
 )
 def test_the_path_is_resolved_against_the_base(auth_config: ChangeConfig, base: str, path: str, link: str) -> None:
     auth_config(mailer={"url_paths": {"confirmation": path}})
-    made = links.action_link(
+    made = confirmation_emails.action_link(
         base=base, purpose="confirmation", token="T", link_type="signup", redirect_to="https://example.com"
     )
     assert made == f"{link}token=T&type=signup&redirect_to=https://example.com"
@@ -40,7 +40,9 @@ def test_the_path_is_resolved_against_the_base(auth_config: ChangeConfig, base: 
 
 def test_a_fragment_of_the_path_stays_behind_the_query(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"url_paths": {"invite": "https://app.example.com/confirm?a=1#x"}})
-    made = links.action_link(base="https://h", purpose="invite", token="T", link_type="invite", redirect_to="https://e")
+    made = confirmation_emails.action_link(
+        base="https://h", purpose="invite", token="T", link_type="invite", redirect_to="https://e"
+    )
     assert made == "https://app.example.com/confirm?token=T&type=invite&redirect_to=https://e#x"
 
 
@@ -57,7 +59,7 @@ def test_a_fragment_of_the_path_stays_behind_the_query(auth_config: ChangeConfig
     ],
 )
 def test_a_target_that_would_be_cut_is_escaped_as_a_whole(target: str, written: str) -> None:
-    made = links.action_link(
+    made = confirmation_emails.action_link(
         base="https://h", purpose="recovery", token="pkce_T", link_type="recovery", redirect_to=target
     )
     assert made == f"https://h/verify?token=pkce_T&type=recovery&redirect_to={written}"
@@ -68,7 +70,7 @@ def test_every_purpose_has_a_path_of_its_own(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"url_paths": {"confirmation": "/c", "recovery": "/r", "email_change": "/e"}})
     paths = {
         purpose: urlsplit(
-            links.action_link(base="https://h", purpose=purpose, token="T", link_type="x", redirect_to="")
+            confirmation_emails.action_link(base="https://h", purpose=purpose, token="T", link_type="x", redirect_to="")
         ).path
         for purpose in ("invite", "confirmation", "recovery", "email_change")
     }
@@ -77,6 +79,8 @@ def test_every_purpose_has_a_path_of_its_own(auth_config: ChangeConfig) -> None:
 
 @pytest.mark.parametrize("token", ["a&b", "a=b", "a#b", "a b", "ü", "a%26b"])
 def test_a_token_arrives_as_it_is(token: str) -> None:
-    made = links.action_link(base="https://h", purpose="invite", token=token, link_type=token, redirect_to="https://e")
+    made = confirmation_emails.action_link(
+        base="https://h", purpose="invite", token=token, link_type=token, redirect_to="https://e"
+    )
     query = parse_qs(urlsplit(made).query)
     assert (query["token"], query["type"], query["redirect_to"]) == ([token], [token], ["https://e"])

@@ -49,7 +49,7 @@ def service(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
 
 
 def validate(address: str, kind: EmailKind = EmailKind.CONFIRMATION) -> None:
-    recipients.validate(address, kind=kind)
+    recipients.validate_address(address, kind=kind)
 
 
 def not_authorized(address: str) -> str:
@@ -87,10 +87,10 @@ def test_listed_recipients_pass_whatever_their_label(
 ) -> None:
     auth_config(recipients={"authorized_addresses": listed})
     if passes:
-        recipients.authorise(address)
+        recipients.check_allowlist(address)
         return
     with pytest.raises(errors.EmailAddressNotAuthorized) as refusal:
-        recipients.authorise(address)
+        recipients.check_allowlist(address)
     assert (refusal.value.status, refusal.value.error_code) == (400, "email_address_not_authorized")
     assert refusal.value.message == not_authorized(address)
 
@@ -522,6 +522,6 @@ def test_the_interval_comes_before_the_recipient(api: Api, auth_config: ChangeCo
 @pytest.mark.django_db(transaction=True)
 def test_two_addresses_cost_one_event(auth_config: ChangeConfig, service: HttpPeer) -> None:
     auth_config(limits={"email_sent": Rate(events=5)})
-    recipients.admit("new@shop.net", "old@shop.net", kind=EmailKind.EMAIL_CHANGE)
+    recipients.reserve_email("new@shop.net", "old@shop.net", kind=EmailKind.EMAIL_CHANGE)
     assert RateLimit.objects.get(bucket="email_sent").tokens == 4
     assert [asked.json()["email"] for asked in service.received] == ["new@shop.net", "old@shop.net"]

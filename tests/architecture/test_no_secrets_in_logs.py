@@ -18,12 +18,14 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from accounts import inputs as account_inputs
 from accounts.models import User
-from accounts.sign_in.password import SignedInByPassword
+from accounts.sign_in.password import PasswordSignIn
+from accounts.sign_in.password_grant import PasswordInput
 from accounts.sign_up import sign_up
-from accounts.users import queries, records
-from accounts.verification import redemption, verification
+from accounts.sign_up.views import SignUpInput
+from accounts.users import queries
+from accounts.verification import redemption
+from accounts.verification.views import VerifyInput
 from authsvc import clock
 from authsvc.caller import Caller
 from authsvc.conf import schema
@@ -40,6 +42,7 @@ from tokens.api import inputs as token_inputs
 from tokens.flows import flow_states, pkce
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import OneTimeToken, Session
+from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, refresh_tokens, users
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -324,9 +327,8 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     issued = made.access_token
     at = clock.now()
     claims = access_tokens.decode(issued, at=at)
-    row = queries.by_id(user.id)
-    assert row is not None
-    record = records.read(row)
+    record = queries.get(user.id)
+    assert record is not None
     signed_in = users.user_source.get().find_signed_in_user(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
@@ -334,11 +336,11 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     pair = lifecycle.start_session(user=record, method="password", caller=Caller(), at=at)
     pair_secrets = {pair.access.token, pair.refresh_token}
     flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
-    wanted = sign_up.SignUp(email=EMAIL, password=PASSWORD, redirect_to="")
+    wanted = sign_up.SignUpRequest(email=EMAIL, password=PASSWORD, redirect_to="")
     hashes = {one_time.token_hash, one_time.link_hash or ""}
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
-    verified = redemption.Verified(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
+    verified = redemption.Redemption(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
     exchanged = flow_states.CodeExchange(
         user=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
     )
@@ -355,8 +357,8 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "UserRecord": (record, {PASSWORD, record.password_hash}),
         "User": (user, {PASSWORD, record.password_hash, EMAIL}),
         "SignUp": (wanted, {PASSWORD}),
-        "Outcome": (sign_up.Outcome(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
-        "SignedInByPassword": (SignedInByPassword(user=record, tokens=pair, weakness=None), pair_secrets),
+        "Outcome": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
+        "SignedInByPassword": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
         "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
         "Presented": (refresh_tokens.decode(made.refresh_token), {made.refresh_token, key}),
         "KeySet": (signing_keys.current(), {JWT_SECRET}),
@@ -367,10 +369,10 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "SignedIn": (signed_in, {key, record.password_hash}),
         "Exchanged": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
         "Challenge": (challenge, {CHALLENGE}),
-        "SignUpInput": (account_inputs.SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
-        "PasswordInput": (account_inputs.PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "SignUpInput": (SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "PasswordInput": (PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
         "VerifyInput": (
-            account_inputs.VerifyInput(token=secret.code, token_hash=secret.link_token, password=PASSWORD),
+            VerifyInput(token=secret.code, token_hash=secret.link_token, password=PASSWORD),
             {secret.code, secret.link_token, PASSWORD},
         ),
         "RefreshTokenInput": (
@@ -384,9 +386,9 @@ def values() -> dict[str, tuple[Any, set[str]]]:
 
 def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with an outstanding secret, as verification reads them."""
-    row = queries.with_token_of_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
-    assert row is not None
-    return verification._read(row)
+    found = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
+    assert found is not None
+    return found[0], one_time_tokens.from_row(found[1])
 
 
 def _database_password(config: AuthConfig) -> set[str]:
@@ -394,7 +396,7 @@ def _database_password(config: AuthConfig) -> set[str]:
 
 
 DISCREET = (
-    "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "Issued", "TokenPair",
+    "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "AccessToken", "TokenPair",
     "Claims", "UserRecord", "User", "SignUp", "Outcome", "SignedInByPassword", "Verified", "Presented", "KeySet",
     "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
     "Exchanged", "Challenge", "RefreshTokenInput", "PkceInput",

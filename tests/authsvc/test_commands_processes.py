@@ -142,8 +142,8 @@ def test_a_script_gives_the_password_on_standard_input(
         ("erase_user", "ann@example.com", "--yes"),
     ],
 )
-def test_a_database_without_tables_is_told_in_one_line(arguments: tuple[str, ...], fresh_database_url: str) -> None:
-    done = run(*arguments, database_url=fresh_database_url)
+def test_a_database_without_tables_is_told_in_one_line(arguments: tuple[str, ...], empty_database_url: str) -> None:
+    done = run(*arguments, database_url=empty_database_url)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == ("CommandError: the database is not up to date: run manage.py migrate, or start the server\n")
 

@@ -70,15 +70,15 @@ def test_gunicorn_by_itself_serves_a_migrated_database(tmp_path: Path, fresh_dat
         assert requests.get(f"{running.url}/settings", timeout=5).ok
 
 
-def test_two_servers_started_at_once_on_an_empty_database_both_come_up(tmp_path: Path, fresh_database_url: str) -> None:
-    servers = [live.LiveServer(folder=tmp_path, database_url=fresh_database_url) for _ in range(2)]
+def test_two_servers_started_at_once_on_an_empty_database_both_come_up(tmp_path: Path, empty_database_url: str) -> None:
+    servers = [live.LiveServer(folder=tmp_path, database_url=empty_database_url) for _ in range(2)]
     for server in servers:
         server.launch()
     for server in servers:
         server.wait()
 
     assert [server.stop() for server in servers] == [0, 0]
-    with psycopg.connect(fresh_database_url) as connection:
+    with psycopg.connect(empty_database_url) as connection:
         query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
         total, different = connection.execute(query).fetchone() or (0, 0)
     assert total == different > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import signal
@@ -21,11 +22,12 @@ import requests
 from django.db import connections
 from psycopg import sql
 
-from tests.settings import ENVIRONMENT
+from tests.settings import ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
 START_SECONDS = 60
 STOP_SECONDS = 30
+TEMPLATE = f"live_template_{RUN_ID}"
 SERVE = (str(PROJECT / "manage.py"), "serve")
 
 
@@ -51,18 +53,52 @@ def server_url() -> str:
     return f"postgresql:///postgres?{urlencode(known, quote_via=quote)}"
 
 
+@functools.cache
+def _template() -> str:
+    """Name of a migrated database that this test run copies; the first process of the run that asks creates it."""
+    name = TEMPLATE
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (name,))
+        if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(f"{name}_new")))
+            subprocess.run(
+                [sys.executable, str(PROJECT / "manage.py"), "migrate", "-v", "0"],
+                env={**os.environ, **ENVIRONMENT, "DATABASE_URL": _database_url(f"{name}_new")},
+                check=True,
+                timeout=START_SECONDS,
+            )
+            rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+            connection.execute(rename.format(sql.Identifier(f"{name}_new"), sql.Identifier(name)))
+    return name
+
+
+def drop_template() -> None:
+    """Drop the database that `fresh_database` copies."""
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(TEMPLATE)))
+
+
+def _database_url(name: str) -> str:
+    return server_url().replace("/postgres?", f"/{name}?")
+
+
 @contextlib.contextmanager
-def fresh_database() -> Iterator[str]:
-    """URL of an empty database that is dropped afterwards."""
+def fresh_database(*, template: str | None = None) -> Iterator[str]:
+    """URL of a new database that is dropped afterwards: migrated and without users, or a copy of `template`."""
     name = f"live_{secrets.token_hex(4)}"
-    url = server_url()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template or _template())))
     try:
-        yield url.replace("/postgres?", f"/{name}?")
+        yield _database_url(name)
     finally:
-        with psycopg.connect(url, autocommit=True) as connection:
+        with psycopg.connect(server_url(), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def empty_database() -> contextlib.AbstractContextManager[str]:
+    """URL of a new database without tables that is dropped afterwards."""
+    return fresh_database(template="template0")
 
 
 class LiveServer:
@@ -146,8 +182,15 @@ class LiveServer:
 
 @pytest.fixture
 def fresh_database_url() -> Iterator[str]:
-    """An empty database on the PostgreSQL of this run."""
+    """A migrated database without users on the PostgreSQL of this run."""
     with fresh_database() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url() -> Iterator[str]:
+    """A database without tables on the PostgreSQL of this run."""
+    with empty_database() as url:
         yield url
 
 

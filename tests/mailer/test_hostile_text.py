@@ -16,7 +16,7 @@ from django.utils.encoding import punycode
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from accounts.messages import notification_emails
+from accounts.messages import confirmation_emails
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from authsvc import clock, errors
@@ -140,7 +140,7 @@ def a_user(*, address: str = "ada@example.com", **metadata: Any) -> UserRecord:
 
 
 def a_magic_link(user: UserRecord, *, redirect_to: str = "http://localhost:3000") -> Email:
-    return notification_emails.magic_link(
+    return confirmation_emails.magic_link(
         user,
         secret=OneTimeSecret(code="123456", link_token="0" * 56),
         redirect_to=redirect_to,

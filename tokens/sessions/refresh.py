@@ -70,9 +70,9 @@ def refresh(*, token: str, caller: Caller, at: datetime) -> RefreshResult:
     try:
         result = _retry_while_locked(token, caller=caller, at=at)
     except Exception as error:
-        metrics.REFRESHES.add(sign_in_metrics.outcome_of(error))
+        metrics.REFRESHES.labels(sign_in_metrics.outcome_of(error)).inc()
         raise
-    metrics.REFRESHES.add(sign_in_metrics.SUCCEEDED)
+    metrics.REFRESHES.labels(sign_in_metrics.SUCCEEDED).inc()
     sign_in_metrics.log_sign_in("token", user_id=result.user.id)
     return result
 
@@ -126,7 +126,7 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResul
             if outcome.converted:
                 audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.user, caller=caller, at=at)
     if outcome.refresh_token is None:
-        metrics.REFRESH_REUSES.add()
+        metrics.REFRESH_REUSES.inc()
         raise errors.RefreshTokenReused
     return _result(signed_in, refresh_token=outcome.refresh_token, at=at)
 
@@ -167,7 +167,7 @@ def _rotate(
             case RotationDecision.ROTATE | RotationDecision.REPEAT:
                 audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
     if decision is RotationDecision.REUSED:
-        metrics.REFRESH_REUSES.add()
+        metrics.REFRESH_REUSES.inc()
         raise errors.RefreshTokenReused
     newest = counter + 1 if decision is RotationDecision.ROTATE else counter
     text = refresh_tokens.encode(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))

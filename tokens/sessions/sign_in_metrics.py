@@ -35,7 +35,7 @@ def measure_sign_in(
             try:
                 result = function(*args, **kwargs)
             except Exception as error:
-                metrics.SIGN_INS.add(method, outcome_of(error))
+                metrics.SIGN_INS.labels(method, outcome_of(error)).inc()
                 raise
             signed_in_id = user_id(result)
             if signed_in_id is not None:
@@ -48,7 +48,7 @@ def measure_sign_in(
 
 
 def record_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
-    metrics.SIGN_INS.add(method, SUCCEEDED)
+    metrics.SIGN_INS.labels(method, SUCCEEDED).inc()
     log_sign_in(method, user_id=user_id, provider=provider)
 
 

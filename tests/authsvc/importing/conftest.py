@@ -16,7 +16,7 @@ from tests.live import servers
 @pytest.fixture
 def make_reference() -> Iterator[Callable[..., Reference]]:
     """`make_reference(OF_2022)` is a database of that age, without rows; there is one in each test."""
-    with servers.fresh_database() as url:
+    with servers.empty_database() as url:
         made: list[Reference] = []
 
         def make(ddl: str = CURRENT) -> Reference:

@@ -34,7 +34,7 @@ def manage(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def other_database_url() -> Iterator[str]:
-    with servers.fresh_database() as url:
+    with servers.empty_database() as url:
         yield url
 
 

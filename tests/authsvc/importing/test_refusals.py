@@ -39,10 +39,10 @@ def test_a_source_that_cannot_be_opened_is_one_line_without_its_password(source:
     assert not any(part in ran.error for part in ("secret", "sec@", "ret@"))
 
 
-def test_a_database_without_the_schema_is_refused(fresh_database_url: str) -> None:
-    assert run(fresh_database_url).error == "the source has no schema auth (--schema names another one)"
+def test_a_database_without_the_schema_is_refused(empty_database_url: str) -> None:
+    assert run(empty_database_url).error == "the source has no schema auth (--schema names another one)"
     expected = "the schema public of the source has no table users: it is not a reference database"
-    assert run(fresh_database_url, "--schema", "public").error == expected
+    assert run(empty_database_url, "--schema", "public").error == expected
 
 
 def test_another_schema_can_be_named(reference: Reference) -> None:

@@ -30,14 +30,14 @@ def migrate(url: str, folder: Path, *arguments: str) -> None:
     assert done.process.wait(robust.PATIENCE_SECONDS) == 0, done.log.read_text()
 
 
-def test_a_migration_killed_half_way_is_gone_on_with(tmp_path: Path, fresh_database_url: str) -> None:
-    first = launch(fresh_database_url, tmp_path)
-    robust.wait_until(lambda: applied(fresh_database_url) >= 25, "some are applied")
+def test_a_migration_killed_half_way_is_gone_on_with(tmp_path: Path, empty_database_url: str) -> None:
+    first = launch(empty_database_url, tmp_path)
+    robust.wait_until(lambda: applied(empty_database_url) >= 25, "some are applied")
     first.kill()
-    assert applied(fresh_database_url) < 60
-    migrate(fresh_database_url, tmp_path)
+    assert applied(empty_database_url) < 60
+    migrate(empty_database_url, tmp_path)
 
-    with psycopg.connect(fresh_database_url) as connection:
+    with psycopg.connect(empty_database_url) as connection:
         query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
         total, different = connection.execute(query).fetchone() or (0, 0)
         invalid = connection.execute("SELECT count(*) FROM pg_index WHERE NOT indisvalid").fetchone()
@@ -45,13 +45,13 @@ def test_a_migration_killed_half_way_is_gone_on_with(tmp_path: Path, fresh_datab
     assert invalid == (0,)
 
 
-def test_a_table_in_use_is_waited_for_without_being_in_the_way(tmp_path: Path, fresh_database_url: str) -> None:
-    migrate(fresh_database_url, tmp_path)
-    migrate(fresh_database_url, tmp_path, "accounts", "0003")
+def test_a_table_in_use_is_waited_for_without_being_in_the_way(tmp_path: Path, empty_database_url: str) -> None:
+    migrate(empty_database_url, tmp_path)
+    migrate(empty_database_url, tmp_path, "accounts", "0003")
 
-    with psycopg.connect(fresh_database_url) as reader, psycopg.connect(fresh_database_url, autocommit=True) as other:
+    with psycopg.connect(empty_database_url) as reader, psycopg.connect(empty_database_url, autocommit=True) as other:
         reader.execute("SELECT count(*) FROM users, mfa_factors")
-        running = launch(fresh_database_url, tmp_path)
+        running = launch(empty_database_url, tmp_path)
         robust.wait_until(lambda: "waits for a table" in running.log.read_text(), "it lets others pass")
         # Who comes after it gets through although the first reader is still there.
         other.execute("SELECT count(*) FROM users, mfa_factors")

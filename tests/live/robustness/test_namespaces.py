@@ -36,12 +36,12 @@ class Installation:
 
 
 @pytest.fixture
-def installations(tmp_path: Path, fresh_database_url: str) -> Iterator[list[Installation]]:
+def installations(tmp_path: Path, empty_database_url: str) -> Iterator[list[Installation]]:
     with contextlib.ExitStack() as posts:
         yield [
             Installation(
                 folder=tmp_path,
-                database_url=fresh_database_url,
+                database_url=empty_database_url,
                 namespace=namespace,
                 post=posts.enter_context(Postbox()),
             )
@@ -69,7 +69,7 @@ def waiting(url: str) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_three_installations_serve_from_one_database(
-    fresh_database_url: str, installations: list[Installation]
+    empty_database_url: str, installations: list[Installation]
 ) -> None:
     with contextlib.ExitStack() as running:
         servers = [running.enter_context(one.server()) for one in installations]
@@ -77,10 +77,10 @@ def test_three_installations_serve_from_one_database(
             robust.sign_up_to_sign_in(server, one.post, EMAIL)
         assert [list(robust.message_ids(one.post.smtp)) for one in installations] == [[EMAIL]] * 3
         assert [len(one.post.smtp.received) for one in installations] == [1] * 3
-        assert [robust.count(fresh_database_url, f"{one.prefix}users") for one in installations] == [1] * 3
+        assert [robust.count(empty_database_url, f"{one.prefix}users") for one in installations] == [1] * 3
         assert all(migrations_applied(server) > 0 for server in servers)
 
-    everything = names(fresh_database_url, "riS")
+    everything = names(empty_database_url, "riS")
     plain = {name for name in everything if not name.startswith(("a_", "b_"))}
     assert plain >= {"users", "sessions", "django_migrations", "rate_limits", "message_attempts", "auth_group"}
     assert everything == {f"{one.prefix}{name}" for one in installations for name in plain}
@@ -88,12 +88,12 @@ def test_three_installations_serve_from_one_database(
     for one in installations:
         with one.server() as server:
             assert migrations_applied(server) == 0
-    assert names(fresh_database_url, "riS") == everything
+    assert names(empty_database_url, "riS") == everything
 
 
 @pytest.mark.timeout(300)
 def test_a_letter_waits_for_a_worker_of_its_own_installation(
-    fresh_database_url: str, installations: list[Installation]
+    empty_database_url: str, installations: list[Installation]
 ) -> None:
     *others, last = installations
     with last.server(AUTH_MAILER_WORKER_ENABLED="false") as silent:
@@ -101,7 +101,7 @@ def test_a_letter_waits_for_a_worker_of_its_own_installation(
         for one in others:
             with one.server() as server:
                 robust.sign_up_to_sign_in(server, one.post, EMAIL)
-        assert waiting(fresh_database_url) == ["b_"]
+        assert waiting(empty_database_url) == ["b_"]
         assert not last.post.smtp.received
     with last.server():
         last.post.wait(EMAIL, seconds=robust.PATIENCE_SECONDS)
@@ -109,7 +109,7 @@ def test_a_letter_waits_for_a_worker_of_its_own_installation(
 
 
 def test_what_one_installation_has_done_to_the_queues_tables_is_not_done_again(
-    fresh_database_url: str, installations: list[Installation]
+    empty_database_url: str, installations: list[Installation]
 ) -> None:
     plain, other, _ = installations
     with plain.server():
@@ -118,7 +118,7 @@ def test_what_one_installation_has_done_to_the_queues_tables_is_not_done_again(
         pass
     # As if the first had brought a new version of the queue's library, which the second has yet to hear of.
     forget = "DELETE FROM {} WHERE app = 'procrastinate' AND name >= '0035'"
-    with psycopg.connect(fresh_database_url) as connection:
+    with psycopg.connect(empty_database_url) as connection:
         forgotten = connection.execute(sql.SQL(forget).format(sql.Identifier("a_django_migrations"))).rowcount
     assert forgotten > 0
     with other.server() as server:

@@ -20,11 +20,11 @@ def migrations_applied(server: live.LiveServer) -> int:
 
 
 def test_two_servers_and_one_of_another_namespace_come_up_together(
-    tmp_path: Path, fresh_database_url: str, post: Postbox
+    tmp_path: Path, empty_database_url: str, post: Postbox
 ) -> None:
     env = {**robust.settings_for(post), "WEB_CONCURRENCY": "1"}
     servers = [
-        live.LiveServer(folder=tmp_path, database_url=fresh_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
+        live.LiveServer(folder=tmp_path, database_url=empty_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
         for namespace in ("", "", "other")
     ]
     for server in servers:
@@ -38,7 +38,7 @@ def test_two_servers_and_one_of_another_namespace_come_up_together(
     first, second, third = map(migrations_applied, servers)
     assert min(first, second) == 0
     assert third > 0
-    with psycopg.connect(fresh_database_url) as connection:
+    with psycopg.connect(empty_database_url) as connection:
         query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
         total, different = connection.execute(query).fetchone() or (0, 0)
     assert total == different > 0

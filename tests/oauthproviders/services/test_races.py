@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection, transaction
 
-from accounts.identities import arrivals, external_sign_in
-from accounts.identities.external_identity import Address, ProviderProfile
+from accounts.identities import external_sign_in
+from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
 from accounts.models import Identity, User
 from authsvc import clock
 from authsvc.audit import Administrator
@@ -274,11 +274,10 @@ def test_subjects_that_differ_in_case_are_different_people() -> None:
 def _come(subject: str) -> User:
     email = "lower@example.com" if subject.islower() else "upper@example.com"
     profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
-    return external_sign_in.enter(
-        arrivals.read(provider="custom:any", profile=profile, email_optional=False),
-        then=lambda user: User.objects.get(id=user.id),
-        starts_session=False,
-        redirect_to="",
-        caller=Caller(audience=AUDIENCE),
-        at=clock.now(),
-    )
+    identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
+    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=clock.now())
+    with transaction.atomic():
+        signed_in = external_sign_in.sign_in(
+            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=clock.now()
+        )
+    return User.objects.get(id=signed_in.user.id)

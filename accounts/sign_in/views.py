@@ -1,0 +1,143 @@
+"""POST /otp and /magiclink."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.http import HttpResponse
+
+from accounts import error_sets, schemas
+from accounts import errors as account_errors
+from accounts.sign_in import errors, passwordless
+from authsvc import clock
+from authsvc.api import parsing
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
+from authsvc.api.parsing import Body
+from authsvc.api.renderers import Answer
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import Endpoint, ServiceRequest
+from tokens.api import error_sets as token_error_sets
+from tokens.flows import pkce
+
+
+class OtpInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    create_user: bool | None = None
+    """Make an account where there is none; true unless given."""
+    data: dict[str, Any] | None = None
+    """`user_metadata` of a new account."""
+    channel: str | None = None
+    """`sms`, or `whatsapp` with a Twilio gateway."""
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
+
+
+class MagicLinkInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("email",)
+    email: str | None = None
+    data: dict[str, Any] | None = None
+    """`user_metadata` of a new account."""
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
+
+
+class OtpView(Endpoint):
+    bucket = Bucket.OTP
+    captcha = True
+
+    @document(
+        body=OtpInput,
+        query=(REDIRECT_TO,),
+        responses={200: schemas.MessageSent},
+        errors=(
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
+            *error_sets.SMS_REQUEST,
+            *token_error_sets.PKCE,
+            account_errors.PasswordTooLong,
+            account_errors.PhoneInvalid,
+            errors.OnlyOneIdentifierOnOtp,
+            errors.IdentifierMissingOnOtp,
+            errors.ChannelWithoutPhone,
+            errors.OtpDisabled,
+            account_errors.SignupDisabled,
+            errors.EmailLoginsDisabled,
+            errors.MagicLinkDisabled,
+            errors.PhoneOtpDisabled,
+            account_errors.UserAlreadyRegistered,
+            account_errors.PhoneAlreadyRegistered,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Mail a link and a code, or text a code, that sign in.
+
+        Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
+        """
+        body = parsing.parse_body(request.http, OtpInput)
+        if body.email and body.phone:
+            raise errors.OnlyOneIdentifierOnOtp
+        if body.email and body.channel:
+            raise errors.ChannelWithoutPhone
+        challenge = pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method)
+        if body.phone:
+            message_id = passwordless.send_sms_code(
+                phone=body.phone,
+                data=body.data or {},
+                channel=body.channel or "",
+                create_user=body.create_user is not False,
+                caller=request.caller,
+                at=clock.now(),
+            )
+            return Answer({"message_id": message_id})
+        if not body.email:
+            raise errors.IdentifierMissingOnOtp
+        passwordless.send_magic_link(
+            email=body.email,
+            data=body.data or {},
+            create_user=body.create_user is not False,
+            challenge=challenge,
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer({})
+
+
+class MagicLinkView(Endpoint):
+    bucket = Bucket.MAGIC_LINK
+    captcha = True
+
+    @document(
+        body=MagicLinkInput,
+        query=(REDIRECT_TO,),
+        responses={200: Empty},
+        errors=(
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_REQUEST,
+            *token_error_sets.PKCE,
+            account_errors.PasswordTooLong,
+            errors.MagicLinkAddressMissing,
+            account_errors.SignupDisabled,
+            errors.EmailLoginsDisabled,
+            errors.MagicLinkDisabled,
+            account_errors.UserAlreadyRegistered,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Mail a link and a code that sign in, and make an account where there is none."""
+        body = parsing.parse_body(request.http, MagicLinkInput)
+        passwordless.send_magic_link(
+            email=body.email or "",
+            data=body.data or {},
+            create_user=True,
+            challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
+            redirect_to=self.redirect_target(request),
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Answer({})

@@ -1,0 +1,292 @@
+"""How an account comes to be: a user with its first identity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from accounts.models import Identity, User
+from accounts.users import queries
+from accounts.users.records import IdentityRecord, UserRecord
+from authsvc import clock, conf
+from authsvc.security import encryption
+
+
+def create_user(
+    *,
+    email: str = "",
+    phone: str = "",
+    password_hash: str,
+    data: Mapping[str, Any],
+    audience: str,
+    confirmed: bool,
+    at: datetime,
+) -> UserRecord:
+    """Insert a user known by an address or a number, with the identity of that kind. One statement.
+
+    Joins the caller's transaction. Raises IntegrityError when somebody else has the address or number.
+    """
+    user, identity = _make(
+        email=email,
+        phone=phone,
+        password_hash=password_hash,
+        data=data,
+        audience=audience,
+        confirmed=confirmed,
+        at=at,
+    )
+    with transaction.atomic(savepoint=False):
+        queries.insert_user(
+            id=user.id,
+            aud=user.aud,
+            role=user.role,
+            email=user.email,
+            phone=user.phone,
+            password=user.password,
+            email_confirmed_at=user.email_confirmed_at,
+            phone_confirmed_at=user.phone_confirmed_at,
+            confirmation_sent_at=user.confirmation_sent_at,
+            app_metadata=json.dumps(user.raw_app_meta_data),
+            user_metadata=json.dumps(user.raw_user_meta_data),
+            identity_id=identity.id,
+            identity_data=json.dumps(identity.identity_data),
+            provider=identity.provider,
+            at=at,
+        )
+    return _record(user, identity)
+
+
+def create_user_as_administrator(
+    *,
+    email: str = "",
+    phone: str = "",
+    password_hash: str,
+    metadata: Mapping[str, Any],
+    audience: str,
+    at: datetime,
+    id: UUID | None = None,
+    **columns: Any,
+) -> UserRecord:
+    """Insert a user as an administrator wants it: metadata as given, an unproved identity per address and number.
+
+    Two statements; joins the caller's transaction. `columns` stand in the row as they are. Raises IntegrityError when
+    somebody else has the id, the address or the number.
+    """
+    user_id = id or uuid4()
+    known = {"email": email, "phone": phone}
+    providers = [name for name, value in known.items() if value]
+    user = _user(
+        id=user_id,
+        audience=audience,
+        at=at,
+        **{
+            "email": email or None,
+            "phone": phone or None,
+            "password": encryption.encrypt(password_hash, bound_to=user_id) if password_hash else "",
+            "raw_app_meta_data": {"provider": providers[0], "providers": providers},
+            "raw_user_meta_data": dict(metadata),
+            **columns,
+        },
+    )
+    unproved = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
+    identities = [_identity(user_id, provider=name, data={**unproved, name: known[name]}, at=at) for name in providers]
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+        Identity.objects.bulk_create(identities)
+    return _record(user, *identities)
+
+
+def create_user_from_provider(
+    *,
+    email: str,
+    provider: str,
+    subject: str,
+    identity_data: Mapping[str, Any],
+    audience: str,
+    is_sso_user: bool,
+    at: datetime,
+    **columns: Any,
+) -> UserRecord:
+    """Insert a user who signs in at a provider, with that identity. Two statements; must run inside a transaction.
+
+    `identity_data` also becomes the user's metadata; `columns` are stored unchanged. Raises IntegrityError when another
+    user has the identity or the address.
+    """
+    user_id = uuid4()
+    confirmed = columns.get("email_confirmed_at") is not None
+    user = _user(
+        id=user_id,
+        audience=audience,
+        at=at,
+        **{
+            "email": email or None,
+            "password": None,
+            "is_sso_user": is_sso_user,
+            "raw_app_meta_data": {"provider": provider, "providers": [provider]},
+            "raw_user_meta_data": user_metadata(identity_data, email_verified=confirmed),
+            **columns,
+        },
+    )
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+        identity = add_identity(user_id, provider=provider, subject=subject, identity_data=identity_data, at=at)
+    return _record(user, identity)
+
+
+def add_identity(
+    user_id: UUID, *, provider: str, subject: str, identity_data: Mapping[str, Any], at: datetime
+) -> Identity:
+    """Insert a further identity of a user. One statement; joins the transaction.
+
+    Raises IntegrityError when somebody has it already.
+    """
+    identity = _identity(user_id, provider=provider, data=identity_data, at=at, subject=subject)
+    with transaction.atomic(savepoint=False):
+        Identity.objects.bulk_create([identity])
+    return identity
+
+
+def fabricated_user(*, email: str, phone: str, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
+    """What `insert` would have returned for an unconfirmed user; nothing is stored."""
+    made = _make(email=email, phone=phone, password_hash="", data=data, audience=audience, confirmed=False, at=at)
+    return _record(*made)
+
+
+def _make(
+    *,
+    email: str,
+    phone: str,
+    password_hash: str,
+    data: Mapping[str, Any],
+    audience: str,
+    confirmed: bool,
+    at: datetime,
+) -> tuple[User, Identity]:
+    provider = "email" if email else "phone"
+    user_id = uuid4()
+    identity_data = own_identity_data(user_id=user_id, email=email, data=data)
+    user = _user(
+        id=user_id,
+        audience=audience,
+        at=at,
+        email=email or None,
+        phone=phone or None,
+        password=encryption.encrypt(password_hash, bound_to=user_id) if password_hash else "",
+        email_confirmed_at=at if email and confirmed else None,
+        phone_confirmed_at=at if phone and confirmed else None,
+        confirmation_sent_at=None if confirmed else at,
+        raw_app_meta_data={"provider": provider, "providers": [provider]},
+        raw_user_meta_data=user_metadata(identity_data, email_verified=bool(email and confirmed)),
+    )
+    return user, _identity(user_id, provider=provider, data=identity_data, at=at)
+
+
+def _identity(
+    user_id: UUID, *, provider: str, data: Mapping[str, Any], at: datetime, subject: str | None = None
+) -> Identity:
+    return Identity(
+        id=uuid4(),
+        provider_id=str(user_id) if subject is None else subject,
+        user_id=user_id,
+        identity_data=dict(data),
+        provider=provider,
+        last_sign_in_at=at,
+        created_at=at,
+        updated_at=at,
+    )
+
+
+def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
+    """Insert a user whom nothing but their session knows. One statement; joins the caller's transaction."""
+    user = _user(
+        id=uuid4(),
+        audience=audience,
+        at=at,
+        is_anonymous=True,
+        last_sign_in_at=at,
+        raw_app_meta_data={},
+        raw_user_meta_data=user_metadata(data),
+    )
+    with transaction.atomic(savepoint=False):
+        User.objects.bulk_create([user])
+    return _record(user)
+
+
+def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
+    """A row with what every new account has; `columns` differ."""
+    return User(
+        **{
+            "id": id,
+            "aud": audience,
+            "role": conf.current().jwt.default_group_name.strip(),
+            "password": "",
+            "email_change": "",
+            "phone_change": "",
+            "email_change_confirm_status": 0,
+            "is_sso_user": False,
+            "is_anonymous": False,
+            "created_at": at,
+            "updated_at": at,
+            **columns,
+        }
+    )
+
+
+def own_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What an identity of ours says: the client's data, overruled by what we know."""
+    known: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
+    if email:
+        known["email"] = email
+    # An address that the client merely says is theirs must not stand where proved ones are looked up.
+    return {**{key: value for key, value in data.items() if key != "email"}, **known}
+
+
+def user_metadata(identity_data: Mapping[str, Any], *, email_verified: bool = False) -> dict[str, Any]:
+    """The same for the user, where a null means that there is no such key."""
+    metadata = {key: value for key, value in identity_data.items() if value is not None}
+    return metadata | {"email_verified": True} if email_verified else metadata
+
+
+def _record(user: User, *identities: Identity) -> UserRecord:
+    """The inserted rows as a read would have given them, without the read."""
+    assert user.created_at is not None  # noqa: S101  (set by insert)
+    moment = clock.rfc3339(user.created_at)
+    confirmed_at = user.email_confirmed_at or user.phone_confirmed_at
+    return UserRecord(
+        id=user.id,
+        aud=user.aud or "",
+        role=user.role or "",
+        email=user.email or "",
+        phone=user.phone or "",
+        password_hash=user.password or "",
+        email_confirmed_at=user.email_confirmed_at,
+        phone_confirmed_at=user.phone_confirmed_at,
+        confirmed_at=confirmed_at,
+        invited_at=user.invited_at,
+        confirmation_sent_at=user.confirmation_sent_at,
+        app_metadata_json=json.dumps(user.raw_app_meta_data),
+        user_metadata_json=json.dumps(user.raw_user_meta_data),
+        created_at=user.created_at,
+        updated_at=user.created_at,
+        last_sign_in_at=user.last_sign_in_at,
+        is_anonymous=user.is_anonymous,
+        identities=tuple(_identity_record(identity, moment=moment) for identity in identities),
+    )
+
+
+def _identity_record(identity: Identity, *, moment: str) -> IdentityRecord:
+    return IdentityRecord(
+        id=str(identity.id),
+        provider_id=identity.provider_id,
+        data_json=json.dumps(identity.identity_data),
+        provider=identity.provider,
+        last_sign_in_at=moment,
+        created_at=moment,
+        updated_at=moment,
+        email=identity.identity_data.get("email"),
+    )

@@ -1,0 +1,180 @@
+"""Changes of address and number: announced to whom they concern, and taking effect once they are proved."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import IntegrityError, transaction
+
+from accounts import errors
+from accounts.messages import confirmation_emails, notification_emails, sms_codes
+from accounts.models import Identity, User
+from accounts.users import json_columns
+from accounts.users.records import UserRecord
+from authsvc import conf, messaging
+from authsvc.caller import Caller
+from authsvc.messaging import SmsKind
+from tokens.flows import flow_states
+from tokens.flows.pkce import Challenge
+from tokens.models import TokenType
+from tokens.one_time import one_time_tokens
+
+
+def start_email_change(
+    user: UserRecord,
+    *,
+    email: str,
+    owner: UserRecord | None = None,
+    challenge: Challenge | None,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
+) -> UUID:
+    """Remember the new address as pending and mail a link and code to it, and to the present one where both confirm.
+
+    An `owner`, who has the address already, is told so instead of getting a link that would give it away. Joins the
+    caller's transaction. Returns the id of the message to the new address.
+    """
+    pkce = challenge is not None
+    with transaction.atomic(savepoint=False):
+        User.objects.filter(id=user.id).update(
+            email_change=email, email_change_sent_at=at, email_change_confirm_status=0, updated_at=at
+        )
+        if challenge is not None:
+            flow_states.start_email_flow(
+                challenge=challenge, provider_type="email_change", method="email_change", user_id=user.id, at=at
+            )
+        pending = dataclasses.replace(user, email_change=email)
+        if user.email and conf.current().mailer.secure_email_change_enabled:
+            secret = one_time_tokens.issue(
+                user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT, identifier=user.email, pkce=pkce, at=at
+            )
+            messaging.send(
+                confirmation_emails.email_change(
+                    pending, to=user.email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
+                )
+            )
+        else:
+            one_time_tokens.delete(user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT)
+        secret = one_time_tokens.issue(
+            user_id=user.id, token_type=TokenType.EMAIL_CHANGE_NEW, identifier=email, pkce=pkce, at=at
+        )
+        if owner is not None:
+            message = notification_emails.email_taken(owner)
+        else:
+            message = confirmation_emails.email_change(
+                pending, to=email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
+            )
+        messaging.send(message)
+    return message.id
+
+
+def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: bool = False, at: datetime) -> str:
+    """Remember the new number as pending and text a code to it; returns the message's id. Joins the transaction.
+
+    Whoever has a number that `is_taken` is not bothered, and nobody is told: the code is kept back.
+    """
+    with transaction.atomic(savepoint=False):
+        User.objects.filter(id=user.id).update(phone_change=phone, phone_change_sent_at=at, updated_at=at)
+        return sms_codes.send_code(
+            user_id=user.id,
+            phone=phone,
+            kind=SmsKind.PHONE_CHANGE,
+            token_type=TokenType.PHONE_CHANGE,
+            channel=channel,
+            at=at,
+            withheld=is_taken,
+        )
+
+
+def confirm_first_address(user: UserRecord, *, at: datetime) -> bool:
+    """Note the confirmation of one of two addresses; False when the other has confirmed already, or need not.
+
+    Of two confirmations at the same moment one notes itself, and the other finds it noted.
+    """
+    config = conf.current().mailer
+    if not config.secure_email_change_enabled or config.autoconfirm or not user.email:
+        return False
+    # An imported row may hold NULL there, which is as good as 0.
+    unconfirmed = User.objects.filter(id=user.id).exclude(email_change_confirm_status=1)
+    return bool(unconfirmed.update(email_change_confirm_status=1, updated_at=at))
+
+
+def complete_email_change(user: UserRecord, *, email: str, at: datetime, **columns: Any) -> None:
+    """Make `email` the user's proved address, with the identity that goes with it; `columns` are written with it.
+
+    Joins the caller's transaction. Raises EmailExists when somebody else has the address by now.
+    """
+    changes: dict[str, Any] = {
+        "email": email,
+        "email_change": "",
+        "email_change_confirm_status": 0,
+        "is_anonymous": False,
+        "raw_app_meta_data": _providers_with(user, "email"),
+        "updated_at": at,
+        **columns,
+    }
+    if user.email_confirmed_at is None:
+        changes["email_confirmed_at"] = at
+        changes["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
+    _write(user, changes, taken=errors.EmailExists)
+    _verify_own_identity(user, provider="email", says={"email": email, "email_verified": True}, at=at)
+    if user.email and user.email != email:
+        messaging.send(notification_emails.email_changed(user, email=email))
+
+
+def complete_phone_change(user: UserRecord, *, phone: str, at: datetime, **columns: Any) -> None:
+    """Make `phone` the user's proved number. As `complete_email`; raises PhoneExists."""
+    changes: dict[str, Any] = {
+        "phone": phone,
+        "phone_change": "",
+        "phone_confirmed_at": at,
+        "is_anonymous": False,
+        "raw_app_meta_data": _providers_with(user, "phone"),
+        "updated_at": at,
+        **columns,
+    }
+    _write(user, changes, taken=errors.PhoneExists)
+    is_first = _verify_own_identity(user, provider="phone", says={"phone": phone, "phone_verified": True}, at=at)
+    if user.email and user.phone and user.phone != phone:
+        messaging.send(notification_emails.phone_changed(user, phone=phone))
+    if user.email and is_first:
+        messaging.send(notification_emails.identity_linked(user, provider="phone"))
+
+
+def _write(user: UserRecord, changes: dict[str, Any], *, taken: type[errors.EmailExists | errors.PhoneExists]) -> None:
+    try:
+        User.objects.filter(id=user.id).update(**changes)
+    except IntegrityError:
+        raise taken from None
+
+
+def _verify_own_identity(user: UserRecord, *, provider: str, says: dict[str, Any], at: datetime) -> bool:
+    """Let the user's identity of our own kind say this, or make it; whether it was made."""
+    existing = Identity.objects.filter(user_id=user.id, provider=provider)
+    if existing.update(identity_data=json_columns.merged("identity_data", says), updated_at=at):
+        return False
+    unproved = {"email_verified": False, "phone_verified": False}
+    Identity.objects.bulk_create(
+        [
+            Identity(
+                id=uuid4(),
+                provider_id=str(user.id),
+                user_id=user.id,
+                identity_data={"sub": str(user.id), **unproved, **says},
+                provider=provider,
+                last_sign_in_at=at,
+                created_at=at,
+                updated_at=at,
+            )
+        ]
+    )
+    return True
+
+
+def _providers_with(user: UserRecord, provider: str) -> Any:
+    providers = list(dict.fromkeys([*user.providers, provider]))
+    return json_columns.merged("raw_app_meta_data", {"provider": providers[0], "providers": providers})

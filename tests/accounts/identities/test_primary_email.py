@@ -1,0 +1,55 @@
+"""Which address takes the place of an account's, when the identity that it came from is gone: the rule as a table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from accounts.identities.primary_email import NoAvailableEmail, PrimaryEmail, choose
+from accounts.users.records import IdentityRecord
+
+
+def identity(email: str | None = None, *, verified: bool | None = None) -> IdentityRecord:
+    said = {} if verified is None else {"email_verified": verified}
+    moment = "2026-01-01T00:00:00.000000Z"
+    return IdentityRecord(
+        id=str(email), provider_id="7", data_json=json.dumps(said), provider="x", last_sign_in_at=None,
+        created_at=moment, updated_at=moment, email=email,
+    )  # fmt: skip
+
+
+PROVED = identity("proved@example.com", verified=True)
+CLAIMED = identity("claimed@example.com", verified=False)
+UNSAID = identity("unsaid@example.com")
+PHONE = identity()
+
+
+@pytest.mark.parametrize(
+    ("email", "remaining", "taken", "expected"),
+    [
+        ("proved@example.com", [CLAIMED, PROVED], [], None),
+        ("gone@example.com", [CLAIMED, PROVED], [], PrimaryEmail(email="proved@example.com", verified=True)),
+        ("gone@example.com", [PHONE, CLAIMED], [], PrimaryEmail(email="claimed@example.com", verified=False)),
+        ("gone@example.com", [PHONE, UNSAID], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
+        ("gone@example.com", [UNSAID, CLAIMED], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
+        ("gone@example.com", [PHONE], [], PrimaryEmail(email="", verified=False)),
+        (
+            "gone@example.com",
+            [PROVED, CLAIMED],
+            [PROVED.email],
+            PrimaryEmail(email="claimed@example.com", verified=False),
+        ),
+        ("gone@example.com", [PROVED, PHONE], [PROVED.email], PrimaryEmail(email="", verified=False)),
+        ("", [PHONE, PROVED], [], PrimaryEmail(email="proved@example.com", verified=True)),
+    ],
+)
+def test_the_best_address_that_is_free_is_chosen(
+    email: str, remaining: list[IdentityRecord], taken: list[str], expected: PrimaryEmail | None
+) -> None:
+    assert choose(email, remaining, taken=taken) == expected
+
+
+def test_nothing_can_be_promoted_that_is_somebody_elses() -> None:
+    with pytest.raises(NoAvailableEmail):
+        choose("gone@example.com", [PROVED, CLAIMED], taken=["proved@example.com", "claimed@example.com"])
