@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.administration import bans
+from accounts import errors as account_errors
+from accounts.administration import bans, errors
 from accounts.models import Identity, User
-from accounts.passwords import hashers, policy
+from accounts.passwords import hashers, hashing, policy
 from accounts.users import account_creation, identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
@@ -30,7 +30,7 @@ _LONGEST_NAME = 255
 _LONGEST_HASH = 1024
 _KEPT_UNIQUE: dict[str, type[ApiError]] = {
     "users_pkey": errors.UserIdTaken,
-    "users_email_partial_key": errors.EmailExists,
+    "users_email_partial_key": account_errors.EmailExists,
     "users_phone_key": errors.PhoneRegistered,
 }
 
@@ -76,7 +76,7 @@ def create(wish: NewUser, *, actor: Administrator, caller: Caller, at: datetime)
         raise errors.EmailOrPhoneRequired
     email = identifiers.email(wish.email) if wish.email else ""
     if email and queries.is_email_taken(email):
-        raise errors.EmailExists
+        raise account_errors.EmailExists
     phone = identifiers.phone(wish.phone) if wish.phone else ""
     if phone and User.objects.with_phone(phone).exists():
         raise errors.PhoneRegistered
@@ -144,12 +144,12 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     if role := _role(wish.role):
         columns["role"] = role
     if email and not user.is_sso_user and queries.is_email_taken(email, except_user=user_id):
-        raise errors.EmailExists
+        raise account_errors.EmailExists
     if phone and phone != user.phone and User.objects.with_phone(phone).exists():
         raise errors.PhoneRegistered
     columns |= _confirmed(wish, at=at)
     if wish.password is not None:
-        sealed = encryption.encrypt(policy.hash(wish.password), bound_to=user_id)
+        sealed = encryption.encrypt(hashing.hash_password(wish.password), bound_to=user_id)
         columns |= {"password": sealed, **pending_changes.cleared_columns()}
     if email:
         columns["email"] = email
@@ -161,7 +161,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     try:
         with transaction.atomic(durable=True):
             if not User.objects.filter(id=user_id).update(**columns):
-                raise errors.UserNotFound
+                raise account_errors.UserNotFound
             _end_what_was_before(user, wish, email=email, phone=phone)
             if email and (email != user.email or wish.email_confirm):
                 _say(user_id, "email", value=email, is_verified=bool(wish.email_confirm), at=at)
@@ -194,7 +194,7 @@ def _first_password(wish: NewUser) -> str:
         if len(wish.password_hash) > _LONGEST_HASH or not hashers.is_supported(wish.password_hash):
             raise errors.PasswordHashInvalid
         return ""
-    return policy.hash(wish.password) if wish.password else policy.undisclosed()
+    return hashing.hash_password(wish.password) if wish.password else hashing.unusable_hash()
 
 
 def _role(text: str | None) -> str:

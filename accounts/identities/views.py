@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts.identities import errors, linking
 from accounts.users import identifiers
 from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
 from authsvc.api.openapi.document import Empty, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
@@ -44,4 +44,4 @@ class IdentityView(Endpoint):
         linking.unlink(
             signed_in, get_user_record(signed_in), identity_id=identity_uuid, caller=request.caller, at=clock.now()
         )
-        return Answer({})
+        return Response({})

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from authsvc.conf.schema import Refresh
+from authsvc.conf import Refresh
 from tokens.sessions.refresh import RotationDecision, decide_rotation
 
 SECOND = timedelta(seconds=1)

@@ -15,7 +15,7 @@ from jwt.algorithms import HMACAlgorithm, get_default_algorithms
 from jwt.exceptions import DecodeError, PyJWTError
 
 from authsvc import conf
-from authsvc.conf.schema import Jwt
+from authsvc.conf import Jwt
 from authsvc.security import crypto
 
 HS256 = "HS256"

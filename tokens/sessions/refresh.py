@@ -17,7 +17,6 @@ from django.db import transaction
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.conf import schema
 from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import crypto, encryption
@@ -48,7 +47,7 @@ class RotationDecision(Enum):
     """The key is right, but the counter was never reached."""
 
 
-def decide_rotation(*, behind: int, age: timedelta, refresh: schema.Refresh) -> RotationDecision:
+def decide_rotation(*, behind: int, age: timedelta, refresh: conf.Refresh) -> RotationDecision:
     """`behind`: newest counter minus presented one; `age`: time since the last rotation.
 
     With rotation enabled, only the immediate predecessor, and only inside the reuse interval, gets the newest token

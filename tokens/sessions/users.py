@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from authsvc.registration import Slot
@@ -74,6 +74,12 @@ class SignedInUser:
     user: TokenUser
     session: SessionRecord | None
     amr: tuple[AmrEntry, ...] = ()
+    is_authenticated: ClassVar[bool] = True
+    """Used by the permissions and throttles of DRF, like `pk`."""
+
+    @property
+    def pk(self) -> str:
+        return str(self.user.id)
 
     @property
     def is_aal2(self) -> bool:
