@@ -111,8 +111,8 @@ class UserAdmin(OperatorAdmin):
     @model_admin.action(
         label="Reset second factors",
         success_message="Second factors removed",
-        confirmation="All second factors and recovery codes are removed, and sessions return to AAL1. Verify the identity"
-        " of the user first: afterwards a password, a link or a code is enough to sign in.",
+        confirmation="All second factors and recovery codes are removed, and sessions return to AAL1. Verify the user's"
+        " identity first: afterwards a password, a link or a code is enough to sign in.",
         is_dangerous=True,
     )
     def reset_factors(self, row: User, context: ActionContext) -> str | None:
@@ -126,7 +126,7 @@ class UserAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end_sessions(self, row: User, context: ActionContext) -> str | None:
-        ended = revocation.end_all(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        ended = revocation.end_all_sessions(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"{self.display_name(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
     @model_admin.action(

@@ -179,7 +179,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
 
 
 def set_ban(user_id: UUID, *, ban_duration: str, actor: Administrator, caller: Caller, at: datetime) -> UserRecord:
-    """Ban a user for a duration such as `24h`, or lift the ban with `none`. Raises UserNotFound or BanDurationInvalid."""
+    """Ban a user for a duration such as `24h`; `none` lifts the ban. Raises UserNotFound or BanDurationInvalid."""
     return update(user_id, UserChanges(ban_duration=ban_duration), actor=actor, caller=caller, at=at)
 
 
@@ -242,11 +242,11 @@ def _revoke_outdated(user: UserRecord, request: UserChanges, *, email: str, phon
     """Revoke secrets sent to a former address or phone, and sessions started with a former password."""
     has_moved = (email or user.email) != user.email or (phone or user.phone) != user.phone
     if request.password is not None or request.email_confirm or request.phone_confirm or has_moved:
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
     if request.password is not None or has_moved:
-        flow_states.abandon(user.id)
+        flow_states.delete_user_flows(user.id)
     if request.password is not None:
-        lifecycle.revoke_all(user.id)
+        lifecycle.revoke_all_sessions(user.id)
 
 
 def _store_identity(user_id: UUID, provider: str, *, value: str, is_verified: bool, at: datetime) -> None:

@@ -110,7 +110,7 @@ class UsersView(AdminEndpoint):
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -146,7 +146,7 @@ class UserView(AdminEndpoint):
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -182,7 +182,7 @@ class UserView(AdminEndpoint):
         user = user_administration.update(
             chosen,
             UserChanges(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -200,7 +200,7 @@ class UserView(AdminEndpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -237,7 +237,7 @@ class UserFactorView(AdminEndpoint):
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -263,7 +263,7 @@ class UserPasskeyView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
-        actor = admin_auth.admin_of(request).actor
+        actor = admin_auth.get_admin(request).actor
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
         )
@@ -287,7 +287,7 @@ class InviteView(AdminEndpoint):
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -327,7 +327,7 @@ class GenerateLinkView(AdminEndpoint):
         )
         made = action_links.generate(
             link_request,
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
