@@ -12,7 +12,7 @@ from django.conf import settings
 from accounts.models import User
 from accounts.passwords import hashers
 from authsvc import clock
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user

@@ -15,7 +15,7 @@ from django.db import connection
 from accounts.models import User
 from accounts.passwords import hashers
 from authsvc import clock, messaging
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from mailer.models import Message
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox

@@ -12,7 +12,7 @@ from django.test import Client
 from accounts.models import User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.conf import AuthConfig, Secret
 from tests.conftest import Answer, Api
 from tests.factories import PASSWORD, make_older, make_one_time_token, make_session, make_user
 from tests.observations import audit_payloads, audit_trail, contents, refused

@@ -14,7 +14,7 @@ from django.test import Client
 from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user

@@ -14,7 +14,7 @@ from django.db import connection
 from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import (
     CHALLENGE,

@@ -26,10 +26,9 @@ from accounts.sign_up.views import SignUpInput
 from accounts.users import queries
 from accounts.verification import redemption
 from accounts.verification.views import VerifyInput
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.caller import Caller
-from authsvc.conf import schema
-from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.conf import AuthConfig, Secret
 from authsvc.observability import logs
 from authsvc.security import crypto
 from mailer.delivery import attempt, encryption
@@ -96,7 +95,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
     logging.getLogger("mail.log").propagate = False  # the mail server of this test writes down what it receives
     file, plain = tmp_path / "log", Plain()
-    dictConfig(logs.config(schema.Logging(level=request.param, file=str(file))))
+    dictConfig(logs.config(conf.Logging(level=request.param, file=str(file))))
     for logger in [logging.getLogger(), *(logging.getLogger(name) for name in OURS)]:
         logger.addHandler(plain)
     yield Log(file=file, plain=plain)
@@ -237,9 +236,9 @@ def send(mailbox: Mailbox) -> None:
             message_id=message.id,
             channel="email",
             kind=str(message.kind),
-            sealed=encryption.seal(message),
+            encrypted=encryption.encrypt(message),
             attempt=1,
-            pause=timedelta(seconds=30),
+            retry_delay=timedelta(seconds=30),
             at=clock.now(),
         )
     except Exception as error:

@@ -16,7 +16,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from tests.conftest import ChangeConfig
 from tokens.errors import BadJwt
 from tokens.jwt import access_tokens, signing_keys

@@ -12,7 +12,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.management.commands import generate_keys
 from tests.conftest import ChangeConfig
 from tokens.jwt import signing_keys

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.models import AuditLogEntry
 from authsvc.security import crypto, encryption
 from tests import factories

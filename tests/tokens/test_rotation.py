@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from authsvc.conf.schema import Refresh
+from authsvc.conf import Refresh
 from tokens.sessions import rotation
 from tokens.sessions.rotation import Verdict
 

@@ -14,7 +14,7 @@ from jwt.algorithms import Algorithm, get_default_algorithms
 from jwt.exceptions import PyJWTError
 
 from authsvc import conf
-from authsvc.conf.schema import Jwt
+from authsvc.conf import Jwt
 from authsvc.security import crypto
 
 HS256 = "HS256"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from enum import Enum, auto
 
-from authsvc.conf import schema
+from authsvc import conf
 
 
 class Verdict(Enum):
@@ -20,7 +20,7 @@ class Verdict(Enum):
     """Sealed with the right key for a counter never reached."""
 
 
-def judge(*, behind: int, age: timedelta, refresh: schema.Refresh) -> Verdict:
+def judge(*, behind: int, age: timedelta, refresh: conf.Refresh) -> Verdict:
     """`behind`: newest counter minus presented one; `age`: time since the last rotation.
 
     With rotation on, only the immediate predecessor, and only inside the reuse interval, gets the newest token again

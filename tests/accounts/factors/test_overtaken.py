@@ -15,7 +15,7 @@ from accounts.administration import admin_factors
 from accounts.models import Factor, RecoveryCode, User
 from authsvc import audit, clock
 from authsvc.caller import Caller
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests.accounts import passkeys
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import Owner, done, make_owner

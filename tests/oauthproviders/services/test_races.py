@@ -17,7 +17,7 @@ from accounts.models import Identity, User
 from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.conf.schema import Provider
+from authsvc.conf import Provider
 from authsvc.db.sql import rows
 from oauthproviders.models import ClientState
 from oauthproviders.oidc import openid_connect
