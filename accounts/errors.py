@@ -122,8 +122,6 @@ class MailRequestsDisabled(ApiError):
     message = "Email logins are disabled"
 
 
-
-
 class UserNotFound(ApiError):
     status = 404
     error_code = "user_not_found"
