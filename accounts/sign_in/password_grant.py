@@ -58,4 +58,4 @@ class PasswordGrant:
             email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
         )
         weak = result.weakness and {"message": result.weakness.message, "reasons": list(result.weakness.reasons)}
-        return payloads.token_response(result.tokens, subject=result.user, weak_password=weak)
+        return payloads.token_response(result.tokens, user=result.user, weak_password=weak)

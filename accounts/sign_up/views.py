@@ -100,4 +100,4 @@ def _payload(result: SignUpResult) -> dict[str, Any]:
     """The session when the sign-up started one, else the user."""
     if result.tokens is None:
         return payloads.user(result.user)
-    return token_response(result.tokens, subject=result.user)
+    return token_response(result.tokens, user=result.user)

@@ -22,9 +22,9 @@ from authsvc.security import encryption
 from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Outstanding
+from tokens.one_time.one_time_tokens import StoredToken
 from tokens.sessions import lifecycle
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
@@ -35,7 +35,7 @@ class VerifiedSecret:
     """A secret that matched, with its user and the verification type that the client requested."""
 
     user: UserRecord
-    token: Outstanding | None
+    token: StoredToken | None
     """None for a test code, which is not stored and can be used repeatedly."""
     by_code: bool = False
     """The client presented the code, which allows a limited number of attempts, and not the link."""
@@ -83,26 +83,26 @@ def redeem(
             return Redemption(user=user, type=secret.type)
         _apply(secret, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
         if secret.token is None:
-            one_time_tokens.clear(user.id)
-        elif not one_time_tokens.spend(secret.token, user_id=user.id, by_code=secret.by_code):
+            one_time_tokens.delete_all(user.id)
+        elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
             raise secret.refusal
         if new_hash is not None:
-            lifecycle.revoke_all(user.id)
+            lifecycle.revoke_all_sessions(user.id)
         stored = queries.get(user.id)
         if stored is None:
             raise secret.refusal  # deleted by a concurrent request
         user = stored
         if pkce:
             method = _FLOW_METHODS.get(secret.type, secret.type)
-            code = flow_states.hand_out_code(user_id=user.id, method=method, at=at)
+            code = flow_states.issue_code(user_id=user.id, method=method, at=at)
             return Redemption(user=user, type=secret.type, auth_code=code)
-        tokens = lifecycle.start(subject=user, method="otp", caller=caller, at=at)
+        tokens = lifecycle.start_session(user=user, method="otp", caller=caller, at=at)
     return Redemption(user=user, type=secret.type, tokens=tokens)
 
 
 def _spend_first(secret: VerifiedSecret) -> None:
     token = secret.token
-    if token is None or not one_time_tokens.take(token, by_code=secret.by_code):
+    if token is None or not one_time_tokens.consume(token, by_code=secret.by_code):
         raise secret.refusal
 
 

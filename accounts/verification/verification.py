@@ -18,7 +18,7 @@ from authsvc.security import crypto
 from tokens.errors import UserBanned
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import PKCE_MARK, Outstanding
+from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
 from tokens.sessions import sign_in_metrics
 
 # The secrets that each verification type accepts. `email` accepts sign-up confirmations and magic links.
@@ -38,7 +38,7 @@ class _SentSecret:
     """The newest secret of one type that was sent to an email address or phone."""
 
     user: UserRecord
-    token: Outstanding
+    token: StoredToken
     is_only: bool
     """No other user has an unused secret of this type for the same phone or address."""
 
@@ -47,24 +47,24 @@ def _signed_in_user(redemption: Redemption) -> UUID | None:
     return redemption.user.id if redemption.tokens is not None else None
 
 
-@sign_in_metrics.watched("otp", who=_signed_in_user)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
 def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redemption:
     """Redeem a link that a browser opened: returns a session, or a code when the link belongs to a PKCE flow."""
-    pkce = token.startswith(PKCE_MARK)
+    pkce = token.startswith(PKCE_PREFIX)
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
     verified = _find_by_link(type=type, token=token, at=at)
     return redemption.redeem(verified, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in_user)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
 def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Redemption:
     """Redeem the token of a link that a client posted: always returns a session."""
     verified = _find_by_link(type=type, token=token, at=at)
     return redemption.redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in_user)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
 def redeem_email_code(
     *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
 ) -> Redemption:
@@ -90,7 +90,7 @@ def redeem_email_code(
     return redemption.redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in_user)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
 def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Redemption:
     """Redeem a code that was sent to a phone.
 
@@ -133,7 +133,7 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
     )
     if found is None:
         raise errors.LinkExpired
-    user, secret = found[0], one_time_tokens.read(found[1])
+    user, secret = found[0], one_time_tokens.from_row(found[1])
     if user.is_banned(at):
         raise UserBanned
     if not secret.is_fresh(at):
@@ -143,10 +143,10 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
 
 def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
     """The secret that matches this code. Raises CodeExpired after counting a wrong code."""
-    matching = [secret for secret in sent if secret.token.answers(code)]
+    matching = [secret for secret in sent if secret.token.matches(code)]
     if not matching:
         if sent:
-            one_time_tokens.count_wrong_code([secret.token.id for secret in sent])
+            one_time_tokens.record_wrong_code([secret.token.id for secret in sent])
         raise account_errors.CodeExpired
     return min(matching, key=lambda secret: secret.token.token_type != TokenType.CONFIRMATION)
 
@@ -157,7 +157,7 @@ def _newest_secrets(identifier: str, *, types: tuple[TokenType, ...], audience: 
         identifier=identifier, aud=audience, token_types=[str(token_type) for token_type in types]
     )
     return [
-        _SentSecret(user=user, token=one_time_tokens.read(columns), is_only=waiting == 1)
+        _SentSecret(user=user, token=one_time_tokens.from_row(columns), is_only=waiting == 1)
         for user, columns, waiting in rows
     ]
 

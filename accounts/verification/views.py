@@ -26,10 +26,10 @@ from tokens.api import error_sets as token_error_sets
 from tokens.api.payloads import token_fragment, token_response
 from tokens.api.schemas import Session
 from tokens.errors import NoFlowForLink, UserBanned
-from tokens.one_time.one_time_tokens import PKCE_MARK
+from tokens.one_time.one_time_tokens import PKCE_PREFIX
 
 LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
-_LINK_TOKEN = re.compile(rf"(?:{PKCE_MARK})?[0-9a-f]{{56}}")
+_LINK_TOKEN = re.compile(rf"(?:{PKCE_PREFIX})?[0-9a-f]{{56}}")
 _RETURNED_TYPES = frozenset({"signup", "recovery", "invite"})
 _REDIRECT = ResponseDoc(
     "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
@@ -108,10 +108,10 @@ class LinkEndpoint(RedirectEndpoint):
     throttle_scope = Bucket.VERIFY
 
     def open_link(self, link_type: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
-        self.begin_redirecting(target, error_in_query=token.startswith(PKCE_MARK))
+        self.begin_redirecting(target, error_in_query=token.startswith(PKCE_PREFIX))
         redemption = verification.open_link(type=link_type, token=token, caller=request.caller, at=clock.now())
         if redemption.awaits_second_confirmation:
-            return SeeOther(_with_message(target, in_query=token.startswith(PKCE_MARK)))
+            return SeeOther(_with_message(target, in_query=token.startswith(PKCE_PREFIX)))
         if redemption.tokens is None:
             return SeeOther(redirects.with_query(target, {"code": redemption.auth_code or ""}))
         return SeeOther(redirects.with_fragment(target, token_fragment(redemption.tokens, type=redemption.type)))
@@ -179,7 +179,7 @@ class VerifyView(LinkEndpoint):
             return Response({"code": "200", "msg": _SECOND_CONFIRMATION_NEEDED})  # a string here, a number in errors
         extra = {"type": redemption.type} if redemption.type in _RETURNED_TYPES else {}
         assert redemption.tokens is not None  # noqa: S101  (only browsers get a code instead)
-        return Response(token_response(redemption.tokens, subject=redemption.user, **extra))
+        return Response(token_response(redemption.tokens, user=redemption.user, **extra))
 
     @staticmethod
     def _redeem(body: VerifyInput, request: ServiceRequest) -> Redemption:
