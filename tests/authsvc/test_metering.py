@@ -17,7 +17,7 @@ from authsvc.observability.telemetry import figures, queue
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_one_time_token, make_session, make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -115,6 +115,7 @@ def test_hashing_waits_for_its_turn_and_gives_it_back(api: Api, seen: Seen) -> N
     assert seen.observed["auth_hash_pool_wait"] == seen.observed["auth_hash_pool_work"] == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_statements_are_timed_and_failed_ones_counted(seen: Seen, auth_config: ChangeConfig) -> None:
     connection.close()
     auth_config(telemetry={"metrics_enabled": True})
@@ -129,6 +130,7 @@ def test_statements_are_timed_and_failed_ones_counted(seen: Seen, auth_config: C
     assert seen.counts["auth_database_connections",] == 0
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_queue_is_read_by_state_and_age(api: Api, mailbox: Mailbox) -> None:
     api.post("/otp", {"email": "ann@example.com"})
     with connection.cursor() as cursor:

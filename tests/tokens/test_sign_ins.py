@@ -16,7 +16,7 @@ from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import SITE, Browser, GitHub, configured
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 class SignIns(list[tuple[str, ...]]):
@@ -60,6 +60,7 @@ def come_back(_: Api) -> Answer:
     return Browser().sign_in()
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("call", "method", "refusals"),
     [
