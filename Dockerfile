@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The service on Debian's own Python: nothing of what installs it (pip, uv, a compiler) is in the image.
+# The service on Debian's Python. The image contains no installer (pip, uv) and no compiler.
 FROM debian:trixie-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends python3-venv python3-dev gcc libc6-dev
 WORKDIR /build
@@ -9,7 +9,7 @@ RUN python3 -m venv tools \
     && python3 -m venv --without-pip /venv \
     && tools/bin/uv pip install --no-cache --link-mode=copy --python /venv/bin/python --require-hashes \
         -r requirements.server.lock -r requirements.compiled.lock
-# Translations, which the service has switched off, tests, and what compilers, debuggers and type checkers read.
+# Removes translations (disabled in the service), tests, and files for compilers, debuggers and type checkers.
 RUN find /venv -depth \( -name LC_MESSAGES -o -name tests \) -type d -exec rm -r {} + \
     && find /venv -type f \( -name '*.pyi' -o -name '*.c' -o -name '*.cpp' -o -name '*.h' \) -delete \
     && find /venv -name '*.so' -exec strip --strip-unneeded {} +
@@ -21,8 +21,8 @@ COPY tokens tokens
 COPY oauthproviders oauthproviders
 COPY mailer mailer
 COPY templates templates
-# Byte code of what the service loads at its start, by loading it, and of what it loads when observed. The rest, more
-# than half of what is installed, it never does.
+# Compiles only the modules that the service loads at start and for telemetry, by importing them. The service never loads
+# the rest, which is more than half of the installed code.
 RUN python3 -m compileall -q . \
     && export AUTH_SITE_URL=http://build AUTH_API_EXTERNAL_URL=http://build AUTH_DB_DRIVER=postgres \
         DATABASE_URL=postgres://build AUTH_JWT_SECRET=only-while-the-image-is-being-built \
@@ -37,11 +37,11 @@ RUN apt-get update \
 COPY --from=build /venv /venv
 COPY --from=build /srv/authsvc /srv/authsvc
 WORKDIR /srv/authsvc
-# Nothing is written but below /tmp, where the inbox of a trial keeps its mail.
+# The service writes only below /tmp, where the development inbox stores its messages.
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 AUTH_MAILER_DEV_INBOX_FOLDER=/tmp/inbox
 USER authsvc
 EXPOSE 8081
 STOPSIGNAL SIGTERM
-# The port is the first of these that is set, as in the service itself.
+# The port is the first of these variables that is set, as in the service.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["python", "-c", "import os, urllib.request as u; e = os.environ.get; u.urlopen(f\"http://127.0.0.1:{e('AUTH_API_PORT') or e('AUTH_PORT') or e('PORT') or 8081}/health\", timeout=2)"]
 CMD ["python", "manage.py", "serve"]

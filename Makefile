@@ -1,4 +1,4 @@
-# Needs Python 3.11 or newer, make and git; everything else is installed into .venv.
+# Requires Python 3.11 or newer, make and git; everything else is installed into .venv.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
@@ -11,33 +11,34 @@ INSTALLED := .venv/installed.lock
 DEVELOPMENT := .data/development.env
 CLIENTS := tests/live/clients/js
 
-.PHONY: help install run operator test lint format docs bench reference lock
+.PHONY: help install run operator test test-fast lint format docs bench reference lock
 
 help:
-	@echo 'make install   put the locked dependencies into .venv'
-	@echo 'make run       serve on port $(PORT) with a private database and a development inbox, all in .data/'
-	@echo 'make operator  make somebody an operator of that service, who may use its console'
-	@echo 'make test      format, lint, types, imports, dependencies, then every test'
-	@echo 'make lint      the same without the tests'
-	@echo 'make format    rewrite the sources in the one format'
-	@echo 'make docs      make the site of the documents in .data/site'
-	@echo 'make bench     load a server of this checkout, endpoint by endpoint'
+	@echo 'make install    install the locked dependencies into .venv'
+	@echo 'make run        serve on port $(PORT) with a private database and a development inbox, all in .data/'
+	@echo 'make operator   create an operator of that service, who can use the console'
+	@echo 'make test       check format, lint, types, imports and dependencies, then run all tests'
+	@echo 'make test-fast  run the unit tests only'
+	@echo 'make lint       run the checks without the tests'
+	@echo 'make format     format the sources'
+	@echo 'make docs       build the documents as a site in .data/site'
+	@echo 'make bench      measure each endpoint of a server of this checkout under load'
 	@echo 'make reference  write the generated documents: OpenAPI, endpoints, errors, settings'
-	@echo 'make lock      resolve the dependencies of pyproject.toml again'
+	@echo 'make lock       update the lock files from pyproject.toml'
 
 install: $(INSTALLED)
 
-# uv comes from the lock as everything else does, so that one tool with known hashes installs the rest quickly.
+# pip installs uv with a locked hash; uv installs all other packages.
 $(INSTALLED): requirements.lock requirements.uv.lock requirements.compiled.lock
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed'; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.uv.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.compiled.lock 2>/dev/null || \
-		echo 'without a C compiler (and the headers of Python) gunicorn parses in Python'
+		echo 'no C compiler or Python headers: gunicorn uses its Python parser'
 	@cp requirements.lock $@
 
-# Made once: an RS256 key, a secret, and what else a development server wants. Edit it to change settings.
+# Settings of the development server with a generated RS256 key and secret, created once. Edit the file to change settings.
 $(DEVELOPMENT): | $(INSTALLED)
 	@mkdir -p .data
 	@umask 077 && { \
@@ -78,7 +79,11 @@ $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json | $(INS
 	@touch $@
 
 test: lint $(CLIENTS)/node_modules/.package-lock.json
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist worksteal
+
+# Unit level: no servers, browsers or other programs. Three quarters of the tests.
+test-fast: $(INSTALLED)
+	$(BIN)/pytest -q -n 2 --dist worksteal --ignore tests/live --ignore tests/performance --ignore tests/catalogclient
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix-only .

@@ -12,12 +12,10 @@ from typing import Any
 from django.conf import settings
 
 from authsvc import conf, reloading
-from authsvc.observability.telemetry import folder
 from authsvc.server import connection_draining, processes, serving
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "authsvc.settings")
 _config = conf.current()
-folder.prepare(_config.telemetry)
 
 bind = f"{serving.address(_config)}:{_config.api.port}"
 workers = serving.processes(_config)

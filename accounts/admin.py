@@ -17,12 +17,13 @@ from accounts.administration import admin_factors, support_messages, user_admini
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
 from accounts.users import deletion
-from accounts.users.search import conditions, lookup
+from accounts.users.search import listing
+from accounts.users.search.queries import NEWEST
 from authsvc import clock, conf
 from authsvc.console import filters, formatting, model_admin, user_panels
-from authsvc.console.formatting import NOTHING, Tone
-from authsvc.console.model_admin import OperatorAdmin, Order
-from authsvc.console.user_panels import Line, Panel
+from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.model_admin import ActionContext, OperatorAdmin
+from authsvc.console.user_panels import Panel, PanelRow
 from tokens.sessions import revocation
 
 _MOST_FOUND = 200
@@ -31,7 +32,7 @@ _FOR_GOOD = timedelta(days=10 * 365)
 _LOCKS_OUT = "Every sign-in of theirs ends, at once."
 
 
-class StateFilter(filters.Choice):
+class StateFilter(filters.ChoiceFilter):
     title = "state"
     parameter_name = "state"
     options = (
@@ -42,7 +43,7 @@ class StateFilter(filters.Choice):
         ("deleted", "Deleted, row kept"),
     )
 
-    def narrow(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+    def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         at = clock.now()
         conditions = {
             "banned": Q(banned_until__gt=at),
@@ -57,8 +58,8 @@ class StateFilter(filters.Choice):
 @admin.register(User)
 class UserAdmin(OperatorAdmin):
     list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
-    list_filter = (StateFilter, filters.Since)
-    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.lookup
+    list_filter = (StateFilter, filters.CreatedSinceFilter)
+    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.listing
     search_help_text = "Email address, phone number, id, or part of a name"
     ordering = ("-created_at", "-id")
     sortable_by = ()
@@ -72,109 +73,118 @@ class UserAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @model_admin.action(label="Confirm email", done="Email confirmed")
-    def confirm_email(self, row: User, order: Order) -> str | None:
+    @model_admin.action(label="Confirm email", success_message="Email confirmed")
+    def confirm_email(self, row: User, context: ActionContext) -> str | None:
         if not row.email or row.email_confirmed_at:
             raise errors.NothingToConfirm
-        user_administration.confirm(row.pk, email=True, actor=order.actor, caller=order.caller, at=order.at)
+        user_administration.confirm(row.pk, email=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
-    @model_admin.action(label="Confirm phone", done="Phone confirmed")
-    def confirm_phone(self, row: User, order: Order) -> str | None:
+    @model_admin.action(label="Confirm phone", success_message="Phone confirmed")
+    def confirm_phone(self, row: User, context: ActionContext) -> str | None:
         if not row.phone or row.phone_confirmed_at:
             raise errors.NothingToConfirm
-        user_administration.confirm(row.pk, phone=True, actor=order.actor, caller=order.caller, at=order.at)
+        user_administration.confirm(row.pk, phone=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
-    @model_admin.action(label="Send confirmation again", done="Confirmation sent")
-    def resend_confirmation(self, row: User, order: Order) -> str | None:
-        to = support_messages.resend_confirmation(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+    @model_admin.action(label="Send confirmation again", success_message="Confirmation sent")
+    def resend_confirmation(self, row: User, context: ActionContext) -> str | None:
+        to = support_messages.resend_confirmation(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Confirmation on its way to {to}"
 
-    @model_admin.action(label="Send recovery mail", done="Recovery mail sent")
-    def send_recovery(self, row: User, order: Order) -> str | None:
-        to = support_messages.send_recovery(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+    @model_admin.action(label="Send recovery mail", success_message="Recovery mail sent")
+    def send_recovery(self, row: User, context: ActionContext) -> str | None:
+        to = support_messages.send_recovery(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Recovery mail on its way to {to}"
 
     @model_admin.action(
         label="Set role",
-        done="Role set",
+        success_message="Role set",
         form=RoleForm,
-        question="Every token issued from now on has this role; those that are out keep theirs until they expire.",
+        confirmation="Every token issued from now on has this role; those that are out keep theirs until they expire.",
     )
-    def set_role(self, row: User, order: Order) -> str | None:
-        wish = user_administration.Changes(role=order.values["role"])
-        user_administration.update(row.pk, wish, actor=order.actor, caller=order.caller, at=order.at)
-        return f"{self.name_of(row)} has the role {wish.role}"
+    def set_role(self, row: User, context: ActionContext) -> str | None:
+        wish = user_administration.Changes(role=context.values["role"])
+        user_administration.update(row.pk, wish, actor=context.actor, caller=context.caller, at=context.at)
+        return f"{self.display_name(row)} has the role {wish.role}"
 
     @model_admin.action(
         label="Reset second factors",
-        done="Second factors taken away",
-        question="All second factors and recovery codes go, and with them what they have proved. Make sure that who"
+        success_message="Second factors taken away",
+        confirmation="All second factors and recovery codes go, and with them what they have proved. Make sure that who"
         " asks for it is who they say: from then on the password, a link or a code is enough.",
         is_dangerous=True,
     )
-    def reset_factors(self, row: User, order: Order) -> str | None:
-        gone = admin_factors.reset(row.pk, actor=order.actor, caller=order.caller, at=order.at)
-        return f"{self.name_of(row)}: {gone} second {'factor' if gone == 1 else 'factors'} taken away"
+    def reset_factors(self, row: User, context: ActionContext) -> str | None:
+        gone = admin_factors.reset(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        return f"{self.display_name(row)}: {gone} second {'factor' if gone == 1 else 'factors'} taken away"
 
     @model_admin.action(
-        label="End all sessions", done="Signed out everywhere", question="Sign out everywhere?", is_dangerous=True
+        label="End all sessions",
+        success_message="Signed out everywhere",
+        confirmation="Sign out everywhere?",
+        is_dangerous=True,
     )
-    def end_sessions(self, row: User, order: Order) -> str | None:
-        ended = revocation.end_all(row.pk, actor=order.actor, caller=order.caller, at=order.at)
-        return f"{self.name_of(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
+    def end_sessions(self, row: User, context: ActionContext) -> str | None:
+        ended = revocation.end_all(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        return f"{self.display_name(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
     @model_admin.action(
         label="Ban",
-        done="Banned",
+        success_message="Banned",
         form=BanForm,
-        question="Nobody banned can sign in or use a session until the time is over or the ban is lifted.",
+        confirmation="Nobody banned can sign in or use a session until the time is over or the ban is lifted.",
         is_dangerous=True,
     )
-    def ban(self, row: User, order: Order) -> str | None:
-        duration = order.values["duration"]
-        user_administration.set_ban(row.pk, ban_duration=duration, actor=order.actor, caller=order.caller, at=order.at)
-        return f"{self.name_of(row)} is banned: {dict(BANS)[duration].lower()}"
+    def ban(self, row: User, context: ActionContext) -> str | None:
+        duration = context.values["duration"]
+        user_administration.set_ban(
+            row.pk, ban_duration=duration, actor=context.actor, caller=context.caller, at=context.at
+        )
+        return f"{self.display_name(row)} is banned: {dict(BANS)[duration].lower()}"
 
-    @model_admin.action(label="Lift ban", done="No longer banned")
-    def unban(self, row: User, order: Order) -> str | None:
-        user_administration.set_ban(row.pk, ban_duration="none", actor=order.actor, caller=order.caller, at=order.at)
+    @model_admin.action(label="Lift ban", success_message="No longer banned")
+    def unban(self, row: User, context: ActionContext) -> str | None:
+        user_administration.set_ban(
+            row.pk, ban_duration="none", actor=context.actor, caller=context.caller, at=context.at
+        )
         return None
 
     @model_admin.action(
         label="Erase personal data",
-        done="Personal data erased",
-        question=f"What tells whose account it was is erased for good; the row stays, with its id. {_LOCKS_OUT}",
+        success_message="Personal data erased",
+        confirmation=f"What tells whose account it was is erased for good; the row stays, with its id. {_LOCKS_OUT}",
         is_dangerous=True,
     )
-    def anonymise(self, row: User, order: Order) -> str | None:
-        deletion.delete(row.pk, soft=True, actor=order.actor, caller=order.caller, at=order.at)
+    def anonymise(self, row: User, context: ActionContext) -> str | None:
+        deletion.delete(row.pk, soft=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     @model_admin.action(
         label="Delete",
-        done="Deleted",
-        question=f"The account and all that belongs to it is gone for good. {_LOCKS_OUT}",
+        success_message="Deleted",
+        confirmation=f"The account and all that belongs to it is gone for good. {_LOCKS_OUT}",
         is_dangerous=True,
     )
-    def delete(self, row: User, order: Order) -> str | None:
-        deletion.delete(row.pk, soft=False, actor=order.actor, caller=order.caller, at=order.at)
+    def delete(self, row: User, context: ActionContext) -> str | None:
+        deletion.delete(row.pk, soft=False, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
-    def carry_out(self, request: HttpRequest, deed: Callable[[], str | None], *, row: Model, done: str) -> None:
+    def run_action(
+        self, request: HttpRequest, call: Callable[[], str | None], *, row: Model, success_message: str
+    ) -> None:
         if row.pk == model_admin.operator_of(request).id:
-            # So that the last operator does not lock everybody out with one click.
-            self.message_user(request, f"{self.name_of(row)}: {errors.OwnAccount.message}", levels.ERROR)
+            # Prevents the last operator from locking all operators out.
+            self.message_user(request, f"{self.display_name(row)}: {errors.OwnAccount.message}", levels.ERROR)
         else:
-            super().carry_out(request, deed, row=row, done=done)
+            super().run_action(request, call, row=row, success_message=success_message)
 
-    def name_of(self, row: Any) -> str:
+    def display_name(self, row: Any) -> str:
         if row.deleted_at:
             return f"Deleted user {row.pk}"
         return str(row.email or (f"+{row.phone}" if row.phone else f"Anonymous user {row.pk}"))
 
-    def offered(self, row: User) -> Iterable[str]:
+    def available_actions(self, row: User) -> Iterable[str]:
         if row.deleted_at:
             return ("delete",)
         is_banned = row.banned_until is not None and row.banned_until > clock.now()
@@ -202,16 +212,16 @@ class UserAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        found = lookup.meant_by(search_term, audience=conf.current().jwt.aud, most=_MOST_FOUND)
+        found = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MOST_FOUND)
         if len(found) == _MOST_FOUND:
             self.message_user(
                 request, f"Only the newest {_MOST_FOUND} are shown: type more of the address or name.", levels.WARNING
             )
-        elif lookup.is_searched_in_part(search_term):
+        elif listing.is_too_short(search_term):
             self.message_user(
                 request,
                 "So short a text is looked for at the beginning of addresses and names, and anywhere among the newest"
-                f" {conditions.NEWEST} users only: type three letters in a row.",
+                f" {NEWEST} users only: type three letters in a row.",
                 levels.WARNING,
             )
         return queryset.filter(pk__in=found), False
@@ -244,13 +254,13 @@ class UserAdmin(OperatorAdmin):
     ) -> HttpResponse:
         context["state"] = self.state(obj)
         context["panels"] = [
-            _identities(obj), _factors(obj), *user_panels.about(self.admin_site._registry.values(), obj.pk)
+            _identities(obj), _factors(obj), *user_panels.collect_panels(self.admin_site._registry.values(), obj.pk)
         ]  # fmt: skip
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     @admin.display(description="account")
     def account(self, row: User) -> str:
-        return self.name_of(row)
+        return self.display_name(row)
 
     @admin.display(description="id")
     def user_id(self, row: User) -> SafeString | str:
@@ -259,11 +269,11 @@ class UserAdmin(OperatorAdmin):
     @admin.display(description="name")
     def full_name(self, row: User) -> str:
         said = row.raw_user_meta_data if isinstance(row.raw_user_meta_data, dict) else {}
-        return str(said.get("full_name") or said.get("name") or NOTHING)
+        return str(said.get("full_name") or said.get("name") or EMPTY)
 
     @admin.display(description="audience")
     def audience(self, row: User) -> str:
-        return row.aud or NOTHING
+        return row.aud or EMPTY
 
     @admin.display(description="password")
     def password_state(self, row: Any) -> str:
@@ -271,27 +281,27 @@ class UserAdmin(OperatorAdmin):
 
     @admin.display(description="user metadata")
     def user_metadata(self, row: User) -> SafeString | str:
-        return formatting.pretty(row.raw_user_meta_data)
+        return formatting.json_block(row.raw_user_meta_data)
 
     @admin.display(description="app metadata")
     def app_metadata(self, row: User) -> SafeString | str:
-        return formatting.pretty(row.raw_app_meta_data)
+        return formatting.json_block(row.raw_app_meta_data)
 
     @admin.display(description="state")
     def state(self, row: User) -> SafeString:
         at = clock.now()
         if row.deleted_at:
-            return formatting.word("deleted", Tone.QUIET)
+            return formatting.badge("deleted", Tone.QUIET)
         if row.banned_until and row.banned_until > at:
             is_long = row.banned_until - at > _FOR_GOOD
-            return formatting.word(
-                "banned" if is_long else f"banned until {formatting.moment(row.banned_until)}", Tone.BAD
+            return formatting.badge(
+                "banned" if is_long else f"banned until {formatting.datetime_text(row.banned_until)}", Tone.BAD
             )
         if row.is_anonymous:
-            return formatting.word("anonymous", Tone.QUIET)
+            return formatting.badge("anonymous", Tone.QUIET)
         if row.confirmed_at is None:
-            return formatting.word("not confirmed", Tone.WAITING)
-        return formatting.word("confirmed", Tone.GOOD)
+            return formatting.badge("not confirmed", Tone.WAITING)
+        return formatting.badge("confirmed", Tone.GOOD)
 
 
 def _identities(row: User) -> Panel:
@@ -299,12 +309,12 @@ def _identities(row: User) -> Panel:
     return Panel(
         title="Identities",
         columns=("Provider", "Known there as", "Email", "Since", "Last sign-in"),
-        lines=[
-            Line(cells=(each.provider, each.provider_id, each.email, each.created_at, each.last_sign_in_at))
+        rows=[
+            PanelRow(cells=(each.provider, each.provider_id, each.email, each.created_at, each.last_sign_in_at))
             for each in found
         ],
-        empty="None.",
-        place=10,
+        empty_text="None.",
+        position=10,
     )
 
 
@@ -314,15 +324,15 @@ def _factors(row: User) -> Panel:
     return Panel(
         title="Second factors",
         columns=("Kind", "Name", "Status", "Number", "Since", "Last asked for"),
-        lines=[
-            Line(
+        rows=[
+            PanelRow(
                 cells=(
-                    kind, name, formatting.word(status, Tone.GOOD if status == "verified" else Tone.WAITING),
+                    kind, name, formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
                     f"+{phone}" if phone else None, since, asked_at,
                 )
             )
             for kind, name, status, phone, since, asked_at in found
         ],
-        empty="None: the password, a link or a code is enough.",
-        place=20,
+        empty_text="None: the password, a link or a code is enough.",
+        position=20,
     )  # fmt: skip

@@ -42,17 +42,3 @@ PASSKEY_CHALLENGE = (
     errors.CredentialMalformed,
     errors.CredentialRefused,
 )
-EXTERNAL_IDENTITY = (
-    *EMAIL_REQUEST,
-    errors.SignupDisabled,
-    errors.UserBanned,
-    errors.ProviderEmailNotVerified,
-    errors.AmbiguousAccount,
-    errors.IdentityNotCreated,
-    errors.UserNotFound,
-    errors.IdentityAlreadyLinked,
-    errors.IdentityOfAnotherUser,
-    errors.LinkedEmailExists,
-    errors.LinkedEmailNotVerified,
-)
-"""Of somebody who comes with an identity from elsewhere."""

@@ -7,10 +7,6 @@ from uuid import UUID
 
 from authsvc.errors import ApiError, UnexpectedFailure, UnprocessableInput, ValidationFailed
 
-# What these two say is the same with a token as with a password or a code.
-from tokens.errors import UserBanned as UserBanned  # noqa: PLC0414  (offered here too)
-from tokens.errors import UserBannedAtSignIn as UserBannedAtSignIn  # noqa: PLC0414
-
 # Addresses, numbers, passwords
 
 
@@ -99,26 +95,6 @@ class PasswordRequired(ValidationFailed):
     message = "Signup requires a valid password"
 
 
-class OnlyOneIdentifierOnSignup(ValidationFailed):
-    message = "Only an email address or phone number should be provided on signup."
-
-
-class PkceNotForPhone(ValidationFailed):
-    message = "PKCE not supported for phone signups"
-
-
-class EmailSignupsDisabled(ApiError):
-    status = 400
-    error_code = "email_provider_disabled"
-    message = "Email signups are disabled"
-
-
-class PhoneSignupsDisabled(ApiError):
-    status = 400
-    error_code = "phone_provider_disabled"
-    message = "Phone signups are disabled"
-
-
 class UserAlreadyRegistered(ApiError):
     """The email address belongs to a confirmed account, and the service confirms by itself."""
 
@@ -135,96 +111,10 @@ class PhoneAlreadyRegistered(ApiError):
     message = "User already registered"
 
 
-class AnonymousSignInsDisabled(ApiError):
-    status = 422
-    error_code = "anonymous_provider_disabled"
-    message = "Anonymous sign-ins are disabled"
-
-
 # POST /token with a password
 
 
-class OnlyOneIdentifierOnLogin(ValidationFailed):
-    message = "Only an email address or phone number should be provided on login."
-
-
-class EmailLoginsDisabled(ApiError):
-    status = 422
-    error_code = "email_provider_disabled"
-    message = "Email logins are disabled"
-
-
-class PhoneLoginsDisabled(ApiError):
-    status = 422
-    error_code = "phone_provider_disabled"
-    message = "Phone logins are disabled"
-
-
-class IdentifierMissing(ValidationFailed):
-    message = "missing email or phone"
-
-
-class InvalidCredentials(ApiError):
-    """Unknown account, account without password or wrong password: nobody is told which."""
-
-    status = 400
-    error_code = "invalid_credentials"
-    message = "Invalid login credentials"
-
-
-class EmailNotConfirmed(ApiError):
-    status = 400
-    error_code = "email_not_confirmed"
-    message = "Email not confirmed"
-
-
-class PhoneNotConfirmed(ApiError):
-    status = 400
-    error_code = "phone_not_confirmed"
-    message = "Phone not confirmed"
-
-
 # GET and POST /verify
-
-
-class VerificationTypeMissing(ValidationFailed):
-    message = "Verify requires a verification type"
-
-
-class TokenMissing(ValidationFailed):
-    """A link without its token."""
-
-    message = "Verify requires a token or a token hash"
-
-
-class TokenOrHashMissing(ValidationFailed):
-    """Neither a code nor the token of a link, or both."""
-
-    message = "Verify requires either a token or a token hash"
-
-
-class OnlyOneIdentifierOnVerify(ValidationFailed):
-    message = "Only an email address or phone number should be provided on verify"
-
-
-class InvalidEmailFormat(UnprocessableInput):
-    message = "Invalid email format"
-
-
-class OnlyTokenHashAllowed(ValidationFailed):
-    message = "Only the token_hash and type should be provided"
-
-
-class InvalidEmailVerificationType(ValidationFailed):
-    message = "Invalid email verification type"
-
-
-class LinkExpired(ApiError):
-    """Unknown, used or too old: nobody is told which."""
-
-    status = 403
-    error_code = "otp_expired"
-    message = "Email link is invalid or has expired"
 
 
 class CodeExpired(ApiError):
@@ -235,41 +125,7 @@ class CodeExpired(ApiError):
     message = "Token has expired or is invalid"
 
 
-class PasswordRequiredToConfirm(UnprocessableInput):
-    """An account without a password is confirmed by a client that could have sent one."""
-
-    message = "Signup requires a valid password"
-
-
 # POST /otp, /magiclink, /recover, /resend
-
-
-class OnlyOneIdentifierOnOtp(ValidationFailed):
-    message = "Only an email address or phone number should be provided"
-
-
-class ChannelWithoutPhone(ValidationFailed):
-    message = "Channel should only be specified with Phone OTP"
-
-
-class IdentifierMissingOnOtp(ValidationFailed):
-    message = "One of email or phone must be set"
-
-
-class OtpDisabled(ApiError):
-    status = 422
-    error_code = "otp_disabled"
-    message = "Signups not allowed for otp"
-
-
-class PhoneOtpDisabled(ApiError):
-    status = 400
-    error_code = "phone_provider_disabled"
-    message = "Unsupported phone provider"
-
-
-class MagicLinkAddressMissing(UnprocessableInput):
-    message = "Password recovery requires an email"
 
 
 class RecoveryAddressMissing(ValidationFailed):
@@ -282,32 +138,6 @@ class MailRequestsDisabled(ApiError):
     status = 400
     error_code = "email_provider_disabled"
     message = "Email logins are disabled"
-
-
-class PhoneRequestsDisabled(ApiError):
-    status = 400
-    error_code = "phone_provider_disabled"
-    message = "Phone logins are disabled"
-
-
-class ResendTypeMissing(ValidationFailed):
-    message = "Missing one of these types: signup, email_change, sms, phone_change"
-
-
-class ResendNeedsEmail(ValidationFailed):
-    message = "Type provided requires an email address"
-
-
-class ResendNeedsPhone(ValidationFailed):
-    message = "Type provided requires a phone number"
-
-
-class OnlyOneIdentifierOnResend(ValidationFailed):
-    message = "Only an email address or phone number should be provided."
-
-
-class IdentifierMissingOnResend(ValidationFailed):
-    message = "Missing email address or phone number"
 
 
 # POST /admin/generate_link
@@ -424,20 +254,6 @@ class FactorPhoneTaken(ApiError):
     message = "A verified phone factor already exists, unenroll the existing factor to continue"
 
 
-class ListParameterInvalid(ValidationFailed):
-    """A parameter of a list that says nothing, or nothing that is known: it must not mean "all"."""
-
-
-class SortInvalid(ValidationFailed):
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"Bad Sort Parameters: {reason}")
-
-
-class PaginationInvalid(ValidationFailed):
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"Bad Pagination Parameters: {reason}")
-
-
 class AuditQueryInvalid(ValidationFailed):
     def __init__(self, query: str) -> None:
         super().__init__(f"Invalid query scope: {query}")
@@ -446,133 +262,7 @@ class AuditQueryInvalid(ValidationFailed):
 # Identities at providers
 
 
-class AmbiguousAccount(UnexpectedFailure):
-    """The proved addresses belong to more than one account, and nobody can tell which is meant."""
-
-    def __init__(self, domain: str) -> None:
-        super().__init__(f"Multiple accounts with the same email address in the same linking domain detected: {domain}")
-
-
-class IdentityNotCreated(UnexpectedFailure):
-    """Others were first, twice."""
-
-    message = "Error creating identity"
-
-
-class ProviderEmailNotVerified(ApiError):
-    """Whoever signs in elsewhere has an account now, but has yet to prove its address."""
-
-    status = 422
-    error_code = "provider_email_needs_verification"
-
-    def __init__(self, provider: str, *, is_mailed: bool) -> None:
-        what_next = (
-            f"A confirmation email has been sent to your {provider} email"
-            if is_mailed
-            else f"Verify the email with {provider} in order to sign in"
-        )
-        super().__init__(f"Unverified email with {provider}. {what_next}")
-
-
-class LinkedEmailNotVerified(ApiError):
-    """An identity is linked that brings an address along, which is yet to be proved."""
-
-    status = 422
-    error_code = "email_not_confirmed"
-
-    def __init__(self, provider: str) -> None:
-        super().__init__(
-            f"Unverified email with {provider}. A confirmation email has been sent to your {provider} email"
-        )
-
-
-class LinkedEmailExists(ApiError):
-    """An identity is to be linked that brings an address along, which is somebody else's."""
-
-    status = 400
-    error_code = "email_exists"
-    message = "A user with this email address has already been registered"
-
-
-class InviteNotFound(ApiError):
-    status = 404
-    error_code = "invite_not_found"
-    message = "Invite not found"
-
-
-class InvitedEmailMismatch(ValidationFailed):
-    message = "Invited email does not match emails from external provider"
-
-
-class IdentityAlreadyLinked(ApiError):
-    status = 422
-    error_code = "identity_already_exists"
-    message = "Identity is already linked"
-
-
-class IdentityOfAnotherUser(ApiError):
-    status = 422
-    error_code = "identity_already_exists"
-    message = "Identity is already linked to another user"
-
-
-class IdentityIdNotAUuid(ApiError):
-    status = 404
-    error_code = "validation_failed"
-    message = "identity_id must be an UUID"
-
-
-class UnexpectedAudience(ApiError):
-    status = 403
-    error_code = "unexpected_audience"
-    message = "Token audience doesn't match request audience"
-
-
-class SingleIdentity(ApiError):
-    status = 422
-    error_code = "single_identity_not_deletable"
-    message = "User must have at least 1 identity after unlinking"
-
-
-class IdentityNotFound(ApiError):
-    """No such identity, or another user's."""
-
-    status = 422
-    error_code = "identity_not_found"
-    message = "Identity doesn't exist"
-
-
-class NoFreeEmail(ApiError):
-    """Every address that could take the place of the account's is somebody else's by now."""
-
-    status = 422
-    error_code = "email_conflict_identity_not_deletable"
-    message = "Unable to unlink identity due to email conflict"
-
-
 # PUT /user and GET /reauthenticate
-
-
-class AppMetadataNotAllowed(ApiError):
-    status = 403
-    error_code = "not_admin"
-    message = "Updating app_metadata requires admin privileges"
-
-
-class InsufficientAal(ApiError):
-    status = 401
-    error_code = "insufficient_aal"
-    message = "AAL2 session is required to update email or password when MFA is enabled."
-
-
-class PasswordOfAnonymousUser(UnprocessableInput):
-    message = "Updating password of an anonymous user without an email or phone is not allowed"
-
-
-class UserManagedBySso(ApiError):
-    status = 422
-    error_code = "user_sso_managed"
-    message = "Updating email, phone, password of a SSO account only possible via SSO"
 
 
 class EmailExists(ApiError):
@@ -585,70 +275,6 @@ class PhoneExists(ApiError):
     status = 422
     error_code = "phone_exists"
     message = "A user with this phone number has already been registered"
-
-
-class ReauthenticationNeeded(ApiError):
-    status = 400
-    error_code = "reauthentication_needed"
-    message = "Password update requires reauthentication"
-
-
-class NonceInvalid(ApiError):
-    status = 422
-    error_code = "reauthentication_not_valid"
-    message = "Nonce has expired or is invalid"
-
-
-class NonceWithoutAddress(ApiError):
-    status = 422
-    error_code = "reauthentication_not_valid"
-    message = "Reauthentication requires an email or a phone number"
-
-
-class CurrentPasswordRequired(ApiError):
-    status = 400
-    error_code = "current_password_required"
-    message = "Current password required when setting new password."
-
-
-class CurrentPasswordInvalid(ApiError):
-    status = 400
-    error_code = "current_password_invalid"
-    message = "Current password required when setting new password."
-
-
-class SamePassword(ApiError):
-    status = 422
-    error_code = "same_password"
-    message = "New password should be different from the old password."
-
-
-class NothingToReauthenticateBy(ValidationFailed):
-    message = "Reauthentication requires the user to have an email or a phone number"
-
-
-class EmailNotVerified(ApiError):
-    status = 422
-    error_code = "email_not_confirmed"
-    message = "Please verify your email first."
-
-
-class PhoneNotVerified(ApiError):
-    status = 422
-    error_code = "phone_not_confirmed"
-    message = "Please verify your phone first."
-
-
-class MagicLinkDisabled(ApiError):
-    status = 422
-    error_code = "email_provider_disabled"
-    message = "Login with magic link is disabled"
-
-
-class ManualLinkingDisabled(ApiError):
-    status = 404
-    error_code = "manual_linking_disabled"
-    message = "Manual linking is disabled"
 
 
 # Operators

@@ -11,6 +11,7 @@ from django.db.models import Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Least, Lower, Now
 
+from accounts.managers import AccountQuerySet, FactorQuerySet, IdentityQuerySet, UserQuerySet
 from authsvc.db.sql import namespaced
 
 
@@ -58,6 +59,8 @@ class User(AbstractBaseUser):
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
 
+    objects = UserQuerySet.as_manager()
+
     class Meta:
         db_table = namespaced("users")
         indexes = [
@@ -99,6 +102,8 @@ class Identity(models.Model):
         output_field=models.TextField(null=True),
         db_persist=True,
     )
+
+    objects = IdentityQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("identities")
@@ -150,6 +155,8 @@ class Factor(models.Model):
     last_totp_step = models.BigIntegerField(null=True)
     """Time step of the last code taken after enrolment: that one and those before are spent (RFC 6238 §5.2)."""
 
+    objects = FactorQuerySet.as_manager()
+
     class Meta:
         db_table = namespaced("mfa_factors")
         indexes = [
@@ -199,6 +206,8 @@ class FactorChallenge(models.Model):
     session_id = models.UUIDField(null=True)
     """Where it was asked for; None for one that was imported or asked for without a session."""
 
+    objects = AccountQuerySet.as_manager()
+
     class Meta:
         db_table = namespaced("mfa_challenges")
         indexes = [
@@ -220,6 +229,8 @@ class RecoveryCode(models.Model):
     )
     code_hash = models.TextField()
     created_at = models.DateTimeField()
+
+    objects = AccountQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("mfa_recovery_codes")
@@ -257,6 +268,8 @@ class Passkey(models.Model):
     updated_at = models.DateTimeField(db_default=Now())
     last_used_at = models.DateTimeField(null=True)
 
+    objects = AccountQuerySet.as_manager()
+
     class Meta:
         db_table = namespaced("webauthn_credentials")
         indexes = [models.Index(fields=["user"], name=namespaced("webauthn_credentials_user_id_idx"))]
@@ -284,6 +297,8 @@ class PasskeyChallenge(models.Model):
     session_data = models.JSONField()
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
+
+    objects = AccountQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("webauthn_challenges")

@@ -8,8 +8,6 @@ from uuid import UUID
 
 import msgspec
 
-from tokens.api.schemas import Session
-
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -87,44 +85,11 @@ class User(TypedDict):
     """Whether there is no way to sign in again."""
 
 
-class WeakPassword(TypedDict):
-    """Why a password that was right should be changed."""
-
-    message: str
-    reasons: list[Literal["length", "characters", "pwned"]]
-
-
-class SessionByPassword(Session):
-    """A session begun with a password."""
-
-    weak_password: WeakPassword | None
-    """What the present policy holds against the password that was used."""
-
-
-class SessionByCode(Session):
-    """A session begun with the code or link of a message."""
-
-    type: NotRequired[Literal["signup", "recovery", "invite"]]
-
-
-class FirstConfirmation(TypedDict):
-    """One of two addresses has agreed to a change; the other one is still to be asked."""
-
-    code: Literal["200"]
-    msg: str
-
-
 class MessageSent(TypedDict):
     """Something was sent, or would have been if there were somebody to send it to."""
 
     message_id: NotRequired[str]
     """Of a text message."""
-
-
-class MessageAccepted(TypedDict):
-    """The same answer whether or not there is somebody to send a message to."""
-
-    message_id: str
 
 
 class ActionLink(User):

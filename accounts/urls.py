@@ -10,6 +10,7 @@ from accounts.administration import (
     passkey_views,
     user_views,
 )
+from accounts.identities import views as identity_views
 from accounts.mfa import views as mfa_views
 from accounts.passkeys import views as passkeys_views
 from accounts.profile import views as profile_views
@@ -42,7 +43,7 @@ urlpatterns = [
     *slash_optional("passkeys/authentication/options", passkeys_views.AuthenticationOptionsView.as_view()),
     *slash_optional("passkeys/authentication/verify", passkeys_views.AuthenticationView.as_view()),
     *slash_optional("passkeys/<str:passkey_id>", passkeys_views.PasskeyView.as_view()),
-    *slash_optional("user/identities/<str:identity_id>", profile_views.IdentityView.as_view()),
+    *slash_optional("user/identities/<str:identity_id>", identity_views.IdentityView.as_view()),
     *slash_optional("reauthenticate", profile_views.ReauthenticateView.as_view()),
     *slash_optional("invite", invitation_views.InviteView.as_view()),
     *slash_optional("admin/generate_link", action_link_views.GenerateLinkView.as_view()),

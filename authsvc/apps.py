@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
+from authsvc import conf
 from authsvc.db import sql
 
 
@@ -36,3 +37,10 @@ class AuthsvcConfig(AppConfig):
         diagnostics.register(ProxyDiagnostic(), order=80)
         personal_data.register(RateLimitCounters(), order=40)
         personal_data.register(AuditTrail(), order=50)
+        if conf.current().telemetry.metrics:
+            # Not loaded otherwise, as are the libraries that they import.
+            from authsvc.jobs.queue_metrics import QueueCollector
+            from authsvc.observability import django_metrics, metrics
+
+            django_metrics.count_operations(apps.get_models())
+            metrics.installation_collectors.append(QueueCollector())

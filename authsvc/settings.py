@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from authsvc import conf
-from authsvc.console import static
+from authsvc.console import static_files
 from authsvc.db import postgresql
 from authsvc.observability import logs
 
@@ -31,17 +31,25 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "authsvc.console.apps.ConsoleConfig",
 ]
+# Both before all others, so that responses of other middleware are counted too.
+_METRICS_MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "authsvc.observability.django_metrics.RouteMetricsMiddleware",
+]
 MIDDLEWARE = [
-    *(["authsvc.observability.telemetry.middleware.traced"] if AUTH.telemetry.traces else []),
-    *(["authsvc.observability.telemetry.middleware.measured"] if AUTH.telemetry.metrics else []),
+    *(_METRICS_MIDDLEWARE if AUTH.telemetry.metrics else []),
     "authsvc.api.cors.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
 ]
+PROMETHEUS_LATENCY_BUCKETS = (  # seconds, for requests and for statements
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    float("inf"),
+)
 ROOT_URLCONF = "authsvc.urls"
 WSGI_APPLICATION = "authsvc.wsgi.application"
 
-DATABASES = {"default": postgresql.settings_from(AUTH.database)}
+DATABASES = {"default": postgresql.settings_from(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))}
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
 PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]
@@ -81,7 +89,7 @@ TEMPLATES = [
 ]
 
 # Cookies are those of the operator console alone, and are never sent to the API.
-STATIC_URL = static.URL
+STATIC_URL = static_files.URL
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 SESSION_COOKIE_NAME = "operator_session"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/operator/"
@@ -94,7 +102,7 @@ SESSION_SAVE_EVERY_REQUEST = True
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 CSRF_COOKIE_NAME = "operator_csrf"
 CSRF_COOKIE_AGE = None
-CSRF_FAILURE_VIEW = "authsvc.console.pages.form_expired"
+CSRF_FAILURE_VIEW = "authsvc.console.pages.csrf_failure"
 CSRF_TRUSTED_ORIGINS = _DERIVED["CSRF_TRUSTED_ORIGINS"]
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")

@@ -13,8 +13,7 @@ from authsvc.api import exception_handler
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
-from authsvc.diagnostics import proxy_echo
-from authsvc.observability import readiness
+from authsvc.diagnostics import proxy_echo, readiness
 
 _NO_CACHE = "no-cache"
 _YES = frozenset({"1", "true"})

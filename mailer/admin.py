@@ -16,9 +16,9 @@ from django.utils.safestring import SafeString
 
 from authsvc import audit, clock
 from authsvc.console import filters, formatting, model_admin
-from authsvc.console.formatting import NOTHING, Tone
-from authsvc.console.model_admin import Figure, OperatorAdmin, Order
-from authsvc.console.user_panels import MOST_LINES, Line, Panel
+from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAdmin
+from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer.delivery import undelivered
@@ -53,24 +53,24 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-class StatusFilter(filters.Choice):
+class StatusFilter(filters.ChoiceFilter):
     title = "status"
     parameter_name = "status"
     options = tuple((status.value, status.label.capitalize()) for status in (Status.FAILED, Status.TODO, Status.DOING))
 
 
-class KindFilter(filters.Choice):
+class KindFilter(filters.ChoiceFilter):
     title = "kind"
     parameter_name = "kind"
     options = tuple((name, _kind(name)) for name in dict.fromkeys([*map(str, EmailKind), *map(str, SmsKind)]))
 
 
 class KindInQueueFilter(KindFilter):
-    def narrow(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+    def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         return queryset.filter(args__kind=value)
 
 
-class OutcomeFilter(filters.Choice):
+class OutcomeFilter(filters.ChoiceFilter):
     title = "outcome"
     parameter_name = "outcome"
     options = tuple((outcome.value, _OUTCOMES[outcome].capitalize()) for outcome in Outcome)
@@ -97,24 +97,24 @@ class MessageAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @model_admin.action(label="Try again", done="Will be tried again now")
-    def retry(self, row: Message, order: Order) -> str | None:
-        undelivered.retry(row.pk, actor=order.actor, at=order.at)
+    @model_admin.action(label="Try again", success_message="Will be tried again now")
+    def retry(self, row: Message, context: ActionContext) -> str | None:
+        undelivered.retry(row.pk, actor=context.actor, at=context.at)
         return None
 
-    def offered(self, row: Message) -> Iterable[str]:
+    def available_actions(self, row: Message) -> Iterable[str]:
         return self.row_actions if row.status == Status.FAILED else ()
 
-    def figures(self) -> Iterator[Figure]:
+    def dashboard_stats(self) -> Iterator[DashboardStat]:
         for status, label in ((Status.FAILED, "Failed messages"), (Status.TODO, "Messages waiting")):
-            yield Figure(
+            yield DashboardStat(
                 label=label,
-                count=model_admin.count_some(undelivered.messages().filter(status=status)),
+                count=model_admin.bounded_count(undelivered.messages().filter(status=status)),
                 url=self.list_url(status=status.value),
                 is_alarming=status == Status.FAILED,
             )
 
-    def name_of(self, row: Message) -> str:
+    def display_name(self, row: Message) -> str:
         return f"{self.kind(row)} for {self.recipient(row)}"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -143,7 +143,7 @@ class MessageAdmin(OperatorAdmin):
             level = levels.SUCCESS if done.retried else levels.WARNING
             self.message_user(request, f"{done.retried} messages will be tried again now.{left}", level)
             return HttpResponseRedirect(self.list_url())
-        failed = model_admin.count_some(undelivered.messages().filter(status=Status.FAILED))
+        failed = model_admin.bounded_count(undelivered.messages().filter(status=Status.FAILED))
         context = {
             **self.admin_site.each_context(request),
             "title": "Try all failed messages again",
@@ -168,7 +168,7 @@ class MessageAdmin(OperatorAdmin):
     @admin.display(description="user")
     def user(self, row: Message) -> SafeString | str:
         content = self._opened(row)
-        return formatting.user_link(content.user_id) if content else NOTHING
+        return formatting.user_link(content.user_id) if content else EMPTY
 
     @admin.display(description="channel")
     def channel(self, row: Message) -> str:
@@ -176,7 +176,7 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="status")
     def progress(self, row: Message) -> SafeString:
-        return formatting.word(Status(row.status).label, _TONES.get(Status(row.status), Tone.BAD))
+        return formatting.badge(Status(row.status).label, _TONES.get(Status(row.status), Tone.BAD))
 
     @admin.display(description="attempts")
     def tries(self, row: Any) -> int:
@@ -184,26 +184,26 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="last error")
     def last_error(self, row: Any) -> str:
-        return str(row.last_error or NOTHING)
+        return str(row.last_error or EMPTY)
 
     @admin.display(description="last attempt")
     def last_attempt(self, row: Any) -> str:
-        return formatting.moment(row.last_at)
+        return formatting.datetime_text(row.last_at)
 
     @admin.display(description="accepted")
     def accepted(self, row: Any) -> str:
-        return formatting.moment(row.accepted_at)
+        return formatting.datetime_text(row.accepted_at)
 
     @admin.display(description="next attempt")
     def next_attempt(self, row: Message) -> str:
         if row.status != Status.TODO:
-            return NOTHING
-        return formatting.moment(row.scheduled_at) if row.scheduled_at else "now"
+            return EMPTY
+        return formatting.datetime_text(row.scheduled_at) if row.scheduled_at else "now"
 
     @admin.display(description="expires")
     def expires(self, row: Message) -> str:
         content = self._opened(row)
-        return formatting.moment(content.expires_at if content else None)
+        return formatting.datetime_text(content.expires_at if content else None)
 
     @admin.display(description="message id")
     def message_id(self, row: Message) -> SafeString | str:
@@ -218,7 +218,7 @@ class MessageAdmin(OperatorAdmin):
 @admin.register(Attempt)
 class AttemptAdmin(OperatorAdmin):
     list_display = ("created_at", "message", "channel_name", "result", "attempt", "said", "user")
-    list_filter = (OutcomeFilter, KindFilter, filters.Day)
+    list_filter = (OutcomeFilter, KindFilter, filters.DayFilter)
     search_fields = ("id",)  # shows the box
     search_help_text = "The id of a message or of a user"
     ordering = ("-created_at", "-id")
@@ -228,28 +228,28 @@ class AttemptAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    def about_user(self, user_id: UUID) -> Panel:
+    def user_panel(self, user_id: UUID) -> Panel:
         newest = Attempt.objects.filter(user_id=user_id).order_by("-created_at", "-id")
-        found = list(newest[: MOST_LINES + 1])
+        found = list(newest[: MAX_PANEL_ROWS + 1])
         return Panel(
             title="Messages",
             columns=("Message", "Channel", "Sent", "Outcome", "Attempt", "Gateway's answer or error"),
-            lines=[
-                Line(
+            rows=[
+                PanelRow(
                     cells=(
                         self.message(each), self.channel_name(each), each.created_at, self.result(each), each.attempt,
                         self.said(each),
                     ),
                     url=self.row_url(each),
                 )
-                for each in found[:MOST_LINES]
+                for each in found[:MAX_PANEL_ROWS]
             ],
-            empty="None has been sent yet.",
-            more_url=self.list_url(q=user_id) if len(found) > MOST_LINES else "",
-            place=40,
+            empty_text="None has been sent yet.",
+            more_url=self.list_url(q=user_id) if len(found) > MAX_PANEL_ROWS else "",
+            position=40,
         )  # fmt: skip
 
-    def name_of(self, row: Attempt) -> str:
+    def display_name(self, row: Attempt) -> str:
         return f"{self.message(row)}, attempt {row.attempt}"
 
     def get_search_results(
@@ -274,11 +274,11 @@ class AttemptAdmin(OperatorAdmin):
     @admin.display(description="outcome")
     def result(self, row: Attempt) -> SafeString:
         outcome = Outcome(row.outcome)
-        return formatting.word(_OUTCOMES[outcome], _TONES[outcome])
+        return formatting.badge(_OUTCOMES[outcome], _TONES[outcome])
 
     @admin.display(description="gateway's answer or error")
     def said(self, row: Attempt) -> str:
-        return row.error or row.gateway_id or NOTHING
+        return row.error or row.gateway_id or EMPTY
 
     @admin.display(description="user")
     def user(self, row: Attempt) -> SafeString | str:

@@ -20,7 +20,7 @@ from pytest_django import Settings
 from authsvc import messaging
 from authsvc.conf.schema import AuthConfig
 from authsvc.db import embedded
-from tests import openapi
+from tests import openapi, recorded_metrics
 
 pytest_plugins = ["tests.live.servers"]
 
@@ -54,7 +54,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         return
     folder = _folder()
     if folder is None:
-        from tests.live import servers  # loaded as a plug-in, after this module
+        from tests.live import servers  # noqa: PLC0415  (pytest loads it as a plug-in after this module)
 
         servers.drop_template()
     elif embedded.stop(folder):
@@ -177,3 +177,9 @@ def mailbox() -> Iterator[Mailbox]:
     yield box
     messaging.email_requested.disconnect(box.accept_email)
     messaging.sms_requested.disconnect(box.accept_sms)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> recorded_metrics.RecordedMetrics:
+    """The service's own metrics, recorded during the test."""
+    return recorded_metrics.enable(monkeypatch)

@@ -14,7 +14,7 @@ from django.db.models import DateTimeField, F, Model
 
 from accounts.models import Factor, User
 from accounts.passwords import policy
-from accounts.users import account_creation, queries, records
+from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import clock
 from authsvc.caller import Caller
@@ -187,6 +187,6 @@ def _hash(password: str) -> str:
 
 
 def _record(user: User) -> UserRecord:
-    row = queries.by_id(user.id)
+    row = queries.get(user.id)
     assert row is not None
-    return records.read(row)
+    return row

@@ -16,8 +16,8 @@ from django.utils.timesince import timesince
 from authsvc import clock
 from authsvc.console import formatting, model_admin
 from authsvc.console.formatting import Tone
-from authsvc.console.model_admin import OperatorAdmin, Order
-from authsvc.console.user_panels import MOST_LINES, Button, Line, Panel
+from authsvc.console.model_admin import ActionContext, OperatorAdmin
+from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
 from tokens.models import Session
 from tokens.sessions import devices, revocation
 
@@ -42,28 +42,28 @@ class SessionAdmin(OperatorAdmin):
 
     @model_admin.action(
         label="End session",
-        done="Ended",
-        question="Whoever holds this session has to sign in again. An access token that is out holds with others who"
-        " trust our keys until it expires.",
+        success_message="Ended",
+        confirmation="The user of this session must sign in again. Other services accept its access token until"
+        " it expires.",
         is_dangerous=True,
     )
-    def end(self, row: Session, order: Order) -> str | None:
-        revocation.end(row.pk, actor=order.actor, caller=order.caller, at=order.at)
+    def end(self, row: Session, context: ActionContext) -> str | None:
+        revocation.end(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Session ended: {self.device(row)}"
 
-    def name_of(self, row: Session) -> str:
-        return f"{self.device(row)}, {row.ip or 'unknown address'}, since {formatting.moment(row.created_at)}"
+    def display_name(self, row: Session) -> str:
+        return f"{self.device(row)}, {row.ip or 'unknown address'}, since {formatting.datetime_text(row.created_at)}"
 
-    def about_user(self, user_id: UUID) -> Panel:
-        found = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MOST_LINES + 1])
+    def user_panel(self, user_id: UUID) -> Panel:
+        found = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MAX_PANEL_ROWS + 1])
         return Panel(
             title="Sessions",
             columns=("Device", "Address", "Since", "Age", "Last used", "Signed in by", "Level"),
-            lines=[
-                Line(
+            rows=[
+                PanelRow(
                     cells=(
                         self.device(row),
-                        row.ip or formatting.NOTHING,
+                        row.ip or formatting.EMPTY,
                         row.created_at,
                         self.age(row),
                         self.last_used(row),
@@ -73,11 +73,11 @@ class SessionAdmin(OperatorAdmin):
                     url=self.row_url(row),
                     button=Button(label="End", url=self.list_url(), action="end", row=row.pk),
                 )
-                for row in found[:MOST_LINES]
+                for row in found[:MAX_PANEL_ROWS]
             ],
-            empty="Not signed in anywhere.",
-            more_url=self.list_url(**{_OWNER: user_id}) if len(found) > MOST_LINES else "",
-            place=30,
+            empty_text="Not signed in anywhere.",
+            more_url=self.list_url(**{_OWNER: user_id}) if len(found) > MAX_PANEL_ROWS else "",
+            position=30,
         )
 
     @admin.display(description="device")
@@ -94,23 +94,23 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="age")
     def age(self, row: Session) -> str:
-        return timesince(row.created_at, clock.now(), depth=1) if row.created_at else formatting.NOTHING
+        return timesince(row.created_at, clock.now(), depth=1) if row.created_at else formatting.EMPTY
 
     @admin.display(description="last used")
     def last_used(self, row: Session) -> str:
-        return formatting.moment(row.refreshed_at or row.created_at)
+        return formatting.datetime_text(row.refreshed_at or row.created_at)
 
     @admin.display(description="ends")
     def ends(self, row: Session) -> str:
-        return formatting.moment(row.not_after)
+        return formatting.datetime_text(row.not_after)
 
     @admin.display(description="signed in by")
     def methods(self, row: Session) -> str:
-        return ", ".join(each.authentication_method for each in row.amr_claims.all()) or formatting.NOTHING
+        return ", ".join(each.authentication_method for each in row.amr_claims.all()) or formatting.EMPTY
 
     @admin.display(description="level")
     def level(self, row: Session) -> SafeString:
-        return formatting.word(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
+        return formatting.badge(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).prefetch_related("amr_claims")
@@ -131,7 +131,7 @@ class SessionAdmin(OperatorAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
         chosen = queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
-        owners = set(chosen.values_list("user_id", flat=True)[: model_admin.MOST_AT_ONCE])
+        owners = set(chosen.values_list("user_id", flat=True)[: model_admin.MAX_ACTION_ROWS])
         answer = super().response_action(request, queryset)
         if isinstance(answer, HttpResponseRedirect) and len(owners) == 1:
             return HttpResponseRedirect(formatting.user_url(owners.pop()) or answer.url)

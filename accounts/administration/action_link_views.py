@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpResponse
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import action_links
-from accounts.administration.action_links import Wish
+from accounts.administration.action_links import ActionLink, Wish
 from accounts.inputs import GenerateLinkInput
 from accounts.users import payloads
 from authsvc import clock
@@ -60,10 +62,22 @@ class GenerateLinkView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.action_link(made))
+        return Answer(_payload(made))
 
     def _target(self, request: ServiceRequest, *, asked: str) -> str:
         """The one in the body where it is permitted, which only here is a candidate at all."""
         if redirects.is_permitted(asked):
             return redirects.resolve(header=asked, query=None, referer=None)
         return self.redirect_target(request)
+
+
+def _payload(link: ActionLink) -> dict[str, Any]:
+    """The User object, with the link and the code among its members."""
+    return {
+        **payloads.user(link.user),
+        "action_link": link.url,
+        "email_otp": link.secret.code,
+        "hashed_token": link.secret.link_token,
+        "verification_type": link.type,
+        "redirect_to": link.redirect_to,
+    }

@@ -14,7 +14,7 @@ from accounts.administration import invitations
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.users import account_creation, identifiers, json_columns, queries, records
+from accounts.users import account_creation, identifiers, json_columns, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -86,20 +86,19 @@ def generate(wish: Wish, *, actor: audit.Administrator, caller: Caller, at: date
         return _generate(address, wish, actor=actor, caller=caller, at=at)
     except IntegrityError:
         # Somebody has made the account meanwhile; then it is found now.
-        if queries.by_email(address, aud=None) is None:
+        if not User.objects.with_email(address).exists():
             raise
     return _generate(address, wish, actor=actor, caller=caller, at=at)
 
 
 def _generate(address: str, wish: Wish, *, actor: audit.Administrator, caller: Caller, at: datetime) -> ActionLink:
-    row = queries.by_email(address, aud=caller.audience)
+    user = queries.find_by("email", address, aud=caller.audience)
     if wish.type == "invite":
         return _invitation(address, wish, actor=actor, caller=caller, at=at)
-    if wish.type == "signup" or (wish.type == "magiclink" and row is None):
+    if wish.type == "signup" or (wish.type == "magiclink" and user is None):
         return _sign_up(address, wish, caller=caller, at=at)
-    if row is None:
+    if user is None:
         raise errors.UserWithEmailNotFound
-    user = records.read(row)
     if wish.type in _EMAIL_CHANGES:
         return _email_change(user, wish, caller=caller, at=at)
     with transaction.atomic(durable=True):
@@ -156,7 +155,7 @@ def _password_hash(wish: Wish, *, is_new: bool) -> str:
         if is_new:
             raise errors.PasswordRequired
         return ""
-    policy.check_policy(wish.password)
+    policy.validate_password(wish.password)
     return policy.hash(wish.password)
 
 
@@ -166,7 +165,7 @@ def _email_change(user: UserRecord, wish: Wish, *, caller: Caller, at: datetime)
     if is_current and not conf.current().mailer.secure_email_change_enabled:
         raise errors.SecureEmailChangeOff
     to = identifiers.email(wish.new_email)
-    if queries.is_email_taken(to, but=user.id):
+    if queries.is_email_taken(to, except_user=user.id):
         raise errors.EmailExists
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(
@@ -197,5 +196,4 @@ def _link(type: str, user: UserRecord, secret: Secret, wish: Wish, *, caller: Ca
 
 
 def _read(user: UserRecord) -> UserRecord:
-    row = queries.by_id(user.id)
-    return records.read(row) if row else user
+    return queries.get(user.id) or user

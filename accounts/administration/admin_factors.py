@@ -11,9 +11,8 @@ from django.db import IntegrityError, transaction
 from accounts import errors
 from accounts.mfa import enrolment, removal
 from accounts.models import Factor, FactorChallenge, FactorType, User
-from accounts.users import identifiers
+from accounts.users import identifiers, queries
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.search import pages
 from authsvc import audit
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
@@ -39,16 +38,16 @@ def change(
         with transaction.atomic(durable=True):
             if phone:
                 _hold(user_id)
-            factor = _find(pages.find(user_id), factor_id)
+            factor = _find(queries.require(user_id), factor_id)
             columns = _columns(factor, friendly_name=friendly_name, phone=phone)
             if not Factor.objects.filter(id=factor_id, user_id=user_id).update(**columns, updated_at=at):
                 raise errors.FactorNotFound
             if columns.get("phone", factor.phone) != factor.phone:
                 # After the update, for which a challenge that is just being made has been waited for.
-                FactorChallenge.objects.filter(factor_id=factor_id, verified_at=None)._raw_delete("default")
+                FactorChallenge.objects.filter(factor_id=factor_id, verified_at=None).delete_rows()
             traits = {"user_id": str(user_id), "factor_id": factor.id, "factor_type": factor.factor_type}
             audit.record(audit.Action.FACTOR_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
-            return _find(pages.find(user_id), factor_id)
+            return _find(queries.require(user_id), factor_id)
     except IntegrityError as error:
         said: Any = getattr(error.__cause__, "diag", None)
         if said and (said.constraint_name or "").endswith("unique_phone_factor_per_user"):
@@ -61,7 +60,7 @@ def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> F
 
     Raises UserNotFound or FactorNotFound.
     """
-    user = pages.find(user_id)
+    user = queries.require(user_id)
     factor = _find(user, factor_id)
     traits = {"user_id": str(user_id), "factor_id": factor.id}
     with transaction.atomic(durable=True):
@@ -79,7 +78,7 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
     """
     with transaction.atomic(durable=True):
         _hold(user_id)
-        user = pages.find(user_id)
+        user = queries.require(user_id)
         if not user.factors:
             raise errors.NoFactors
         for factor in user.factors:
@@ -102,7 +101,7 @@ def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[st
 
 def _hold(user_id: UUID) -> None:
     """Let nobody verify, enrol or give back a factor of this user until the transaction is over."""
-    if not User.objects.select_for_update().filter(id=user_id).values_list("pk").first():
+    if not User.objects.lock(user_id):
         raise errors.UserNotFound
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 from django.http import HttpResponse
 
 from accounts import errors, schemas
-from accounts.users import payloads
-from accounts.users.search import paging
-from authsvc.api import turns
+from authsvc import clock
+from authsvc.api import pagination, turns
 from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -30,27 +32,27 @@ class AuditView(Endpoint):
             Parameter("query", "`action:…`, `author:…` or `type:…`, and part of what is looked for."),
         ),
         responses={200: ResponseDoc("Entries, newest first.", list[schemas.AuditEntry], headers=TOTALS)},
-        errors=(errors.ListParameterInvalid, errors.PaginationInvalid, errors.AuditQueryInvalid),
+        errors=(pagination.ListParameterInvalid, pagination.PaginationInvalid, errors.AuditQueryInvalid),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Read the audit trail."""
         asked = request.http.GET
-        paging.refuse_unknown(asked, _PARAMETERS)
-        page = paging.read(asked)
+        pagination.refuse_unknown(asked, _PARAMETERS)
+        page = pagination.parse(asked)
         scope, value = "", ""
         if "query" in asked:
-            scope, value = _condition(paging.first(asked, "query"))
+            scope, value = _condition(pagination.first(asked, "query"))
         turns.of_process.give_way(rows=page.limit)
         entries, total = search.find_entries(
             scope=scope,
             value=value,
             limit=page.limit,
             offset=page.offset,
-            count_exactly=paging.first(asked, "count") == "exact",
+            count_exactly=pagination.first(asked, "count") == "exact",
         )
-        answer = Answer([payloads.audit_entry(entry) for entry in entries])
+        answer = Answer([_payload(entry) for entry in entries])
         answer["X-Total-Count"] = str(total)
-        answer["Link"] = paging.links(request.http.path, asked, page=page, total=total)
+        answer["Link"] = pagination.links(request.http.path, asked, page=page, total=total)
         return answer
 
 
@@ -59,3 +61,12 @@ def _condition(query: str) -> tuple[str, str]:
     if not separated or scope not in search.SCOPES:
         raise errors.AuditQueryInvalid(query)
     return scope, value
+
+
+def _payload(entry: search.Entry) -> dict[str, Any]:
+    return {
+        "id": str(entry.id),
+        "payload": orjson.Fragment(entry.payload_json),
+        "created_at": clock.rfc3339(entry.created_at) if entry.created_at else None,
+        "ip_address": entry.address,
+    }

@@ -7,8 +7,7 @@ from django.http import HttpResponse
 from accounts import error_sets, errors, schemas
 from accounts.administration import admin_factors, paths
 from accounts.inputs import ChangeFactorInput
-from accounts.users import payloads
-from accounts.users.search import pages
+from accounts.users import payloads, queries
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
@@ -26,7 +25,7 @@ class FactorsView(Endpoint):
     @document(responses={200: list[schemas.Factor]}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
-        user = pages.find(paths.user_id(user_id))
+        user = queries.require(paths.user_id(user_id))
         return Answer([payloads.factor(factor) for factor in user.factors])
 
 

@@ -12,7 +12,7 @@ from accounts import errors
 from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
-from accounts.users import account_creation, identifiers, queries, records
+from accounts.users import account_creation, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging
 from authsvc.caller import Caller
@@ -72,8 +72,7 @@ def candidate(address: str, *, audience: str) -> UserRecord | None:
 
     Raises EmailExists for a confirmed one, and for one of another audience, which an address is unique over as well.
     """
-    row = queries.by_email(address, aud=None)
-    user = records.read(row) if row else None
+    user = queries.find_by("email", address, aud=None)
     if user is not None and (user.email_confirmed_at is not None or user.aud != audience):
         raise errors.EmailExists
     return user
@@ -126,5 +125,4 @@ def reopen(found: UserRecord, *, password: str, at: datetime, **columns: Any) ->
         if found.confirmed_at is None:
             lifecycle.revoke_all(found.id)
             account_claiming.remove_unverified_identities(found, at=at)
-        row = queries.by_id(found.id)
-    return records.read(row) if row else found
+        return queries.get(found.id) or found

@@ -6,9 +6,8 @@ from django.http import HttpResponse
 
 from accounts import error_sets, errors, schemas
 from accounts.administration import paths
-from accounts.passkeys import management
-from accounts.users import identifiers, payloads
-from accounts.users.search import pages
+from accounts.passkeys import management, payloads
+from accounts.users import identifiers, queries
 from authsvc import clock
 from authsvc.api.openapi.document import document
 from authsvc.api.renderers import Answer, NoContent
@@ -25,7 +24,7 @@ class PasskeysView(Endpoint):
     @document(responses={200: list[schemas.Passkey]}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
-        user = pages.find(paths.user_id(user_id))
+        user = queries.require(paths.user_id(user_id))
         return Answer([payloads.passkey(passkey) for passkey in management.of(user)])
 
 
@@ -36,7 +35,7 @@ class PasskeyView(Endpoint):
     @document(responses={204: None}, errors=(*error_sets.PATH_OF_USER, errors.PasskeyNotFound))
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
-        user = pages.find(paths.user_id(user_id))
+        user = queries.require(paths.user_id(user_id))
         actor = admin_auth.admin_of(request).actor
         management.take_away(user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now())
         return NoContent()

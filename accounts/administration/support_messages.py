@@ -11,8 +11,8 @@ from django.db.models import QuerySet
 from accounts import errors
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
+from accounts.users import queries
 from accounts.users.records import UserRecord
-from accounts.users.search import pages
 from authsvc import audit, messaging
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
@@ -26,7 +26,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
 
     Raises UserNotFound, NothingToSendTo and what refuses a mail.
     """
-    user = pages.find(user_id)
+    user = queries.require(user_id)
     if not user.email or user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToSendTo
     recipients.reserve_email(user.email, kind=EmailKind.RECOVERY)
@@ -46,7 +46,7 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
 
     Raises UserNotFound, NothingToConfirm and what refuses a mail or a text message.
     """
-    user = pages.find(user_id)
+    user = queries.require(user_id)
     if user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToConfirm
     if user.email and user.email_confirmed_at is None:

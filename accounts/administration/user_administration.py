@@ -15,7 +15,7 @@ from accounts import errors
 from accounts.administration import bans
 from accounts.models import Identity, User
 from accounts.passwords import hashers, policy
-from accounts.users import account_creation, identifiers, json_columns, pending_changes, queries, records
+from accounts.users import account_creation, identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.audit import Administrator
@@ -78,7 +78,7 @@ def create(wish: NewUser, *, actor: Administrator, caller: Caller, at: datetime)
     if email and queries.is_email_taken(email):
         raise errors.EmailExists
     phone = identifiers.phone(wish.phone) if wish.phone else ""
-    if phone and queries.by_phone(phone, aud=None):
+    if phone and User.objects.with_phone(phone).exists():
         raise errors.PhoneRegistered
     if wish.password is not None and wish.password_hash:
         raise errors.PasswordAndHash
@@ -140,12 +140,12 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     if wish.ban_duration:
         columns["banned_until"] = bans.until(wish.ban_duration, at=at)
     if wish.password is not None:
-        policy.check_policy(wish.password)
+        policy.validate_password(wish.password)
     if role := _role(wish.role):
         columns["role"] = role
-    if email and not user.is_sso_user and queries.is_email_taken(email, but=user_id):
+    if email and not user.is_sso_user and queries.is_email_taken(email, except_user=user_id):
         raise errors.EmailExists
-    if phone and phone != user.phone and queries.by_phone(phone, aud=None):
+    if phone and phone != user.phone and User.objects.with_phone(phone).exists():
         raise errors.PhoneRegistered
     columns |= _confirmed(wish, at=at)
     if wish.password is not None:
@@ -191,7 +191,7 @@ def confirm(
 def _first_password(wish: NewUser) -> str:
     """The hash of the password of a new account, which nobody knows where none is given; empty for one given hashed."""
     if wish.password_hash:
-        if len(wish.password_hash) > _LONGEST_HASH or not hashers.is_readable(wish.password_hash):
+        if len(wish.password_hash) > _LONGEST_HASH or not hashers.is_supported(wish.password_hash):
             raise errors.PasswordHashInvalid
         return ""
     return policy.hash(wish.password) if wish.password else policy.undisclosed()
@@ -288,10 +288,7 @@ def _names(user: UserRecord) -> dict[str, str]:
 
 
 def _read(user_id: UUID) -> UserRecord:
-    row = queries.by_id(user_id)
-    if row is None:
-        raise errors.UserNotFound
-    return records.read(row)
+    return queries.require(user_id)
 
 
 def _taken(error: IntegrityError) -> Exception:

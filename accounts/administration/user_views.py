@@ -11,11 +11,11 @@ from accounts import error_sets, errors, schemas
 from accounts.administration import paths, user_administration
 from accounts.administration.user_administration import Changes, NewUser
 from accounts.inputs import ChangeUserInput, DeleteUserInput, NewUserInput
-from accounts.users import deletion, payloads
-from accounts.users.search import filters, pages, paging, payload
-from accounts.users.search.filters import Selection
+from accounts.users import deletion, payloads, queries
+from accounts.users.search import filters, listing, payload
+from accounts.users.search.filters import UserFilter
 from authsvc import clock, conf
-from authsvc.api import parsing, turns
+from authsvc.api import pagination, parsing, turns
 from authsvc.api.openapi.document import TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -61,7 +61,7 @@ class UsersView(Endpoint):
         responses={
             200: ResponseDoc("Users, newest first; by cursor without the total.", schemas.UserList, headers=TOTALS)
         },
-        errors=(errors.ListParameterInvalid, errors.SortInvalid, errors.PaginationInvalid),
+        errors=(pagination.ListParameterInvalid, filters.SortInvalid, pagination.PaginationInvalid),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the users of an audience, those deleted softly included.
@@ -69,16 +69,16 @@ class UsersView(Endpoint):
         Conditions add up. One that is empty, and a parameter that is not known, is refused and never means "all".
         """
         asked = request.http.GET
-        wanted = filters.read(asked, aud=request.caller.audience)
-        by_page = any(paging.first(asked, name) for name in ("page", "per_page"))
+        wanted = filters.parse(asked, aud=request.caller.audience)
+        by_page = any(pagination.first(asked, name) for name in ("page", "per_page"))
         if conf.current().experimental.cursor_pagination_enabled and not by_page:
             return self._stretch(request, wanted)
-        page = paging.read(asked)
+        page = pagination.parse(asked)
         _give_way(wanted, rows=page.limit)
-        found = pages.page(wanted, page)
-        answer = Answer({"users": payload.users(found.found), "aud": wanted.aud})
+        found = listing.list_page(wanted, page)
+        answer = Answer({"users": payload.users(found.users), "aud": wanted.aud})
         answer["X-Total-Count"] = str(found.total)
-        answer["Link"] = paging.links(request.http.path, asked, page=page, total=found.total)
+        answer["Link"] = pagination.links(request.http.path, asked, page=page, total=found.total)
         return answer
 
     @document(body=NewUserInput, responses={200: schemas.User}, errors=_NEW_USER_ERRORS)
@@ -94,16 +94,16 @@ class UsersView(Endpoint):
         return Answer(payloads.user(user))
 
     @staticmethod
-    def _stretch(request: ServiceRequest, wanted: Selection) -> HttpResponse:
+    def _stretch(request: ServiceRequest, wanted: UserFilter) -> HttpResponse:
         asked = request.http.GET
-        after, size = filters.read_position(asked)
+        after, size = filters.parse_cursor_page(asked)
         _give_way(wanted, rows=size)
-        found = pages.stretch(wanted, after=after, size=size)
-        pagination: dict[str, Any] = {"next_cursor": found.next_cursor} if found.next_cursor else {}
-        pagination["has_more"] = bool(found.next_cursor)
-        answer = Answer({"users": payload.users(found.found), "aud": wanted.aud, "pagination": pagination})
+        found = listing.list_after(wanted, after=after, size=size)
+        position: dict[str, Any] = {"next_cursor": found.next_cursor} if found.next_cursor else {}
+        position["has_more"] = bool(found.next_cursor)
+        answer = Answer({"users": payload.users(found.users), "aud": wanted.aud, "pagination": position})
         if found.next_cursor:
-            target = paging.url(
+            target = pagination.url(
                 request.http.path, asked, cursor=found.next_cursor, limit=size, page=None, per_page=None
             )
             answer["Link"] = f'<{target}>; rel="next"'
@@ -135,7 +135,7 @@ class UserView(Endpoint):
     @document(responses={200: schemas.User}, errors=error_sets.PATH_OF_USER)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Show a user."""
-        return Answer(payloads.user(pages.find(paths.user_id(user_id))))
+        return Answer(payloads.user(queries.require(paths.user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
@@ -187,6 +187,6 @@ class UserView(Endpoint):
         return Answer({})
 
 
-def _give_way(wanted: Selection, *, rows: int) -> None:
+def _give_way(wanted: UserFilter, *, rows: int) -> None:
     if not wanted.is_exact:
         turns.of_process.give_way(rows=rows)

@@ -10,8 +10,9 @@ from uuid import UUID
 import orjson
 from django.db import transaction
 
+from accounts.identities import queries
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import account_creation, pending_changes, queries, records
+from accounts.users import account_creation, pending_changes
 from accounts.users.records import UserRecord
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
@@ -77,16 +78,16 @@ def merge_user_metadata(
     data = identity_data or {}
     present = {key: value for key, value in data.items() if value is not None}
     with transaction.atomic(savepoint=False):
-        row = queries.known_by(
+        user = queries.known_by(
             user_id=user_id,
             said=orjson.dumps(present).decode(),
             unsaid=[key for key in data if key not in present],
             signed_in_at=signed_in_at,
             at=at,
         )
-    if row is None:
+    if user is None:
         raise AccountChanged
-    return records.read(row)
+    return user
 
 
 def _delete_credentials(user_id: UUID) -> None:

@@ -8,18 +8,20 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.identities import account_claiming, account_matching
+from accounts import errors as account_errors
+from accounts.identities import account_claiming, account_matching, errors
+from accounts.identities import queries as identity_queries
 from accounts.identities.account_claiming import AccountChanged
 from accounts.identities.account_matching import AddressOwner, Outcome
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.users import account_creation, queries, records
+from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 
 
@@ -81,10 +83,11 @@ def prepare(identity: ExternalIdentity, *, audience: str, at: datetime) -> Accou
 
 def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
     """Find the account of an identity. One statement when an account has the identity, else two or three."""
-    row = queries.by_identity(provider=identity.provider, provider_id=identity.subject)
-    if row is not None:
-        user = _active(row, at=at)
-        return AccountMatch(identity=identity, user=user, identity_id=row[queries.USER_WIDTH], email=user.email)
+    known = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    if known is not None:
+        user, identity_id = known
+        _check_not_banned(user, at=at)
+        return AccountMatch(identity=identity, user=user, identity_id=identity_id, email=user.email)
     domains = conf.current().federation.linking_domains
     decision = account_matching.match_account(
         provider=identity.provider,
@@ -98,14 +101,14 @@ def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> 
         case Outcome.AMBIGUOUS:
             raise errors.AmbiguousAccount(account_matching.linking_domain(identity.provider, domains))
         case Outcome.LINK if decision.user_id is not None:
-            row = queries.by_id(decision.user_id)
-            if row is None:
+            owner = queries.get(decision.user_id)
+            if owner is None:
                 raise errors.IdentityNotCreated  # deleted since the previous statement
-            user = _active(row, at=at)
-            return AccountMatch(identity=identity, user=user, email=user.email)
+            _check_not_banned(owner, at=at)
+            return AccountMatch(identity=identity, user=owner, email=owner.email)
         case _:
             if conf.current().signup.disabled:
-                raise errors.SignupDisabled
+                raise account_errors.SignupDisabled
             return AccountMatch(identity=identity, user=None, email=decision.email)
 
 
@@ -133,17 +136,15 @@ def sign_in(
     raise AssertionError  # the second attempt returns or raises
 
 
-def _active(row: queries.Row, *, at: datetime) -> UserRecord:
-    user = records.read(row)
+def _check_not_banned(user: UserRecord, *, at: datetime) -> None:
     if user.is_banned(at):
-        raise errors.UserBanned
-    return user
+        raise UserBanned
 
 
 def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
     candidate = identity.candidate.email
     emails = {*identity.verified_emails, *([candidate] if candidate else [])}
-    rows = queries.owners(sorted(emails)) if emails else []
+    rows = identity_queries.owners(sorted(emails)) if emails else []
     return [
         AddressOwner(user_id=user_id, provider=provider, email=email, verified=bool(verified), audience=audience or "")
         for user_id, provider, email, verified, audience in rows
@@ -158,7 +159,7 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
     else:
         user = _update(match, match.user, signed_in_at=signed_in_at, caller=caller, at=at)
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned
     traits = {"provider": match.identity.provider}
     if not match.needs_verification:
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
@@ -227,7 +228,6 @@ def _update(
 def _lock_unchanged(user: UserRecord) -> None:
     """Lock the user's row. Raises AccountChanged when its address or confirmation is no longer the one in `user`."""
     with transaction.atomic(savepoint=False):
-        row = queries.locked(user.id)
-    current = records.read(row) if row else None
+        current = queries.get(user.id, lock=True)
     if current is None or (current.email, current.email_confirmed_at) != (user.email, user.email_confirmed_at):
         raise AccountChanged

@@ -7,11 +7,10 @@ from datetime import datetime
 
 from django.db import IntegrityError
 
-from accounts import errors
-from accounts.identities import account_claiming
+from accounts.identities import account_claiming, errors
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.models import User
-from accounts.users import account_creation, queries, records
+from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import audit
 from authsvc.audit import Action
@@ -31,11 +30,12 @@ class Invitation:
 
 def find(link_hash: str, *, at: datetime) -> Invitation | None:
     """The invitation whose link has this digest; None when it is used, unknown or too old."""
-    row = queries.with_token_of_link(link_hash=link_hash, token_types=[str(TokenType.CONFIRMATION)])
-    if row is None:
+    found = queries.find_by_link(link_hash=link_hash, token_types=[str(TokenType.CONFIRMATION)])
+    if found is None:
         return None
-    token = one_time_tokens.read(row[queries.USER_WIDTH :])
-    return Invitation(user=records.read(row), token=token) if token.is_fresh(at) else None
+    user, columns = found
+    token = one_time_tokens.read(columns)
+    return Invitation(user=user, token=token) if token.is_fresh(at) else None
 
 
 def find_for(identity: ExternalIdentity, *, link_hash: str, at: datetime) -> Invitation:
@@ -57,7 +57,9 @@ def accept(
     another account has the identity.
     """
     user = invitation.user
-    if queries.locked(user.id) is None or not one_time_tokens.spend(invitation.token, user_id=user.id, by_code=False):
+    if queries.get(user.id, lock=True) is None or not one_time_tokens.spend(
+        invitation.token, user_id=user.id, by_code=False
+    ):
         raise errors.InviteNotFound
     try:
         added = account_creation.add_identity(

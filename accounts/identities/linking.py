@@ -9,16 +9,18 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.identities import account_claiming, primary_email
+from accounts import errors as account_errors
+from accounts.identities import account_claiming, errors, primary_email
+from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.users import account_creation, json_columns, pending_changes, queries, records
+from accounts.users import account_creation, json_columns, pending_changes, queries
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 from tokens.sessions.subjects import SignedIn
@@ -69,12 +71,11 @@ def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
 
 def lock_user(request: LinkRequest, *, at: datetime) -> UserRecord:
     """Lock the account until the end of the caller's transaction and read it. Raises UserNotFound, UserBanned."""
-    row = queries.locked(request.user.id)
-    if row is None:
-        raise errors.UserNotFound
-    user = records.read(row)
+    user = queries.get(request.user.id, lock=True)
+    if user is None:
+        raise account_errors.UserNotFound
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned
     return user
 
 
@@ -117,8 +118,7 @@ def unlink(signed_in: SignedIn, user: UserRecord, *, identity_id: UUID, caller: 
     """
     with transaction.atomic(durable=True):
         lifecycle.hold(signed_in)
-        row = queries.by_id(user.id)
-        user = records.read(row) if row else user
+        user = queries.get(user.id) or user
         if len(user.identities) < 2:
             raise errors.SingleIdentity
         removed = next((identity for identity in user.identities if identity.id == str(identity_id)), None)
@@ -139,9 +139,9 @@ def unlink(signed_in: SignedIn, user: UserRecord, *, identity_id: UUID, caller: 
 
 def _check(request: LinkRequest) -> None:
     identity, user = request.identity, request.user
-    row = queries.by_identity(provider=identity.provider, provider_id=identity.subject)
-    if row is not None:
-        raise errors.IdentityAlreadyLinked if row[0] == user.id else errors.IdentityOfAnotherUser
+    linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    if linked is not None:
+        raise errors.IdentityAlreadyLinked if linked[0].id == user.id else errors.IdentityOfAnotherUser
     if request.new_email and _emails_of_others([request.new_email], user_id=user.id):
         raise errors.LinkedEmailExists
 
@@ -194,5 +194,5 @@ def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
 
 def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
-    rows = queries.owners(emails) if emails else []
+    rows = identity_queries.owners(emails) if emails else []
     return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}

@@ -12,8 +12,7 @@ from uuid import uuid4
 import orjson
 from django.db import transaction
 
-from accounts.messages import recipients
-from accounts.users import queries
+from accounts.messages import queries, recipients
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action, PendingEntry

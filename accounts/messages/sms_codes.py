@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from accounts.users import queries
+from accounts.messages import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action, PendingEntry

@@ -33,7 +33,7 @@ def counted(user_id: UUID, of: str) -> Iterator[None]:
         bucket=_BUCKET, key=key, burst=most, per_second=most / _PERIOD.total_seconds(), life=_LIFE
     )
     if wait is not None:
-        metrics.LIMIT_REFUSALS.add("wrong_codes")
+        metrics.LIMIT_REFUSALS.labels("wrong_codes").inc()
         error = RequestRateExceeded()
         error.retry_after = wait
         raise error

@@ -10,9 +10,10 @@ from uuid import UUID, uuid4
 from django.db import transaction
 
 from accounts import errors
+from accounts.mfa import queries as mfa_queries
 from accounts.mfa import registry, totp_algorithm
 from accounts.models import Factor, FactorStatus, FactorType
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
@@ -64,7 +65,7 @@ def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller,
         raise errors.FactorNameTooLong
     factor_id = uuid4()
     secret, uri = _seed(user, wish)
-    queries.delete_abandoned_factors(before=at - conf.current().mfa.factor_expiry)
+    mfa_queries.delete_abandoned_factors(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
         held = lifecycle.hold(signed_in)
         if number:
@@ -130,7 +131,7 @@ def _make_room(user_id: UUID, *, number: str) -> None:
     same = Factor.objects.filter(user_id=user_id, factor_type=FactorType.PHONE, phone=number)
     if same.filter(status=FactorStatus.VERIFIED).exists():
         raise errors.FactorPhoneTaken
-    same._raw_delete("default")
+    same.delete_rows()
 
 
 def _check(signed_in: SignedIn, user: UserRecord, *, name: str) -> None:
@@ -145,5 +146,4 @@ def _check(signed_in: SignedIn, user: UserRecord, *, name: str) -> None:
 
 
 def _read(user: UserRecord) -> UserRecord:
-    row = queries.by_id(user.id)
-    return records.read(row) if row else user
+    return queries.get(user.id) or user

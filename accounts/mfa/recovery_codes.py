@@ -34,7 +34,7 @@ def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetim
             raise errors.RecoveryCodesNeedFactor
         if not held.is_aal2:
             raise errors.RecoveryCodesNeedAal2
-        RecoveryCode.objects.filter(user_id=user.id)._raw_delete("default")
+        RecoveryCode.objects.filter(user_id=user.id).delete_rows()
         RecoveryCode.objects.bulk_create(
             RecoveryCode(user_id=user.id, code_hash=recovery_code_format.digest(code, user_id=user.id), created_at=at)
             for code in codes
@@ -81,7 +81,7 @@ def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: 
     # A code stands in for a factor; where there is none, there is nothing that it could stand in for.
     if not held.subject.has_verified_factor:
         raise errors.RecoveryCodeInvalid
-    if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest)._raw_delete("default"):
+    if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest).delete_rows():
         raise errors.RecoveryCodeInvalid
     left = RecoveryCode.objects.filter(user_id=user.id).count()
     audit.record(audit.Action.RECOVERY_CODE_USED, actor=user, caller=caller, at=at, traits={"remaining": left})

@@ -49,11 +49,11 @@ def take_away(user_id: UUID, factor_id: UUID) -> bool:
     With the last verified one go the recovery codes, and every session is at one factor again.
     """
     with transaction.atomic(savepoint=False):
-        if not Factor.objects.filter(id=factor_id, user_id=user_id)._raw_delete("default"):
+        if not Factor.objects.filter(id=factor_id, user_id=user_id).delete_rows():
             return False
         if Factor.objects.filter(user_id=user_id, status=FactorStatus.VERIFIED).exists():
             step_up.step_down(user_id, factor_id=factor_id)
         else:
-            RecoveryCode.objects.filter(user_id=user_id)._raw_delete("default")
+            RecoveryCode.objects.filter(user_id=user_id).delete_rows()
             step_up.step_down(user_id)
         return True

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts.users import queries, records
+from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc.caller import Caller
 from tokens import errors
@@ -52,10 +52,9 @@ def step_up(
         with transaction.atomic(durable=True):
             # One at a time for each user: each ends other sessions, among them that of the other.
             take(lifecycle.hold(signed_in))
-            row = queries.by_id(signed_in.subject.id)
-            if row is None:
+            user = queries.get(signed_in.subject.id)
+            if user is None:
                 raise errors.UserNotFoundForToken
-            user = records.read(row)
             tokens = elevation.step_up(
                 signed_in, subject=user, method=method, factor_id=factor_id, caller=caller, at=at
             )

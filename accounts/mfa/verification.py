@@ -7,19 +7,23 @@ from datetime import datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from uuid import UUID
 
+from django.db.models import F
+from django.db.models.functions import Least
+
 from accounts import errors
 from accounts.messages import notification_emails
 from accounts.mfa import attempt_limits, registry, step_up
 from accounts.mfa.factor_types import Answer, Attempt, Kind, Proof
 from accounts.mfa.step_up import Verified
 from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode
-from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import sign_in_metrics
 from tokens.sessions.subjects import SignedIn
+
+_LARGEST_SMALLINT = 32_767
 
 
 @sign_in_metrics.watched("mfa", who=lambda done: done.user.id)
@@ -41,7 +45,7 @@ def verify(
     challenge = _find(factor, answer, session_id=session_id, caller=caller, at=at)
     attempt = Attempt(user=user, factor=factor, challenge=challenge, answer=answer, at=at)
     most = conf.current().codes.max_attempts
-    if kind.is_guessable and not queries.count_attempt(challenge_id=challenge.id, most=most):
+    if kind.is_guessable and not _count_attempt(challenge, most=most):
         raise errors.FactorChallengeExpired(challenge.id)
     with attempt_limits.counted(user.id, str(factor.id)) if kind.is_guessable else contextlib.nullcontext():
         proof = kind.prove(attempt)
@@ -62,9 +66,17 @@ def _find(factor: Factor, answer: Answer, *, session_id: UUID, caller: Caller, a
     if challenge.verified_at is not None or _address(challenge.ip_address) != _address(caller.address):
         raise errors.FactorChallengeElsewhere
     if at > challenge.created_at + conf.current().mfa.challenge_expiry:
-        FactorChallenge.objects.filter(id=challenge.id)._raw_delete("default")
+        FactorChallenge.objects.filter(id=challenge.id).delete_rows()
         raise errors.FactorChallengeExpired(challenge.id)
     return challenge
+
+
+def _count_attempt(challenge: FactorChallenge, *, most: int) -> bool:
+    """Count a response before it is verified; False when there were `most` before (0: no limit). One statement."""
+    open_ones = FactorChallenge.objects.filter(id=challenge.id)
+    if most:
+        open_ones = open_ones.filter(attempts__lt=most)
+    return bool(open_ones.update(attempts=Least(F("attempts") + 1, _LARGEST_SMALLINT)))
 
 
 def _address(text: str | None) -> IPv4Address | IPv6Address | None:
@@ -85,7 +97,7 @@ def _take(held: SignedIn, attempt: Attempt, kind: Kind, proof: Proof, *, caller:
         raise errors.FactorNeedsAal2
     if is_first_use and not is_guarded:
         # Codes from the time of factors that are gone are not for this one.
-        RecoveryCode.objects.filter(user_id=attempt.user.id)._raw_delete("default")
+        RecoveryCode.objects.filter(user_id=attempt.user.id).delete_rows()
     traits = {
         "factor_id": str(factor.id),
         "challenge_id": str(challenge.id),
@@ -94,13 +106,13 @@ def _take(held: SignedIn, attempt: Attempt, kind: Kind, proof: Proof, *, caller:
     audit.record(audit.Action.FACTOR_VERIFIED, actor=attempt.user, caller=caller, at=at, traits=traits)
     open_one = FactorChallenge.objects.filter(id=challenge.id, verified_at=None)
     # Of answers side by side, the first to come here wins; the others find no open challenge.
-    if not (open_one._raw_delete("default") if kind.forgets_challenges else open_one.update(verified_at=at)):
+    if not (open_one.delete_rows() if kind.forgets_challenges else open_one.update(verified_at=at)):
         raise errors.FactorChallengeElsewhere
     changed = {**proof.settle(locked), "status": FactorStatus.VERIFIED, "updated_at": at}
     Factor.objects.filter(id=factor.id).update(**changed)
     unfinished = Factor.objects.filter(
         user_id=attempt.user.id, factor_type=factor.factor_type, status=FactorStatus.UNVERIFIED
     )
-    unfinished._raw_delete("default")
+    unfinished.delete_rows()
     if is_first_use and attempt.user.email:
         messaging.send(notification_emails.factor_enrolled(attempt.user, factor_type=factor.factor_type))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -9,10 +10,11 @@ from django.http import HttpResponse
 from accounts import error_sets, errors, schemas
 from accounts.inputs import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.mfa import challenges, enrolment, recovery_codes, removal, verification
-from accounts.mfa.enrolment import Wish
+from accounts.mfa.challenges import Challenged
+from accounts.mfa.enrolment import Enrolled, Wish
 from accounts.mfa.factor_types import Answer as FactorAnswer
 from accounts.models import FactorType
-from accounts.users import identifiers, payloads
+from accounts.users import identifiers
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
 from authsvc import clock
@@ -69,7 +71,7 @@ class FactorsView(_Endpoint):
             phone=body.phone or "",
         )
         made = enrolment.enroll(signed_in, own(signed_in), wish, caller=request.caller, at=clock.now())
-        return Answer(payloads.enrolled(made))
+        return Answer(_enrolled(made))
 
 
 class FactorView(_Endpoint):
@@ -108,7 +110,7 @@ class ChallengeView(_Endpoint):
         if factor.factor_type != FactorType.TOTP:
             channel = parsing.parse_body(request.http, ChallengeInput).channel or ""
         made = challenges.open(signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now())
-        return Answer(payloads.challenged(made))
+        return Answer(_challenged(made))
 
 
 class VerifyFactorView(_Endpoint):
@@ -203,3 +205,21 @@ def _factor(user: UserRecord, text: str) -> FactorRecord:
         if factor.id == str(factor_id):
             return factor
     raise errors.FactorNotFound
+
+
+def _enrolled(made: Enrolled) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": str(made.id), "type": made.factor_type, "friendly_name": made.friendly_name}
+    if made.seed is not None:
+        shown["totp"] = {"qr_code": made.seed.qr_code, "secret": made.seed.secret, "uri": made.seed.uri}
+    if made.factor_type == FactorType.PHONE:
+        shown["phone"] = made.phone
+    return shown
+
+
+def _challenged(made: Challenged) -> dict[str, Any]:
+    return {
+        "id": str(made.id),
+        "type": made.factor_type,
+        "expires_at": int(made.expires_at.timestamp()),
+        **made.shown,
+    }

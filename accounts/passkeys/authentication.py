@@ -13,12 +13,13 @@ from accounts import errors
 from accounts.models import CeremonyType, Passkey, User
 from accounts.passkeys import challenges
 from accounts.passkeys.challenges import Answer, Begun
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from accounts.webauthn import ceremonies, verification, webauthn_responses
 from accounts.webauthn.webauthn_responses import Assertion
 from authsvc import audit
 from authsvc.caller import Caller
+from tokens.errors import UserBanned
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.lifecycle import TokenPair
 
@@ -84,10 +85,10 @@ def _find(assertion: Assertion) -> tuple[UserRecord, Passkey]:
     except UnicodeDecodeError:
         user_id = None
     passkey = Passkey.objects.filter(user_id=user_id, credential_id=assertion.raw_id).first() if user_id else None
-    row = queries.by_id(passkey.user_id) if passkey else None
-    if passkey is None or row is None:
+    user = queries.get(passkey.user_id) if passkey else None
+    if passkey is None or user is None:
         raise errors.CredentialRefused
-    return records.read(row), passkey
+    return user, passkey
 
 
 def _check(user: UserRecord, *, at: datetime) -> None:
@@ -96,4 +97,4 @@ def _check(user: UserRecord, *, at: datetime) -> None:
     if user.phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmedForPasskey
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned

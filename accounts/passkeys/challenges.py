@@ -7,11 +7,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import orjson
+
 from accounts import errors
 from accounts.models import CeremonyType, PasskeyChallenge
-from accounts.users import identifiers, queries
+from accounts.users import identifiers
 from accounts.webauthn.ceremonies import Ceremony
 from authsvc import conf
+from authsvc.db.sql import namespaced, row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +66,21 @@ def take(answer: Answer, *, type: CeremonyType, user_id: UUID | None, at: dateti
     challenge_id = identifiers.uuid(answer.challenge_id)
     if challenge_id is None:
         raise errors.ChallengeIdMalformed
-    taken = queries.take_passkey_challenge(challenge_id, type=type, user_id=user_id)
+    taken = _delete(challenge_id, type=type, user_id=user_id)
     if taken is None:
         raise errors.PasskeyChallengeNotFound
     state, expires_at = taken
     if at > expires_at:
         raise errors.PasskeyChallengeExpired
     return state
+
+
+def _delete(challenge_id: UUID, *, type: CeremonyType, user_id: UUID | None) -> tuple[dict[str, Any], datetime] | None:
+    """Delete a challenge and return its state and end; of requests side by side, one gets it. One statement."""
+    sql = f"""
+        DELETE FROM {namespaced("webauthn_challenges")}
+        WHERE id = %s AND challenge_type = %s AND user_id IS NOT DISTINCT FROM %s
+        RETURNING session_data::text, expires_at
+    """  # noqa: S608  (the name of a table of ours)
+    found = row(sql, (challenge_id, type, user_id))
+    return (orjson.loads(found[0]), found[1]) if found else None

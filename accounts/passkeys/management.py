@@ -65,5 +65,5 @@ def take_away(user: UserRecord, passkey_id: UUID | None, *, actor: Administrator
 
 
 def _delete(user_id: UUID, passkey_id: UUID | None) -> None:
-    if passkey_id is None or not Passkey.objects.filter(id=passkey_id, user_id=user_id)._raw_delete("default"):
+    if passkey_id is None or not Passkey.objects.filter(id=passkey_id, user_id=user_id).delete_rows():
         raise errors.PasskeyNotFound

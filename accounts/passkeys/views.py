@@ -10,9 +10,9 @@ from django.http.response import HttpResponseBase
 from accounts import error_sets, errors, schemas
 from accounts.inputs import CredentialInput, PasskeyInput
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import management, registration
+from accounts.passkeys import management, payloads, registration
 from accounts.passkeys.challenges import Answer as CredentialAnswer
-from accounts.users import identifiers, payloads
+from accounts.users import identifiers
 from accounts.users.subjects import own
 from authsvc import clock, conf
 from authsvc.api import parsing
@@ -25,6 +25,7 @@ from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
 from tokens.api.permissions import IsNoVisitor, IsSignedIn
 from tokens.api.schemas import Session
+from tokens.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
@@ -54,7 +55,7 @@ class RegistrationOptionsView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Begin to make a passkey for the signed-in user."""
         signed_in = authentication.user_of(request)
-        return Answer(payloads.begun(registration.begin(signed_in, own(signed_in), at=clock.now())))
+        return Answer(payloads.challenge(registration.begin(signed_in, own(signed_in), at=clock.now())))
 
 
 class RegistrationView(_Endpoint):
@@ -89,7 +90,7 @@ class AuthenticationOptionsView(_Endpoint):
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Begin to sign in by passkey."""
-        return Answer(payloads.begun(passkey_authentication.begin(at=clock.now())))
+        return Answer(payloads.challenge(passkey_authentication.begin(at=clock.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -98,7 +99,7 @@ class AuthenticationView(_Endpoint):
         responses={200: Session},
         errors=(
             *error_sets.PASSKEY_CHALLENGE,
-            errors.UserBanned,
+            UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
         ),

@@ -9,7 +9,7 @@ from threading import Lock
 _FULL = 0.8
 
 
-class Bloom:
+class BloomFilter:
     """Made for `items` digests; at that many, `false_positives` (a share between 0 and 1) is the error it makes.
 
     It is emptied before it would hold more than four fifths of them.

@@ -12,7 +12,7 @@ from functools import lru_cache
 from threading import Lock
 
 from accounts.errors import BreachLookupFailed
-from accounts.passwords.bloom_filter import Bloom
+from accounts.passwords.bloom_filter import BloomFilter
 from authsvc import conf
 from authsvc.outgoing import http
 
@@ -36,15 +36,15 @@ _joining = Lock()
 _advise_again_at = 0.0
 
 
-def is_known(password: str) -> bool:
+def is_breached(password: str) -> bool:
     """Whether a password that somebody wants to use is known from a breach; False while the look-up is off.
 
     Raises BreachLookupFailed when nobody could say and the operator wants such passwords refused. Takes up to 5
     seconds: never to be called with a transaction open.
     """
     try:
-        return _is_known(password, within=_TIMEOUT)
-    except _NobodyKnows as error:
+        return _look_up(password, within=_TIMEOUT)
+    except _LookupFailed as error:
         if conf.current().breaches.fail_closed:
             raise BreachLookupFailed from error
         message = "Unable to perform password strength check with HaveIBeenPwned.org, pwned passwords are being allowed"
@@ -52,7 +52,7 @@ def is_known(password: str) -> bool:
         return False
 
 
-def seems_known(password: str) -> bool:
+def is_known_breached(password: str) -> bool:
     """The same of a password that was right, as advice: within a second, and False when nobody could say.
 
     After a failure nobody waits for advice for half a minute.
@@ -61,18 +61,18 @@ def seems_known(password: str) -> bool:
     if time.monotonic() < _advise_again_at:
         return False
     try:
-        return _is_known(password, within=_PATIENCE)
-    except _NobodyKnows as error:
+        return _look_up(password, within=_PATIENCE)
+    except _LookupFailed as error:
         _advise_again_at = time.monotonic() + _PAUSE_SECONDS
         logger.warning("the password of a sign-in was not looked up among breached ones", extra={"error": str(error)})
         return False
 
 
-class _NobodyKnows(Exception):
+class _LookupFailed(Exception):
     """The service gave no list in time."""
 
 
-def _is_known(password: str, *, within: timedelta) -> bool:
+def _look_up(password: str, *, within: timedelta) -> bool:
     if not conf.current().breaches.enabled:
         return False
     digest = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
@@ -82,7 +82,7 @@ def _is_known(password: str, *, within: timedelta) -> bool:
     try:
         return digest in _call_for(digest.hex()[:_PREFIX].upper()).result(timeout=within.total_seconds())
     except TimeoutError:
-        raise _NobodyKnows("timed out") from None
+        raise _LookupFailed("timed out") from None
 
 
 def _call_for(prefix: str) -> Future[frozenset[bytes]]:
@@ -100,14 +100,14 @@ def _range(prefix: str, *, deadline: float) -> frozenset[bytes]:
     """The SHA-1 digests of all known passwords whose digest begins with these hex digits. Raises _NobodyKnows."""
     left = timedelta(seconds=deadline - time.monotonic())
     if left <= timedelta():
-        raise _NobodyKnows("too many calls at once")  # nobody waits for it any more
+        raise _LookupFailed("too many calls at once")  # nobody waits for it any more
     headers = {"User-Agent": conf.current().breaches.user_agent}
     try:
         reply = http.send("GET", _RANGES + prefix, timeout=left, max_bytes=_LONGEST_RANGE, headers=headers)
     except http.Unreachable as error:
-        raise _NobodyKnows(str(error)) from None
+        raise _LookupFailed(str(error)) from None
     if reply.status != 200:
-        raise _NobodyKnows(f"answered with status {reply.status}")
+        raise _LookupFailed(f"answered with status {reply.status}")
     found = frozenset(bytes.fromhex(prefix + suffix.decode()) for suffix in _KNOWN.findall(reply.body))
     remembered = _memory()
     if remembered is not None:
@@ -115,7 +115,7 @@ def _range(prefix: str, *, deadline: float) -> frozenset[bytes]:
     return found
 
 
-def _memory() -> Bloom | None:
+def _memory() -> BloomFilter | None:
     configured = conf.current().breaches
     if not configured.bloom_enabled:
         return None
@@ -123,5 +123,5 @@ def _memory() -> Bloom | None:
 
 
 @lru_cache(maxsize=1)
-def _bloom(items: int, false_positives: float) -> Bloom:
-    return Bloom(items=items, false_positives=false_positives)
+def _bloom(items: int, false_positives: float) -> BloomFilter:
+    return BloomFilter(items=items, false_positives=false_positives)

@@ -138,22 +138,22 @@ _FIREBASE_SCRYPT = FirebaseScrypt()
 _BCRYPT = Bcrypt()
 
 
-def make(password: str) -> str:
+def encode(password: str) -> str:
     """The text to store for a new password."""
     hasher = get_hasher()
-    metrics.HASHES_BEGUN.add(*_OWN_KIND)
+    metrics.HASHES_STARTED.labels(*_OWN_KIND).inc()
     made = hasher.encode(password, hasher.salt()).removeprefix(str(hasher.algorithm))
-    metrics.HASHES_DONE.add(*_OWN_KIND)
+    metrics.HASHES_COMPLETED.labels(*_OWN_KIND).inc()
     return made
 
 
 def verify(password: str, stored: str) -> bool:
     """Whether the stored hash is one of this password; False too for a text that is no hash we can read."""
-    hasher, encoded = _framed(stored)
+    hasher, encoded = _select(stored)
     labels = _kind(stored)
-    metrics.COMPARISONS_BEGUN.add(*labels)
+    metrics.COMPARISONS_STARTED.labels(*labels).inc()
     is_same = hasher.verify(password, encoded)
-    metrics.COMPARISONS_DONE.add(*labels, "true" if is_same else "false")
+    metrics.COMPARISONS_COMPLETED.labels(*labels, "true" if is_same else "false").inc()
     return is_same
 
 
@@ -165,19 +165,19 @@ def _kind(stored: str) -> tuple[str, str]:
     return "unknown", ""
 
 
-def outdated(stored: str) -> bool:
+def needs_rehash(stored: str) -> bool:
     """Whether the hash is of another kind or other costs than `make` would give it."""
-    hasher, encoded = _framed(stored)
+    hasher, encoded = _select(stored)
     return hasher is not _ARGON2 or get_hasher().must_update(encoded)
 
 
-def is_readable(stored: str) -> bool:
+def is_supported(stored: str) -> bool:
     """Whether somebody could sign in with this hash: a known form within the bounds of what we compute."""
-    hasher, encoded = _framed(stored)
+    hasher, encoded = _select(stored)
     return hasher.accepts(encoded)
 
 
-def _framed(stored: str) -> tuple[Argon2id | FirebaseScrypt | Bcrypt, str]:
+def _select(stored: str) -> tuple[Argon2id | FirebaseScrypt | Bcrypt, str]:
     """The hasher that reads the text, and the text as the framework writes it."""
     if stored.startswith("$argon2"):
         return _ARGON2, f"{_ARGON2.algorithm}{stored}"
@@ -186,7 +186,7 @@ def _framed(stored: str) -> tuple[Argon2id | FirebaseScrypt | Bcrypt, str]:
     return _BCRYPT, f"{_BCRYPT.algorithm}${stored}"
 
 
-def unguessable() -> str:
+def random_hash() -> str:
     """A hash in our own form that is the hash of no password: random bytes where the derived key would stand."""
     costs = f"m={Argon2id.memory_cost},t={Argon2id.time_cost},p={Argon2id.parallelism}"
     salt, key = (base64.b64encode(secrets.token_bytes(size)).rstrip(b"=").decode() for size in (16, 32))

@@ -10,13 +10,13 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.profile import reauthentication
+from accounts.profile import errors, reauthentication
 from accounts.sign_in.password import stored_hash
-from accounts.users import identifiers, json_columns, pending_changes, queries, records
+from accounts.users import identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
@@ -103,7 +103,7 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest) -> 
     phone = identifiers.phone(wish.phone) if wish.phone else ""
     channel = identifiers.channel(wish.channel or "") if phone else "sms"
     if wish.password is not None:
-        policy.check_policy(wish.password)
+        policy.validate_password(wish.password)
     email = email if email != user.email else ""
     phone = phone if phone != user.phone else ""
     challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
@@ -137,13 +137,13 @@ def _check_level(signed_in: SignedIn) -> None:
 def _unless_taken(change: _Change) -> _Change:
     """Refuse what somebody else has; where nothing is to be told of that, note it."""
     strict = conf.current().signup.strict_privacy_enabled
-    row = queries.by_email(change.email, aud=None) if change.email else None
-    if row and not strict:
-        raise errors.EmailExists
-    phone_is_taken = bool(change.phone and queries.by_phone(change.phone, aud=None))
+    owner = queries.find_by("email", change.email, aud=None) if change.email else None
+    if owner and not strict:
+        raise account_errors.EmailExists
+    phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exists()
     if phone_is_taken and not strict:
-        raise errors.PhoneExists
-    return dataclasses.replace(change, owner=records.read(row) if row else None, phone_is_taken=phone_is_taken)
+        raise account_errors.PhoneExists
+    return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
 def _prove_again(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest, *, at: datetime) -> None:
@@ -246,5 +246,4 @@ def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller
 
 
 def _read(user: UserRecord) -> UserRecord:
-    row = queries.by_id(user.id)
-    return records.read(row) if row else user
+    return queries.get(user.id) or user

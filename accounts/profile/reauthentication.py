@@ -6,9 +6,10 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
+from accounts.profile import errors
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -71,7 +72,7 @@ def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
         verifier = messaging.phone_verifier.get()
         if not verifier.is_approved(phone=user.phone, code=nonce):
-            raise errors.CodeExpired
+            raise account_errors.CodeExpired
     elif not token.answers(nonce):
         one_time_tokens.count_wrong_code([token.id])
         raise errors.NonceInvalid

@@ -1,42 +1,62 @@
-"""GET and PUT /user, DELETE /user/identities/{identity_id}, GET /reauthenticate."""
+"""GET and PUT /user, and GET /reauthenticate."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 from django.http import HttpResponse
 
 from accounts import error_sets, schemas
-from accounts import errors as accounts_errors
-from accounts.identities import linking
-from accounts.inputs import UserInput
-from accounts.profile import profile, reauthentication
+from accounts import errors as account_errors
+from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
-from accounts.users import identifiers, payloads
+from accounts.users import payloads
 from accounts.users.subjects import own
-from authsvc import clock, conf
+from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
+from authsvc.api.openapi.document import REDIRECT_TO, document
+from authsvc.api.parsing import Body
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
-from tokens import errors
 from tokens.api import authentication
 from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
-from tokens.jwt.access_tokens import Claims
+from tokens.errors import AudienceMismatch
+
+
+class UserInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+    current_password: str | None = None
+    """Required when the operator has configured it."""
+    nonce: str | None = None
+    """The code of `GET /reauthenticate`, where it is asked for."""
+    data: dict[str, Any] | None = None
+    """Merged into `user_metadata`; null deletes a key."""
+    app_metadata: dict[str, Any] | None = None
+    """For administrators alone."""
+    channel: str | None = None
+    """`sms`, or `whatsapp` with a Twilio gateway."""
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
 
 
 class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
+    @document(responses={200: schemas.User}, errors=(AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Show the signed-in user."""
-        if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
-            raise errors.AudienceMismatch
+        if not authentication.has_requested_audience(request):
+            raise AudienceMismatch
         return Answer(payloads.user(own(authentication.user_of(request))))
 
     @document(
@@ -50,20 +70,20 @@ class UserView(Endpoint):
             *error_sets.NEW_PASSWORD,
             *token_error_sets.PKCE,
             RequestRateExceeded,
-            accounts_errors.PhoneInvalid,
-            accounts_errors.EmailExists,
-            accounts_errors.PhoneExists,
-            accounts_errors.AppMetadataNotAllowed,
-            accounts_errors.InsufficientAal,
-            accounts_errors.PasswordOfAnonymousUser,
-            accounts_errors.UserManagedBySso,
-            accounts_errors.SamePassword,
-            accounts_errors.CurrentPasswordRequired,
-            accounts_errors.CurrentPasswordInvalid,
-            accounts_errors.ReauthenticationNeeded,
-            accounts_errors.NonceInvalid,
-            accounts_errors.NonceWithoutAddress,
-            accounts_errors.CodeExpired,
+            account_errors.PhoneInvalid,
+            account_errors.EmailExists,
+            account_errors.PhoneExists,
+            errors.AppMetadataNotAllowed,
+            errors.InsufficientAal,
+            errors.PasswordOfAnonymousUser,
+            errors.UserManagedBySso,
+            errors.SamePassword,
+            errors.CurrentPasswordRequired,
+            errors.CurrentPasswordInvalid,
+            errors.ReauthenticationNeeded,
+            errors.NonceInvalid,
+            errors.NonceWithoutAddress,
+            account_errors.CodeExpired,
         ),
     )
     def put(self, request: ServiceRequest) -> HttpResponse:
@@ -86,35 +106,6 @@ class UserView(Endpoint):
         return Answer(payloads.user(user))
 
 
-class IdentityView(Endpoint):
-    authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn,)
-
-    @document(
-        responses={200: Empty},
-        errors=(
-            accounts_errors.ManualLinkingDisabled,
-            accounts_errors.IdentityIdNotAUuid,
-            accounts_errors.UnexpectedAudience,
-            accounts_errors.IdentityNotFound,
-            accounts_errors.SingleIdentity,
-            accounts_errors.NoFreeEmail,
-        ),
-    )
-    def delete(self, request: ServiceRequest, identity_id: str) -> HttpResponse:
-        """Unlink an identity of the user that is not the last one."""
-        if not conf.current().signup.manual_linking_enabled:
-            raise accounts_errors.ManualLinkingDisabled
-        wanted = identifiers.uuid(identity_id)
-        if wanted is None:
-            raise accounts_errors.IdentityIdNotAUuid
-        if not _is_for(authentication.claims_of(request), asked=request.META.get("HTTP_X_JWT_AUD", "")):
-            raise accounts_errors.UnexpectedAudience
-        signed_in = authentication.user_of(request)
-        linking.unlink(signed_in, own(signed_in), identity_id=wanted, caller=request.caller, at=clock.now())
-        return Answer({})
-
-
 class ReauthenticateView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
@@ -124,9 +115,9 @@ class ReauthenticateView(Endpoint):
         errors=(
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
-            accounts_errors.NothingToReauthenticateBy,
-            accounts_errors.EmailNotVerified,
-            accounts_errors.PhoneNotVerified,
+            errors.NothingToReauthenticateBy,
+            errors.EmailNotVerified,
+            errors.PhoneNotVerified,
         ),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
@@ -134,11 +125,3 @@ class ReauthenticateView(Endpoint):
         user = own(authentication.user_of(request))
         message_id = reauthentication.send_code(user, caller=request.caller, at=clock.now())
         return Answer({"message_id": message_id} if message_id else {})
-
-
-def _is_for(claims: Claims, *, asked: str) -> bool:
-    """Whether the audience the client asks for, or the one its token stands for, is the token's own."""
-    if not asked:
-        config = conf.current().jwt
-        asked = config.aud if not claims.aud or claims.role in config.admin_roles else claims.aud[0]
-    return bool(claims.aud) and claims.aud[0] == asked

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from accounts import errors
 from accounts.messages import confirmation_emails, recipients
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
@@ -25,14 +25,13 @@ def send_recovery_email(
         raise errors.RecoveryAddressMissing
     address = identifiers.email(email)
     messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
-    row = queries.by_email(address, aud=caller.audience)
-    if row is None:
+    user = queries.find_by("email", address, aud=caller.audience)
+    if user is None:
         recipients.check_email(address, kind=EmailKind.RECOVERY)
         confirmation_emails.simulate_send(confirmation_emails.RECOVERY, address=address, at=at)
         return
     recipients.reserve_email(address, kind=EmailKind.RECOVERY)
     with transaction.atomic(durable=True):
-        user = records.read(row)
         confirmation_emails.send(
             confirmation_emails.RECOVERY, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
         )

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.http import HttpResponse
 
 from accounts import error_sets, errors
-from accounts.inputs import RecoverInput
 from accounts.recovery import recovery
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
+from authsvc.api.parsing import Body
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
+
+
+class RecoverInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("email",)
+    email: str | None = None
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
 
 
 class RecoverView(Endpoint):

@@ -10,16 +10,17 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.models import User
 from accounts.passwords import hashers, policy
 from accounts.passwords.policy import Weakness
-from accounts.users import identifiers, queries, records
+from accounts.sign_in import errors
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
+from tokens.errors import UserBannedAtSignIn
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.lifecycle import TokenPair
 
@@ -82,13 +83,13 @@ def _try(
     if roles is not None and user.role not in roles:
         raise errors.InvalidCredentials
     if user.is_banned(at):
-        raise errors.UserBannedAtSignIn
+        raise UserBannedAtSignIn
     if email and user.email_confirmed_at is None:
         raise errors.EmailNotConfirmed
     if phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmed
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
-    renewed = policy.hash(password) if hashers.outdated(stored) else stored
+    renewed = policy.hash(password) if hashers.needs_rehash(stored) else stored
     if renewed != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(renewed, bound_to=user.id)
     with transaction.atomic(durable=True):
@@ -99,16 +100,13 @@ def _try(
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
         tokens = lifecycle.start(subject=user, method="password", caller=caller, at=at, not_after=not_after)
-    return PasswordSignIn(user=user, tokens=tokens, weakness=policy.weaknesses(password))
+    return PasswordSignIn(user=user, tokens=tokens, weakness=policy.find_weakness(password))
 
 
 def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
-    row = (
-        queries.by_email(identifiers.lower_email(email), aud=aud)
-        if email
-        else queries.by_phone(identifiers.bare_phone(phone), aud=aud)
-    )
-    return records.read(row) if row else None
+    if email:
+        return queries.find_by("email", identifiers.lower_email(email), aud=aud)
+    return queries.find_by("phone", identifiers.bare_phone(phone), aud=aud)
 
 
 def stored_hash(user: UserRecord) -> str | None:

@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypedDict
 
-from accounts import errors, schemas
-from accounts.inputs import PasswordInput
-from accounts.sign_in import password
+from accounts import errors as account_errors
+from accounts.sign_in import errors, password
 from authsvc.api.openapi.document import ErrorTypes
+from authsvc.api.parsing import Body
 from authsvc.caller import Caller
 from tokens.api import payloads
+from tokens.api.schemas import Session
+from tokens.errors import UserBannedAtSignIn
+
+
+class PasswordInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("password",)
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+
+
+class WeakPassword(TypedDict):
+    """Why a password that was right should be changed."""
+
+    message: str
+    reasons: list[Literal["length", "characters", "pwned"]]
+
+
+class SessionByPassword(Session):
+    """A session begun with a password."""
+
+    weak_password: WeakPassword | None
+    """What the present policy holds against the password that was used."""
 
 
 class PasswordGrant:
     """Sign in with an email address or phone number and the password."""
 
     input = PasswordInput
-    response_schema: ClassVar[Any] = schemas.SessionByPassword
+    response_schema: ClassVar[Any] = SessionByPassword
     documented_errors: ClassVar[ErrorTypes] = (
         errors.InvalidCredentials,
         errors.IdentifierMissing,
         errors.OnlyOneIdentifierOnLogin,
-        errors.PasswordTooLong,
+        account_errors.PasswordTooLong,
         errors.EmailLoginsDisabled,
         errors.PhoneLoginsDisabled,
         errors.EmailNotConfirmed,
         errors.PhoneNotConfirmed,
-        errors.UserBannedAtSignIn,
+        UserBannedAtSignIn,
     )
 
     def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:

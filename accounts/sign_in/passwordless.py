@@ -9,11 +9,12 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import confirmation_emails, recipients, sms_codes
+from accounts.sign_in import errors
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import SignUpRequest
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
@@ -36,8 +37,8 @@ def send_magic_link(
     and must not be.
     """
     config = conf.current()
-    row = queries.by_email(identifiers.lower_email(email), aud=caller.audience) if email else None
-    if row is None and not create_user and not config.signup.strict_privacy_enabled:
+    user = queries.find_by("email", identifiers.lower_email(email), aud=caller.audience) if email else None
+    if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for what is no address at all
     if not config.signup.email_enabled:
         raise errors.EmailLoginsDisabled
@@ -46,7 +47,6 @@ def send_magic_link(
     if not email:
         raise errors.MagicLinkAddressMissing
     address = identifiers.email(email)
-    user = records.read(row) if row else None
     if user is None and not create_user:
         messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
         recipients.check_email(address, kind=EmailKind.MAGIC_LINK)
@@ -54,14 +54,14 @@ def send_magic_link(
         return
     signs_up = user is None or user.email_confirmed_at is None
     if signs_up and config.signup.disabled:
-        raise errors.SignupDisabled
+        raise account_errors.SignupDisabled
     if not signs_up or config.mailer.autoconfirm:
         # Before anybody is signed up: what refuses the mail must not leave an account behind.
         messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
         recipients.reserve_email(address, kind=EmailKind.MAGIC_LINK)
     if user is None or user.email_confirmed_at is None:
         wanted = SignUpRequest(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
-        user = sign_up.sign_up_or_repeat(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
+        user = sign_up.process_request(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
         if user.email_confirmed_at is None:
             return  # the confirmation mail doubles as the magic link
     with transaction.atomic(durable=True):
@@ -78,27 +78,26 @@ def send_sms_code(
     Raises the errors of the passwordless and sign-up endpoints.
     """
     config = conf.current()
-    row = queries.by_phone(identifiers.bare_phone(phone), aud=caller.audience)
-    if row is None and not create_user and not config.signup.strict_privacy_enabled:
+    user = queries.find_by("phone", identifiers.bare_phone(phone), aud=caller.audience)
+    if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled
     if not config.signup.phone_enabled:
         raise errors.PhoneOtpDisabled
     number = identifiers.phone(phone)
     channel = identifiers.channel(channel)
-    user = records.read(row) if row else None
     if user is None and not create_user:
         messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
         sms_codes.check_sms(number, at=at)
         return sms_codes.simulate_send(number, at=at)
     signs_up = user is None or user.phone_confirmed_at is None
     if signs_up and config.signup.disabled:
-        raise errors.SignupDisabled
+        raise account_errors.SignupDisabled
     if not signs_up or config.sms.autoconfirm:
         messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
         sms_codes.reserve_sms(number, at=at)
     if user is None or user.phone_confirmed_at is None:
         wanted = SignUpRequest(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
-        made = sign_up.sign_up_or_repeat(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at)
+        made = sign_up.process_request(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at)
         user = made.user
         if user.phone_confirmed_at is None:
             return made.message_id or str(uuid4())

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from django.http import HttpResponse
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import MagicLinkInput, OtpInput
-from accounts.sign_in import passwordless
+from accounts import error_sets, schemas
+from accounts import errors as account_errors
+from accounts.sign_in import errors, passwordless
 from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
+from authsvc.api.parsing import Body
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
+
+
+class OtpInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    create_user: bool | None = None
+    """Make an account where there is none; true unless given."""
+    data: dict[str, Any] | None = None
+    """`user_metadata` of a new account."""
+    channel: str | None = None
+    """`sms`, or `whatsapp` with a Twilio gateway."""
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
+
+
+class MagicLinkInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("email",)
+    email: str | None = None
+    data: dict[str, Any] | None = None
+    """`user_metadata` of a new account."""
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
 
 
 class OtpView(Endpoint):
@@ -30,18 +59,18 @@ class OtpView(Endpoint):
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
             *token_error_sets.PKCE,
-            errors.PasswordTooLong,
-            errors.PhoneInvalid,
+            account_errors.PasswordTooLong,
+            account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnOtp,
             errors.IdentifierMissingOnOtp,
             errors.ChannelWithoutPhone,
             errors.OtpDisabled,
-            errors.SignupDisabled,
+            account_errors.SignupDisabled,
             errors.EmailLoginsDisabled,
             errors.MagicLinkDisabled,
             errors.PhoneOtpDisabled,
-            errors.UserAlreadyRegistered,
-            errors.PhoneAlreadyRegistered,
+            account_errors.UserAlreadyRegistered,
+            account_errors.PhoneAlreadyRegistered,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
@@ -91,12 +120,12 @@ class MagicLinkView(Endpoint):
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *token_error_sets.PKCE,
-            errors.PasswordTooLong,
+            account_errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,
-            errors.SignupDisabled,
+            account_errors.SignupDisabled,
             errors.EmailLoginsDisabled,
             errors.MagicLinkDisabled,
-            errors.UserAlreadyRegistered,
+            account_errors.UserAlreadyRegistered,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:

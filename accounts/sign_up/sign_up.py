@@ -1,4 +1,4 @@
-"""Registering: a new account, a repeated sign-up of an unconfirmed one, and the look-alike a confirmed one gets."""
+"""Sign-up by email, by phone and anonymously: new accounts, repeated sign-ups and duplicates."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import policy
-from accounts.users import account_creation, identifiers, json_columns, queries, records
+from accounts.sign_up import errors, queries
+from accounts.users import account_creation, identifiers, json_columns
+from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -32,12 +34,12 @@ from tokens.sessions.lifecycle import TokenPair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignUpRequest:
-    """What a client asks for: exactly one of address and number, both in normalised form."""
+    """A validated sign-up. Exactly one of `email` and `phone` is set; both are normalised."""
 
     email: str = ""
     phone: str = ""
     password: str | None = dataclasses.field(repr=False)
-    """None: an account nobody has chosen a password for, as made on the way to a magic link."""
+    """None: the account gets no password, as a sign-up by magic link or SMS code."""
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     channel: str = "sms"
     challenge: Challenge | None = None
@@ -54,12 +56,12 @@ class SignUpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignUpResult:
-    """The account as the client may see it, and tokens when this request confirmed its address."""
+    """The account as the client may see it, with tokens when this request confirmed its address."""
 
     user: UserRecord
     tokens: TokenPair | None = None
     message_id: str | None = None
-    """Of the message that asks for confirmation; None when none was sent."""
+    """The id of the confirmation message; None when none was sent."""
 
 
 def sign_up(
@@ -75,13 +77,13 @@ def sign_up(
     caller: Caller,
     at: datetime,
 ) -> SignUpResult:
-    """Sign somebody up by address or number. Raises the errors of the sign-up endpoint, in its documented order."""
+    """Sign up by email or phone. Raises the errors of the sign-up endpoint, in their documented order."""
     config = conf.current()
     if config.signup.disabled:
-        raise errors.SignupDisabled
+        raise account_errors.SignupDisabled
     if not password:
-        raise errors.PasswordRequired
-    policy.check_policy(password)
+        raise account_errors.PasswordRequired
+    policy.validate_password(password)
     if email and phone:
         raise errors.OnlyOneIdentifierOnSignup
     if phone:
@@ -93,7 +95,7 @@ def sign_up(
         raise errors.EmailSignupsDisabled
     if phone and not config.signup.phone_enabled:
         raise errors.PhoneSignupsDisabled
-    wanted = SignUpRequest(
+    request = SignUpRequest(
         email=identifiers.email(email) if email else "",
         phone=identifiers.phone(phone) if phone else "",
         password=password,
@@ -102,173 +104,178 @@ def sign_up(
         challenge=challenge,
         redirect_to=redirect_to,
     )
-    return sign_up_or_repeat(wanted, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
+    return process_request(request, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("anonymous", who=lambda done: done.user.id)
 def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> SignUpResult:
-    """Sign in somebody who gives no address: a user without identity, to be made permanent later."""
+    """Create a user without an identity and start a session. The user can become permanent later."""
     if conf.current().signup.disabled:
-        raise errors.SignupDisabled
+        raise account_errors.SignupDisabled
     with transaction.atomic(durable=True):
         user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at)
         return SignUpResult(user=user, tokens=lifecycle.start(subject=user, method="anonymous", caller=caller, at=at))
 
 
-def sign_up_or_repeat(wanted: SignUpRequest, *, group: IntervalGroup, caller: Caller, at: datetime) -> SignUpResult:
-    """The part that every request shares which may have to create an account; nothing is open on the way in.
+def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Caller, at: datetime) -> SignUpResult:
+    """Create the account, repeat the sign-up of an unconfirmed one, or answer as if it were new.
 
-    Under auto-confirm the address counts as confirmed at once; a session starts only where a password was chosen.
+    Magic links and SMS codes call it too. With auto-confirm the address counts as confirmed at once; a session starts
+    only with a password. Call it outside a transaction.
     """
-    confirmed_at_once = conf.current().mailer.autoconfirm if wanted.email else conf.current().sms.autoconfirm
-    if not confirmed_at_once:
-        if wanted.email:
-            messaging.enforce_email_interval(group, address=wanted.email)
+    is_confirmed = conf.current().mailer.autoconfirm if request.email else conf.current().sms.autoconfirm
+    if not is_confirmed:
+        if request.email:
+            messaging.enforce_email_interval(group, address=request.email)
         else:
-            messaging.enforce_sms_interval(group, address=wanted.phone)
-    found = _find(wanted)
-    # Hashed whatever was found, so that the time taken tells nothing.
-    password_hash = policy.undisclosed() if wanted.password is None else policy.hash(wanted.password)
-    if found is None:
+            messaging.enforce_sms_interval(group, address=request.phone)
+    existing = _find_existing(request)
+    # Always hash, so that the response time does not reveal whether the account exists.
+    password_hash = policy.undisclosed() if request.password is None else policy.hash(request.password)
+    if existing is None:
         try:
-            return _create(wanted, password_hash=password_hash, confirmed=confirmed_at_once, caller=caller, at=at)
+            return _create(request, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
         except IntegrityError:
-            found = _find(wanted)  # somebody else was first
-            if found is None:
+            existing = _find_existing(request)  # another request was first
+            if existing is None:
                 raise
-    confirmed_before = found.email_confirmed_at if wanted.email else found.phone_confirmed_at
-    # Once somebody owns the account, confirming an address without its mail would hand it to whoever claims that.
-    is_owned = confirmed_at_once and found.confirmed_at is not None
-    if confirmed_before is not None or is_owned or found.aud != caller.audience:
-        return _duplicate(wanted, found, caller=caller, at=at)
-    repeated = _repeat(wanted, found, password_hash=password_hash, confirmed=confirmed_at_once, caller=caller, at=at)
-    return repeated or _duplicate(wanted, found, caller=caller, at=at)
+    confirmed_at = existing.email_confirmed_at if request.email else existing.phone_confirmed_at
+    # The owner has verified the other identifier. Confirming this one without a message would give it to anyone.
+    is_owned = is_confirmed and existing.confirmed_at is not None
+    if confirmed_at is not None or is_owned or existing.aud != caller.audience:
+        return _answer_duplicate(request, existing, caller=caller, at=at)
+    repeated = _repeat(request, existing, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
+    return repeated or _answer_duplicate(request, existing, caller=caller, at=at)
 
 
-def _find(wanted: SignUpRequest) -> UserRecord | None:
-    """By address or number over all audiences, in which both are unique."""
-    row = queries.by_email(wanted.email, aud=None) if wanted.email else queries.by_phone(wanted.phone, aud=None)
-    return records.read(row) if row else None
+def _find_existing(request: SignUpRequest) -> UserRecord | None:
+    """The user with this email or phone, over all audiences, because both are unique over all of them."""
+    if request.email:
+        return user_queries.find_by("email", request.email, aud=None)
+    return user_queries.find_by("phone", request.phone, aud=None)
 
 
-def _admit_message(wanted: SignUpRequest, *, at: datetime) -> None:
-    """Recipient and quota of the message that asks for confirmation, before anything is open."""
-    if wanted.email:
-        recipients.reserve_email(wanted.email, kind=EmailKind.CONFIRMATION)
+def _reserve_message(request: SignUpRequest, *, at: datetime) -> None:
+    """Check recipient and quota of the confirmation message. Call it before the transaction."""
+    if request.email:
+        recipients.reserve_email(request.email, kind=EmailKind.CONFIRMATION)
     else:
-        sms_codes.reserve_sms(wanted.phone, at=at)
+        sms_codes.reserve_sms(request.phone, at=at)
 
 
 def _create(
-    wanted: SignUpRequest, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime
+    request: SignUpRequest, *, password_hash: str, is_confirmed: bool, caller: Caller, at: datetime
 ) -> SignUpResult:
-    if not confirmed:
-        _admit_message(wanted, at=at)
+    if not is_confirmed:
+        _reserve_message(request, at=at)
     with transaction.atomic(durable=True):
         user = account_creation.create_user(
-            email=wanted.email,
-            phone=wanted.phone,
+            email=request.email,
+            phone=request.phone,
             password_hash=password_hash,
-            data=wanted.data,
+            data=request.data,
             audience=caller.audience,
-            confirmed=confirmed,
+            confirmed=is_confirmed,
             at=at,
         )
-        if confirmed:
-            return _confirmed(wanted, user, caller=caller, at=at)
-        return SignUpResult(user=user, message_id=_ask_for_confirmation(wanted, user, caller=caller, at=at))
+        if is_confirmed:
+            return _complete_confirmed(request, user, caller=caller, at=at)
+        return SignUpResult(user=user, message_id=_send_confirmation(request, user, caller=caller, at=at))
 
 
 def _repeat(
-    wanted: SignUpRequest, found: UserRecord, *, password_hash: str, confirmed: bool, caller: Caller, at: datetime
+    request: SignUpRequest,
+    existing: UserRecord,
+    *,
+    password_hash: str,
+    is_confirmed: bool,
+    caller: Caller,
+    at: datetime,
 ) -> SignUpResult | None:
-    """An address that nobody has proved yet: what was asked last counts, and ends what was asked before.
+    """Repeat the sign-up of an unconfirmed address: the last request counts and withdraws the earlier ones.
 
-    None when somebody has proved it just now, while the password was hashed: the account is theirs as it is.
+    None when the address was confirmed while the password was hashed: the account then stays as it is.
     """
-    if not confirmed:
-        _admit_message(wanted, at=at)
-    # Who has proved the other of address and number owns the account: a stranger must not choose its password.
-    is_nobodys = found.confirmed_at is None
+    if not is_confirmed:
+        _reserve_message(request, at=at)
+    # An owner who has verified the other identifier keeps the password and metadata of the account.
+    is_unowned = existing.confirmed_at is None
     identity_data = None
-    if is_nobodys and wanted.password is not None:
-        identity_data = account_creation.own_identity_data(user_id=found.id, email=wanted.email, data=wanted.data)
+    if is_unowned and request.password is not None:
+        identity_data = account_creation.own_identity_data(user_id=existing.id, email=request.email, data=request.data)
     with transaction.atomic(durable=True):
         is_repeated = queries.repeat_sign_up(
-            user_id=found.id,
-            provider=wanted.provider,
-            stamped=f"{wanted.provider}_confirmed_at" if confirmed else "confirmation_sent_at",
-            is_nobodys=is_nobodys,
-            password=encryption.encrypt(password_hash, bound_to=found.id) if is_nobodys else None,
+            user_id=existing.id,
+            provider=request.provider,
+            stamped=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
+            is_nobodys=is_unowned,
+            password=encryption.encrypt(password_hash, bound_to=existing.id) if is_unowned else None,
             user_metadata=None if identity_data is None else json.dumps(account_creation.user_metadata(identity_data)),
             identity_data=None if identity_data is None else json.dumps(identity_data),
             at=at,
         )
         if not is_repeated:
             return None
-        if is_nobodys:
-            account_claiming.remove_unverified_identities(found, identity_data=identity_data, at=at)
-        if confirmed and wanted.email:
+        if is_unowned:
+            account_claiming.remove_unverified_identities(existing, identity_data=identity_data, at=at)
+        if is_confirmed and request.email:
             merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
-            User.objects.filter(id=found.id).update(raw_user_meta_data=merged)
-        row = queries.by_id(found.id)
-        user = records.read(row) if row else found
-        if confirmed:
+            User.objects.filter(id=existing.id).update(raw_user_meta_data=merged)
+        user = user_queries.get(existing.id) or existing
+        if is_confirmed:
             one_time_tokens.clear(user.id)
-            return _confirmed(wanted, user, caller=caller, at=at)
-        message_id = _ask_for_confirmation(wanted, user, caller=caller, at=at)
+            return _complete_confirmed(request, user, caller=caller, at=at)
+        message_id = _send_confirmation(request, user, caller=caller, at=at)
     if user.invited_at is not None or user.confirmed_at is not None:
-        # What an administrator wrote into an invitation, or the owner into the account, is not for whoever signs up.
+        # The inviting administrator or the owner wrote this data. The client that signs up must not see it.
         user = dataclasses.replace(user, user_metadata_json="{}", identities=())
     return SignUpResult(user=user, message_id=message_id)
 
 
-def _ask_for_confirmation(wanted: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> str:
-    """Mail or text the secret that proves the address or number; returns the message's id."""
-    if wanted.phone:
-        return sms_codes.send_sign_up_code(user, channel=wanted.channel, traits=wanted.traits, caller=caller, at=at)
+def _send_confirmation(request: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> str:
+    """Send the secret that verifies the email or phone; returns the message's id."""
+    if request.phone:
+        return sms_codes.send_sign_up_code(user, channel=request.channel, traits=request.traits, caller=caller, at=at)
     return confirmation_emails.send(
         confirmation_emails.SIGN_UP,
         user,
-        challenge=wanted.challenge,
-        redirect_to=wanted.redirect_to,
-        traits=wanted.traits,
+        challenge=request.challenge,
+        redirect_to=request.redirect_to,
+        traits=request.traits,
         caller=caller,
         at=at,
     )
 
 
-def _confirmed(wanted: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
-    """This request has confirmed the address."""
-    traits = wanted.traits if wanted.email else {**wanted.traits, "channel": wanted.channel}
+def _complete_confirmed(request: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
+    """Record a sign-up that auto-confirm has confirmed, and start a session where it has a password."""
+    traits = request.traits if request.email else {**request.traits, "channel": request.channel}
     audit.record(audit.Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=traits)
-    if wanted.password is None:
+    if request.password is None:
         return SignUpResult(user=user)
-    audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=wanted.traits)
+    audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=request.traits)
     User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
     user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
     transaction.on_commit(functools.partial(sign_in_metrics.succeeded, "password", user_id=user.id))
     return SignUpResult(user=user, tokens=lifecycle.start(subject=user, method="password", caller=caller, at=at))
 
 
-def _duplicate(wanted: SignUpRequest, found: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
-    """A confirmed account: an error where sign-ups are confirmed at once, elsewhere what a new account would get."""
+def _answer_duplicate(request: SignUpRequest, existing: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
+    """Answer for a confirmed account: with auto-confirm an error, otherwise the answer of a new account."""
     strict = conf.current().signup.strict_privacy_enabled
     if (conf.current().mailer.autoconfirm or conf.current().sms.autoconfirm) and not strict:
-        raise errors.UserAlreadyRegistered if wanted.email else errors.PhoneAlreadyRegistered
-    if wanted.email:
-        recipients.check_email(wanted.email, kind=EmailKind.CONFIRMATION)
+        raise account_errors.UserAlreadyRegistered if request.email else account_errors.PhoneAlreadyRegistered
+    if request.email:
+        recipients.check_email(request.email, kind=EmailKind.CONFIRMATION)
     elif not conf.current().sms.autoconfirm:
-        sms_codes.check_sms(wanted.phone, at=at)
+        sms_codes.check_sms(request.phone, at=at)
     with transaction.atomic(durable=True):
-        audit.record(audit.Action.REPEATED_SIGNUP, actor=found, caller=caller, at=at, traits=wanted.traits)
+        audit.record(audit.Action.REPEATED_SIGNUP, actor=existing, caller=caller, at=at, traits=request.traits)
         messaging.simulate_send()
-    look_alike = account_creation.fabricated_user(
-        email=wanted.email, phone=wanted.phone, data=wanted.data, audience=caller.audience, at=at
+    user = account_creation.fabricated_user(
+        email=request.email, phone=request.phone, data=request.data, audience=caller.audience, at=at
     )
     if not strict:
-        # What clients of other servers tell a duplicate by.
-        look_alike = dataclasses.replace(
-            look_alike, role="", user_metadata_json=json.dumps(dict(wanted.data)), identities=()
-        )
-    return SignUpResult(user=look_alike)
+        # Existing clients detect a duplicate by these empty values.
+        user = dataclasses.replace(user, role="", user_metadata_json=json.dumps(dict(request.data)), identities=())
+    return SignUpResult(user=user)

@@ -6,14 +6,15 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import SignUpInput
-from accounts.sign_up import sign_up
+from accounts import error_sets, schemas
+from accounts import errors as account_errors
+from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
 from accounts.users import payloads
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, document
+from authsvc.api.parsing import Body
 from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -21,6 +22,20 @@ from authsvc.errors import RequestRateExceeded
 from tokens.api import error_sets as token_error_sets
 from tokens.api.payloads import token_response
 from tokens.api.schemas import Session
+
+
+class SignUpInput(Body, frozen=True):
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+    data: dict[str, Any] | None = None
+    """Becomes `user_metadata`."""
+    channel: str | None = None
+    """`sms`, or `whatsapp` with a Twilio gateway."""
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
 
 
 class SignUpView(Endpoint):
@@ -37,16 +52,16 @@ class SignUpView(Endpoint):
             *error_sets.NEW_PASSWORD,
             *token_error_sets.PKCE,
             RequestRateExceeded,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnSignup,
-            errors.PasswordRequired,
+            account_errors.PasswordRequired,
             errors.PkceNotForPhone,
-            errors.SignupDisabled,
+            account_errors.SignupDisabled,
             errors.EmailSignupsDisabled,
             errors.PhoneSignupsDisabled,
             errors.AnonymousSignInsDisabled,
-            errors.UserAlreadyRegistered,
-            errors.PhoneAlreadyRegistered,
+            account_errors.UserAlreadyRegistered,
+            account_errors.PhoneAlreadyRegistered,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import transaction
 
 from accounts import errors
-from accounts.models import Factor, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import queries, records
+from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
+from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, personal_data
 from authsvc.audit import Administrator
@@ -30,17 +30,14 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
     """
     with transaction.atomic(durable=True):
         # Until the end, nobody signs in or changes what is being taken away.
-        if not User.objects.select_for_update().filter(id=user_id).values_list("pk").first():
+        user = queries.get(user_id) if User.objects.lock(user_id) else None
+        if user is None:
             raise errors.UserNotFound
-        row = queries.by_id(user_id)
-        if row is None:
-            raise errors.UserNotFound
-        user = records.read(row)
         traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
         audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
         if not soft:
             # What belongs to the row goes with it, by the database's own cascade.
-            User.objects.filter(id=user_id)._raw_delete("default")
+            User.objects.filter(id=user_id).delete_rows()
         elif user.deleted_at is None:
             _empty(user, at=at)
         else:
@@ -65,8 +62,17 @@ def _empty(user: UserRecord, *, at: datetime) -> None:
         deleted_at=at,
         updated_at=at,
     )
-    queries.empty_identities(
-        {UUID(each.id): obscured(f"{each.provider}:{each.provider_id}") for each in user.identities}, at=at
+    Identity.objects.bulk_update(
+        [
+            Identity(
+                id=identity.id,
+                provider_id=obscured(f"{identity.provider}:{identity.provider_id}"),
+                identity_data={},
+                updated_at=at,
+            )
+            for identity in user.identities
+        ],
+        ["provider_id", "identity_data", "updated_at"],
     )
     drop_factors(user.id)
     one_time_tokens.clear(user.id)
@@ -76,4 +82,4 @@ def _empty(user: UserRecord, *, at: datetime) -> None:
 def drop_factors(user_id: UUID) -> None:
     """Delete the second factors and passkeys of a user. Joins the caller's transaction."""
     for model in (Factor, RecoveryCode, Passkey, PasskeyChallenge):
-        model._default_manager.filter(user_id=user_id)._raw_delete("default")
+        model._default_manager.filter(user_id=user_id).delete_rows()

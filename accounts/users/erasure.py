@@ -96,5 +96,5 @@ def _empty(user_id: UUID, *, at: datetime) -> None:
     User.objects.filter(id=user_id).update(
         email=None, phone=None, email_change="", phone_change="", updated_at=at, **dict.fromkeys(nothing)
     )
-    Identity.objects.filter(user_id=user_id)._raw_delete("default")
+    Identity.objects.filter(user_id=user_id).delete_rows()
     deletion.drop_factors(user_id)

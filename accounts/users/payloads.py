@@ -1,92 +1,31 @@
-"""Users and identities as the API shows them."""
+"""Users, identities and factors as the API shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import orjson
 
-from accounts.administration.action_links import ActionLink
-from accounts.mfa.challenges import Challenged
-from accounts.mfa.enrolment import Enrolled
-from accounts.models import FactorType, Passkey
-from accounts.passkeys.challenges import Begun
-from accounts.users.records import FactorRecord, IdentityRecord, UserRecord
+from accounts.users.records import USER_FIELDS, FactorRecord, Field, IdentityRecord, UserRecord
 from authsvc import clock
-from authsvc.audit.search import Entry
 
-_OPTIONAL_TIMES = (
-    "email_confirmed_at",
-    "invited_at",
-    "phone_confirmed_at",
-    "confirmation_sent_at",
-    "confirmed_at",
-    "recovery_sent_at",
-    "email_change_sent_at",
-    "phone_change_sent_at",
-    "reauthentication_sent_at",
-    "last_sign_in_at",
-    "banned_until",
-    "deleted_at",
-)
+Write = Callable[[Any], Any]
 
 
 def user(record: UserRecord) -> dict[str, Any]:
-    """The User object: strings never null, absent times left out, metadata passed through as text."""
-    user_id = str(record.id)
-    shown: dict[str, Any] = {
-        "id": user_id,
-        "aud": record.aud,
-        "role": record.role,
-        "email": record.email,
-        "phone": record.phone,
-    }
-    times = [(name, getattr(record, name)) for name in _OPTIONAL_TIMES]
-    shown |= {name: clock.rfc3339(moment) for name, moment in times if moment is not None}
-    if record.email_change:
-        shown["new_email"] = record.email_change
-    if record.phone_change:
-        shown["new_phone"] = record.phone_change
-    shown["app_metadata"] = orjson.Fragment(record.app_metadata_json)
-    shown["user_metadata"] = orjson.Fragment(record.user_metadata_json)
-    if record.factors:
-        shown["factors"] = [factor(each) for each in record.factors]
+    """The User object: strings never null, empty optional members left out, metadata passed through as text."""
+    shown: dict[str, Any] = {}
+    for (member, is_optional, write), value in zip(_MEMBERS, _values(record), strict=True):
+        if value:
+            shown[member] = write(value) if write else value
+        elif not is_optional:
+            shown[member] = value
+    user_id = shown["id"]
     shown["identities"] = [identity(each, user_id=user_id) for each in record.identities]
-    for name in ("created_at", "updated_at"):
-        moment = getattr(record, name)
-        shown[name] = clock.rfc3339(moment) if moment else None
-    shown["is_anonymous"] = record.is_anonymous
     return shown
-
-
-def action_link(made: ActionLink) -> dict[str, Any]:
-    """The user with what signs them in beside it."""
-    return {
-        **user(made.user),
-        "action_link": made.url,
-        "email_otp": made.secret.code,
-        "hashed_token": made.secret.link_token,
-        "verification_type": made.type,
-        "redirect_to": made.redirect_to,
-    }
-
-
-def enrolled(made: Enrolled) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": str(made.id), "type": made.factor_type, "friendly_name": made.friendly_name}
-    if made.seed is not None:
-        shown["totp"] = {"qr_code": made.seed.qr_code, "secret": made.seed.secret, "uri": made.seed.uri}
-    if made.factor_type == FactorType.PHONE:
-        shown["phone"] = made.phone
-    return shown
-
-
-def challenged(made: Challenged) -> dict[str, Any]:
-    return {
-        "id": str(made.id),
-        "type": made.factor_type,
-        "expires_at": int(made.expires_at.timestamp()),
-        **made.shown,
-    }
 
 
 def identity(record: IdentityRecord, *, user_id: str) -> dict[str, Any]:
@@ -123,27 +62,18 @@ def factor(record: FactorRecord) -> dict[str, Any]:
     return shown
 
 
-def begun(ceremony: Begun) -> dict[str, Any]:
-    return {
-        "challenge_id": str(ceremony.challenge_id),
-        "options": ceremony.options,
-        "expires_at": int(ceremony.expires_at.timestamp()),
-    }
+def factors(records: Iterable[FactorRecord]) -> list[dict[str, Any]]:
+    return [factor(each) for each in records]
 
 
-def passkey(row: Passkey) -> dict[str, Any]:
-    shown = {"id": str(row.id), "created_at": clock.rfc3339(row.created_at)}
-    if row.friendly_name:
-        shown["friendly_name"] = row.friendly_name
-    if row.last_used_at:
-        shown["last_used_at"] = clock.rfc3339(row.last_used_at)
-    return shown
+def _write(field: Field) -> Write | None:
+    if field.is_json:
+        return orjson.Fragment
+    if field.type == datetime | None:
+        return clock.rfc3339
+    special: dict[str, Write] = {"id": str, "factors": factors}
+    return special.get(field.name)
 
 
-def audit_entry(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": str(entry.id),
-        "payload": orjson.Fragment(entry.payload_json),
-        "created_at": clock.rfc3339(entry.created_at) if entry.created_at else None,
-        "ip_address": entry.address,
-    }
+_MEMBERS = [(each.member, each.is_optional, _write(each)) for each in USER_FIELDS if each.member]
+_values = attrgetter(*(each.name for each in USER_FIELDS if each.member))

@@ -1,79 +1,112 @@
-"""A user as one statement reads it, with identities and factors: what services decide on and payloads speak of."""
+"""The user as services and responses need it: one description of its columns yields select list, record and JSON.
+
+A new column of the user takes a field in `accounts.models.User` and one in `UserRecord`.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, NamedTuple, get_type_hints
 from uuid import UUID
 
 import orjson
 
-from accounts.users import queries
+from authsvc.db.sql import namespaced
+
+Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a field of a record is selected from its table, and what the API makes of it."""
+
+    sql: str = "{table}.{name}"
+    """Expression of the select list."""
+    name: str = ""
+    """Name of the column where it is not that of the field."""
+    member: str | None = ""
+    """Member of the JSON object where it is not named as the field; None for a field that no response contains."""
+    is_optional: bool = False
+    """Whether the JSON object lacks the member when the value is empty."""
+    is_json: bool = False
+    """Whether the field holds JSON as text, which is never parsed on its way into a response."""
+
+
+_TEXT = "coalesce({table}.{name}, '')"
+_JSON = "coalesce({table}.{name}::text, '{{}}')"
+# The database writes the wire format, so that moments in JSON arrays are not parsed and formatted again.
+_STAMP = """to_char({table}.{name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+
+Text = Annotated[str, Column(_TEXT)]
+"""`""` where the row has NULL."""
+OptionalMoment = Annotated[datetime | None, Column(is_optional=True)]
+Stamp = Annotated[str | None, Column(_STAMP)]
+"""A moment in wire format."""
+
+
+@dataclass(frozen=True, slots=True)
 class IdentityRecord:
-    """An identity with its times in wire form and its data as JSON text."""
+    """An identity with its data as JSON text."""
 
     id: str
     provider_id: str
-    data_json: str
+    data_json: Annotated[str, Column("{table}.{name}::text", name="identity_data")]
     provider: str
-    last_sign_in_at: str | None
-    created_at: str | None
-    updated_at: str | None
+    last_sign_in_at: Stamp
+    created_at: Stamp
+    updated_at: Stamp
     email: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FactorRecord:
-    """A factor without its secrets, times in wire form."""
+    """A second factor without its secrets."""
 
     id: str
     friendly_name: str | None
     factor_type: str
     status: str
     phone: str | None
-    created_at: str
-    updated_at: str
-    last_challenged_at: str | None
+    created_at: Stamp
+    updated_at: Stamp
+    last_challenged_at: Stamp
     web_authn_aaguid: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class UserRecord:
-    """A user with identities and factors as one statement reads them; strings are `""` where the row has NULL."""
+    """A user with identities and factors, as one statement reads them; fields are in the order of the response."""
 
     id: UUID
-    aud: str
-    role: str
-    email: str
-    phone: str
-    password_hash: str = dataclasses.field(repr=False)
-    email_confirmed_at: datetime | None = None
-    phone_confirmed_at: datetime | None = None
-    confirmed_at: datetime | None = None
-    invited_at: datetime | None = None
-    confirmation_sent_at: datetime | None = None
-    recovery_sent_at: datetime | None = None
-    email_change: str = ""
-    email_change_sent_at: datetime | None = None
-    phone_change: str = ""
-    phone_change_sent_at: datetime | None = None
-    reauthentication_sent_at: datetime | None = None
-    last_sign_in_at: datetime | None = None
-    app_metadata_json: str = "{}"
-    user_metadata_json: str = "{}"
-    is_anonymous: bool = False
-    is_sso_user: bool = False
-    banned_until: datetime | None = None
-    deleted_at: datetime | None = None
-    created_at: datetime | None
-    updated_at: datetime | None
+    aud: Text
+    role: Text
+    email: Text
+    phone: Text
+    password_hash: Annotated[str, Column(_TEXT, name="encrypted_password", member=None)] = field(repr=False)
+    email_confirmed_at: OptionalMoment = None
+    invited_at: OptionalMoment = None
+    phone_confirmed_at: OptionalMoment = None
+    confirmation_sent_at: OptionalMoment = None
+    confirmed_at: OptionalMoment = None
+    recovery_sent_at: OptionalMoment = None
+    email_change_sent_at: OptionalMoment = None
+    phone_change_sent_at: OptionalMoment = None
+    reauthentication_sent_at: OptionalMoment = None
+    last_sign_in_at: OptionalMoment = None
+    banned_until: OptionalMoment = None
+    deleted_at: OptionalMoment = None
+    email_change: Annotated[str, Column(_TEXT, member="new_email", is_optional=True)] = ""
+    phone_change: Annotated[str, Column(_TEXT, member="new_phone", is_optional=True)] = ""
+    app_metadata_json: Annotated[str, Column(_JSON, "raw_app_meta_data", "app_metadata", is_json=True)] = "{}"
+    user_metadata_json: Annotated[str, Column(_JSON, "raw_user_meta_data", "user_metadata", is_json=True)] = "{}"
+    factors: Annotated[tuple[FactorRecord, ...], Column(is_optional=True)] = ()
     identities: tuple[IdentityRecord, ...] = ()
-    factors: tuple[FactorRecord, ...] = ()
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    is_anonymous: bool = False
+    is_sso_user: Annotated[bool, Column(member=None)] = False
 
     @property
     def has_verified_factor(self) -> bool:
@@ -103,75 +136,72 @@ class UserRecord:
         return self.banned_until is not None and at < self.banned_until
 
 
-def read(row: queries.Row) -> UserRecord:
-    """A user from the first `queries.USER_WIDTH` values of a row."""
-    (
-        id_, aud, role, email, phone, password_hash, email_confirmed_at, phone_confirmed_at, confirmed_at, invited_at,
-        confirmation_sent_at, recovery_sent_at, email_change, email_change_sent_at, phone_change, phone_change_sent_at,
-        reauthentication_sent_at, last_sign_in_at, app_metadata, user_metadata, is_anonymous, is_sso_user, banned_until,
-        deleted_at, created_at, updated_at, identities, factors,
-    ) = row[: queries.USER_WIDTH]  # fmt: skip
-    return UserRecord(
-        id=id_,
-        aud=aud or "",
-        role=role or "",
-        email=email or "",
-        phone=phone or "",
-        password_hash=password_hash or "",
-        email_confirmed_at=email_confirmed_at,
-        phone_confirmed_at=phone_confirmed_at,
-        confirmed_at=confirmed_at,
-        invited_at=invited_at,
-        confirmation_sent_at=confirmation_sent_at,
-        recovery_sent_at=recovery_sent_at,
-        email_change=email_change or "",
-        email_change_sent_at=email_change_sent_at,
-        phone_change=phone_change or "",
-        phone_change_sent_at=phone_change_sent_at,
-        reauthentication_sent_at=reauthentication_sent_at,
-        last_sign_in_at=last_sign_in_at,
-        app_metadata_json=app_metadata or "{}",
-        user_metadata_json=user_metadata or "{}",
-        is_anonymous=is_anonymous,
-        is_sso_user=is_sso_user,
-        banned_until=banned_until,
-        deleted_at=deleted_at,
-        created_at=created_at,
-        updated_at=updated_at,
-        identities=tuple(_identity(values) for values in orjson.loads(identities)) if identities else (),
-        factors=read_factors(factors),
-    )
+class Field(NamedTuple):
+    """A field of a record, with its expression in the select list and its member in the JSON object."""
+
+    name: str
+    type: Any
+    sql: str
+    member: str
+    """`""` for a field that no response contains."""
+    is_optional: bool
+    is_json: bool
 
 
-def read_factors(text: str | None) -> tuple[FactorRecord, ...]:
-    """Factors from the last column of a user."""
-    return tuple(_factor(values) for values in orjson.loads(text)) if text else ()
+def _fields(record: type, *, table: str) -> tuple[Field, ...]:
+    hints, annotated = get_type_hints(record), get_type_hints(record, include_extras=True)
+    described = []
+    for name in hints:
+        notes = getattr(annotated[name], "__metadata__", ())
+        column = next((note for note in notes if isinstance(note, Column)), Column())
+        described.append(
+            Field(
+                name=name,
+                type=hints[name],
+                sql=column.sql.format(table=table, name=column.name or name),
+                member="" if column.member is None else column.member or name,
+                is_optional=column.is_optional,
+                is_json=column.is_json,
+            )
+        )
+    return tuple(described)
 
 
-def _identity(values: list[Any]) -> IdentityRecord:
-    id_, provider_id, data_json, provider, last_sign_in_at, created_at, updated_at, email = values
-    return IdentityRecord(
-        id=id_,
-        provider_id=provider_id,
-        data_json=data_json,
-        provider=provider,
-        last_sign_in_at=last_sign_in_at,
-        created_at=created_at,
-        updated_at=updated_at,
-        email=email,
-    )
+USER_FIELDS = _fields(UserRecord, table="u")
+USER_WIDTH = len(USER_FIELDS)
+_NAMES = [each.name for each in USER_FIELDS]
+_FACTORS, _IDENTITIES = _NAMES.index("factors"), _NAMES.index("identities")
 
 
-def _factor(values: list[Any]) -> FactorRecord:
-    id_, name, factor_type, status, phone, created_at, updated_at, last_challenged_at, aaguid = values
-    return FactorRecord(
-        id=id_,
-        friendly_name=name,
-        factor_type=factor_type,
-        status=status,
-        phone=phone,
-        created_at=created_at,
-        updated_at=updated_at,
-        last_challenged_at=last_challenged_at,
-        web_authn_aaguid=aaguid,
-    )
+@cache
+def user_columns() -> str:
+    """The select list of a user `u`, with factors and identities as JSON arrays of arrays (NULL for none)."""
+    columns = [each.sql for each in USER_FIELDS]
+    columns[_FACTORS] = factors_column()
+    columns[_IDENTITIES] = _aggregate(IdentityRecord, table="i", source="identities")
+    return ", ".join(columns)
+
+
+@cache
+def factors_column() -> str:
+    """The factors of a user `u` as a JSON array of arrays, NULL when there are none."""
+    return _aggregate(FactorRecord, table="f", source="mfa_factors")
+
+
+def _aggregate(record: type, *, table: str, source: str) -> str:
+    columns = ", ".join(each.sql for each in _fields(record, table=table))
+    array = f"json_agg(json_build_array({columns}) ORDER BY {table}.created_at, {table}.id)::text"
+    return f"(SELECT {array} FROM {namespaced(source)} {table} WHERE {table}.user_id = u.id)"  # noqa: S608  (our names)
+
+
+def read(row: Row) -> UserRecord:
+    """The user from the first `USER_WIDTH` values of a row."""
+    values = list(row[:USER_WIDTH])
+    values[_FACTORS] = read_factors(values[_FACTORS])
+    identities = values[_IDENTITIES]
+    values[_IDENTITIES] = tuple([IdentityRecord(*each) for each in orjson.loads(identities)]) if identities else ()
+    return UserRecord(*values)
+
+
+def read_factors(array: str | None) -> tuple[FactorRecord, ...]:
+    return tuple([FactorRecord(*each) for each in orjson.loads(array)]) if array else ()

@@ -10,16 +10,16 @@ from uuid import UUID
 import orjson
 
 from accounts.models import User
-from accounts.users import payloads, queries, records
-from accounts.users.records import UserRecord
+from accounts.users import payloads, queries
+from accounts.users.records import Row, UserRecord
 from tokens.sessions.aal import AmrEntry
 from tokens.sessions.subjects import BEGINNING, SessionFacts, SignedIn, Subject
 
 
-def _session(row: queries.Row) -> tuple[SessionFacts | None, tuple[AmrEntry, ...]]:
+def _read_session(row: Row) -> tuple[SessionFacts | None, tuple[AmrEntry, ...]]:
     (
         id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, key, counter, methods,
-    ) = row[queries.USER_WIDTH :]  # fmt: skip
+    ) = row  # fmt: skip
     if id_ is None:
         return None, ()
     facts = SessionFacts(
@@ -41,16 +41,15 @@ def _session(row: queries.Row) -> tuple[SessionFacts | None, tuple[AmrEntry, ...
 
 class AccountUsers:
     def by_id(self, user_id: UUID) -> UserRecord | None:
-        row = queries.by_id(user_id)
-        return records.read(row) if row else None
+        return queries.get(user_id)
 
     def signed_in(self, *, user_id: UUID, session_id: UUID | None) -> SignedIn | None:
-        row = queries.user_and_session(user_id=user_id, session_id=session_id)
-        return self._signed_in(row) if row else None
+        found = queries.get_with_session(user_id=user_id, session_id=session_id)
+        return _signed_in(*found) if found else None
 
     def with_session(self, session_id: UUID) -> SignedIn | None:
-        row = queries.session_and_user(session_id=session_id)
-        return self._signed_in(row) if row else None
+        found = queries.find_by_session(session_id)
+        return _signed_in(*found) if found else None
 
     def note_sign_in(self, subject: Subject, *, at: datetime) -> UserRecord:
         User.objects.filter(id=subject.id).update(last_sign_in_at=at, updated_at=at)
@@ -59,10 +58,10 @@ class AccountUsers:
     def present(self, subject: Subject) -> dict[str, Any]:
         return payloads.user(_own(subject))
 
-    @staticmethod
-    def _signed_in(row: queries.Row) -> SignedIn:
-        session, amr = _session(row)
-        return SignedIn(subject=records.read(row), session=session, amr=amr)
+
+def _signed_in(user: UserRecord, session: Row) -> SignedIn:
+    facts, amr = _read_session(session)
+    return SignedIn(subject=user, session=facts, amr=amr)
 
 
 def own(signed_in: SignedIn) -> UserRecord:

@@ -8,13 +8,13 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import policy
-from accounts.users import json_columns, pending_changes, queries, records
+from accounts.users import json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
-from accounts.verification import contact_changes
+from accounts.verification import contact_changes, errors
 from authsvc import audit
 from authsvc.audit import Action
 from authsvc.caller import Caller
@@ -40,7 +40,7 @@ class VerifiedSecret:
     by_code: bool = False
     """It was the stored code that was presented: one that can be guessed, and bears only so many guesses."""
     asked: str
-    refusal: type[errors.LinkExpired | errors.CodeExpired]
+    refusal: type[errors.LinkExpired | account_errors.CodeExpired]
 
     @property
     def type(self) -> str:
@@ -88,10 +88,10 @@ def redeem(
             raise proof.refusal
         if new_hash is not None:
             lifecycle.revoke_all(user.id)
-        row = queries.by_id(user.id)
-        if row is None:
+        present = queries.get(user.id)
+        if present is None:
             raise proof.refusal  # deleted by somebody else just now
-        user = records.read(row)
+        user = present
         if pkce:
             method = _FLOW_METHODS.get(proof.type, proof.type)
             code = flow_states.hand_out_code(user_id=user.id, method=method, at=at)
@@ -169,7 +169,7 @@ def _first_password(proof: VerifiedSecret, *, password: str | None, by_browser: 
     if proof.type not in _CONFIRMING or user.password_hash:
         return None
     if password is not None:
-        policy.check_policy(password)
+        policy.validate_password(password)
         return policy.hash(password)
     if proof.asked == "signup" and not by_browser and not any(p not in ("email", "phone") for p in user.providers):
         raise errors.PasswordRequiredToConfirm

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from accounts import errors
+from accounts import errors as account_errors
 from accounts.messages import confirmation_emails, recipients, sms_codes
-from accounts.users import identifiers, queries, records
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
-from accounts.verification import contact_changes
+from accounts.verification import contact_changes, errors
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
@@ -47,15 +47,14 @@ def resend(
     if not email and not phone:
         raise errors.IdentifierMissingOnResend
     if email and not conf.current().signup.email_enabled:
-        raise errors.MailRequestsDisabled
+        raise account_errors.MailRequestsDisabled
     if phone and not conf.current().signup.phone_enabled:
         raise errors.PhoneRequestsDisabled
     address = identifiers.email(email) if email else identifiers.phone(phone)
     group = IntervalGroup.CONFIRMATION if type in ("signup", "sms") else IntervalGroup.CHANGE
     (messaging.enforce_email_interval if mails else messaging.enforce_sms_interval)(group, address=address)
-    row = queries.by_email(address, aud=caller.audience) if email else queries.by_phone(address, aud=caller.audience)
-    user = records.read(row) if row else None
-    to = _outstanding(user, type)
+    user = queries.find_by("email" if email else "phone", address, aud=caller.audience)
+    to = _unconfirmed_contact(user, type)
     kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
     if user is None or not to:
         if mails:
@@ -100,7 +99,7 @@ def resend(
                 return sms_codes.send_sign_in_code(user, channel="sms", caller=caller, at=at)
 
 
-def _outstanding(user: UserRecord | None, type: str) -> str:
+def _unconfirmed_contact(user: UserRecord | None, type: str) -> str:
     """The address or number that is still to be confirmed, `""` when there is none."""
     if user is None:
         return ""
@@ -119,10 +118,9 @@ def _other_owner(to: str, type: str, *, than: UserRecord) -> UserRecord | None:
     """Who else has by now what a change would bring."""
     match type:
         case "email_change":
-            row = queries.by_email(to, aud=None)
+            owner = queries.find_by("email", to, aud=None)
         case "phone_change":
-            row = queries.by_phone(to, aud=None)
+            owner = queries.find_by("phone", to, aud=None)
         case _:
             return None
-    owner = records.read(row) if row else None
     return owner if owner and owner.id != than.id else None

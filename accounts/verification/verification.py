@@ -6,22 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from accounts import errors
-from accounts.users import identifiers, queries, records
+from accounts import errors as account_errors
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
-from accounts.verification import redemption
+from accounts.verification import errors, redemption
 from accounts.verification.redemption import Redemption, VerifiedSecret
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from authsvc.security import crypto
+from tokens.errors import UserBanned
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import PKCE_MARK, Outstanding
 from tokens.sessions import sign_in_metrics
 
 # What a type is checked against; `email` stands for whichever of the two a client was sent.
-_MAILED = {
+_EMAIL_TOKEN_TYPES = {
     "signup": (TokenType.CONFIRMATION,),
     "invite": (TokenType.CONFIRMATION,),
     "recovery": (TokenType.RECOVERY,),
@@ -29,11 +30,11 @@ _MAILED = {
     "email": (TokenType.CONFIRMATION, TokenType.RECOVERY),
     "email_change": (TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW),
 }
-_TEXTED = {"sms": TokenType.CONFIRMATION, "phone_change": TokenType.PHONE_CHANGE}
+_SMS_TOKEN_TYPES = {"sms": TokenType.CONFIRMATION, "phone_change": TokenType.PHONE_CHANGE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
+class _SentSecret:
     """The last secret of a type that went to an address or number."""
 
     user: UserRecord
@@ -52,19 +53,19 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redempt
     pkce = token.startswith(PKCE_MARK)
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
-    proof = _by_link(type=type, token=token, at=at)
+    proof = _find_by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("otp", who=_signed_in)
 def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Redemption:
     """Redeem the token of a link that a client posts: always a session."""
-    proof = _by_link(type=type, token=token, at=at)
+    proof = _find_by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("otp", who=_signed_in)
-def redeem_mailed_code(
+def redeem_email_code(
     *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
 ) -> Redemption:
     """Redeem a code typed by hand, with the address it was sent to. Raises CodeExpired for anything that does not fit.
@@ -76,22 +77,26 @@ def redeem_mailed_code(
         address = identifiers.email(email)
     except ApiError:
         raise errors.InvalidEmailFormat from None
-    found = _fitting(_sent_to(address, types=_MAILED.get(type, ()), audience=caller.audience), code=code)
+    found = _matching(
+        _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience), code=code
+    )
     if found.user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned
     if not found.token.is_fresh(at):
-        raise errors.CodeExpired
-    proof = VerifiedSecret(user=found.user, token=found.token, by_code=True, asked=type, refusal=errors.CodeExpired)
+        raise account_errors.CodeExpired
+    proof = VerifiedSecret(
+        user=found.user, token=found.token, by_code=True, asked=type, refusal=account_errors.CodeExpired
+    )
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
 @sign_in_metrics.watched("otp", who=_signed_in)
-def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Redemption:
+def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Redemption:
     """The same for a code that was texted. A number's fixed code is good at any time; a gateway may check its own."""
     number = identifiers.phone(phone)
-    if type not in _TEXTED:
-        raise errors.CodeExpired
-    sent = _sent_to(number, types=(_TEXTED[type],), audience=caller.audience)
+    if type not in _SMS_TOKEN_TYPES:
+        raise account_errors.CodeExpired
+    sent = _newest_secrets(number, types=(_SMS_TOKEN_TYPES[type],), audience=caller.audience)
     fixed = conf.current().sms.test_code(number, at=at)
     by_code = False
     if fixed is not None and crypto.constant_time_equal(fixed, code):
@@ -100,62 +105,58 @@ def redeem_texted_code(*, type: str, phone: str, code: str, caller: Caller, at: 
         verifier = messaging.phone_verifier.get()
         # The gateway knows the number alone: with two users waiting for it, nobody could say whose code this is.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
-            raise errors.CodeExpired
+            raise account_errors.CodeExpired
         found = sent[0]
     else:
-        found, by_code = _fitting(sent, code=code), True
+        found, by_code = _matching(sent, code=code), True
         if not found.token.is_fresh(at):
-            raise errors.CodeExpired
-    user = found.user if found else _waiting_for(number, type=type, audience=caller.audience)
+            raise account_errors.CodeExpired
+    user = found.user if found else _user_with_phone(number, type=type, audience=caller.audience)
     if user.is_banned(at):
-        raise errors.UserBanned
+        raise UserBanned
     token = found.token if found else None
-    proof = VerifiedSecret(user=user, token=token, by_code=by_code, asked=type, refusal=errors.CodeExpired)
+    proof = VerifiedSecret(user=user, token=token, by_code=by_code, asked=type, refusal=account_errors.CodeExpired)
     return redemption.redeem(proof, password=None, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-def _by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
-    if type not in _MAILED:
+def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
+    if type not in _EMAIL_TOKEN_TYPES:
         raise errors.InvalidEmailVerificationType
-    row = queries.with_token_of_link(
-        link_hash=crypto.hash_link_token(token), token_types=[str(each) for each in _MAILED[type]]
+    found = queries.find_by_link(
+        link_hash=crypto.hash_link_token(token), token_types=[str(each) for each in _EMAIL_TOKEN_TYPES[type]]
     )
-    if row is None:
+    if found is None:
         raise errors.LinkExpired
-    user, found = _read(row)
+    user, token_sent = found[0], one_time_tokens.read(found[1])
     if user.is_banned(at):
-        raise errors.UserBanned
-    if not found.is_fresh(at):
+        raise UserBanned
+    if not token_sent.is_fresh(at):
         raise errors.LinkExpired
-    return VerifiedSecret(user=user, token=found, asked=type, refusal=errors.LinkExpired)
+    return VerifiedSecret(user=user, token=token_sent, asked=type, refusal=errors.LinkExpired)
 
 
-def _fitting(sent: list[_Sent], *, code: str) -> _Sent:
+def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
     """The secret that this code is. Raises CodeExpired, having counted a wrong code."""
     fitting = [each for each in sent if each.token.answers(code)]
     if not fitting:
         if sent:
             one_time_tokens.count_wrong_code([each.token.id for each in sent])
-        raise errors.CodeExpired
+        raise account_errors.CodeExpired
     return min(fitting, key=lambda each: each.token.token_type != TokenType.CONFIRMATION)
 
 
-def _sent_to(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_Sent]:
+def _newest_secrets(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_SentSecret]:
     """At most one of each type."""
-    rows = queries.with_newest_tokens_sent_to(
-        identifier=identifier, aud=audience, token_types=[str(each) for each in types]
-    )
-    found = [(*_read(row[:-1]), row[-1]) for row in rows]
-    return [_Sent(user=user, token=token, is_only=waiting == 1) for user, token, waiting in found]
+    found = queries.find_newest_tokens(identifier=identifier, aud=audience, token_types=[str(each) for each in types])
+    return [
+        _SentSecret(user=user, token=one_time_tokens.read(columns), is_only=waiting == 1)
+        for user, columns, waiting in found
+    ]
 
 
-def _waiting_for(number: str, *, type: str, audience: str) -> UserRecord:
+def _user_with_phone(number: str, *, type: str, audience: str) -> UserRecord:
     """Whose number it is when nothing is outstanding: a fixed code needs none."""
-    row = queries.by_phone(number, aud=audience) if type == "sms" else queries.by_phone_change(number, aud=audience)
-    if row is None:
-        raise errors.CodeExpired
-    return records.read(row)
-
-
-def _read(row: queries.Row) -> tuple[UserRecord, Outstanding]:
-    return records.read(row), one_time_tokens.read(row[queries.USER_WIDTH :])
+    user = queries.find_by("phone" if type == "sms" else "phone_change", number, aud=audience)
+    if user is None:
+        raise account_errors.CodeExpired
+    return user

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar, Literal, NotRequired, TypedDict
 
 from django.http import HttpResponse, QueryDict
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import ConfirmForm, ResendInput, VerifyInput
-from accounts.verification import confirm_page, resending, verification
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts.verification import confirm_page, errors, resending, verification
 from accounts.verification.redemption import Redemption
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
+from authsvc.api.parsing import Body
 from authsvc.api.renderers import Answer, SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, RedirectEndpoint, ServiceRequest
@@ -20,7 +22,8 @@ from authsvc.errors import BodyTooLarge
 from authsvc.security import redirects
 from tokens.api import error_sets as token_error_sets
 from tokens.api.payloads import token_fragment, token_response
-from tokens.errors import NoFlowForLink
+from tokens.api.schemas import Session
+from tokens.errors import NoFlowForLink, UserBanned
 from tokens.one_time.one_time_tokens import PKCE_MARK
 
 LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
@@ -36,10 +39,65 @@ _UNUSABLE_LINK = (
     *error_sets.CONTACT_CHANGE,
     errors.InvalidEmailVerificationType,
     errors.LinkExpired,
-    errors.UserBanned,
+    UserBanned,
     NoFlowForLink,
 )
 _OTHER_SIDE = "Confirmation link accepted. Please proceed to confirm link sent to the other email"
+
+
+class VerifyInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("type",)
+    type: str | None = None
+    """What was sent: `signup`, `invite`, `recovery`, `magiclink`, `email`, `email_change`, `sms`, `phone_change`."""
+    token: str | None = None
+    """The code, with the address or number it was sent to; or the token of a link."""
+    token_hash: str | None = None
+    """The token of a link; nothing but `type` and `password` may come with it."""
+    email: str | None = None
+    phone: str | None = None
+    redirect_to: str | None = None
+    password: str | None = None
+    """The first password of an account without one."""
+
+
+class ConfirmForm(Body, frozen=True):
+    """The fields of the confirm page; read by name."""
+
+    needs: ClassVar[tuple[str, ...]] = ("type", "token")
+    type: str | None = None
+    token: str | None = None
+    redirect_to: str | None = None
+
+
+class ResendInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("type",)
+    type: str | None = None
+    """`signup`, `email_change`, `sms` or `phone_change`."""
+    email: str | None = None
+    phone: str | None = None
+    code_challenge: str | None = None
+    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    code_challenge_method: str | None = None
+    """`s256` or `plain`."""
+
+
+class SessionByCode(Session):
+    """A session begun with the code or link of a message."""
+
+    type: NotRequired[Literal["signup", "recovery", "invite"]]
+
+
+class FirstConfirmation(TypedDict):
+    """One of two addresses has agreed to a change; the other one is still to be asked."""
+
+    code: Literal["200"]
+    msg: str
+
+
+class MessageAccepted(TypedDict):
+    """The same answer whether or not there is somebody to send a message to."""
+
+    message_id: str
 
 
 class LinkEndpoint(RedirectEndpoint):
@@ -93,7 +151,7 @@ class VerifyView(LinkEndpoint):
 
     @document(
         body=VerifyInput,
-        responses={200: (schemas.SessionByCode, schemas.FirstConfirmation)},
+        responses={200: (SessionByCode, FirstConfirmation)},
         errors=(
             *error_sets.NEW_PASSWORD,
             *error_sets.CONTACT_CHANGE,
@@ -102,11 +160,11 @@ class VerifyView(LinkEndpoint):
             errors.OnlyTokenHashAllowed,
             errors.OnlyOneIdentifierOnVerify,
             errors.InvalidEmailFormat,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.InvalidEmailVerificationType,
             errors.LinkExpired,
-            errors.CodeExpired,
-            errors.UserBanned,
+            account_errors.CodeExpired,
+            UserBanned,
             errors.PasswordRequiredToConfirm,
         ),
     )
@@ -141,10 +199,10 @@ class VerifyView(LinkEndpoint):
         if bool(body.email) == bool(body.phone):
             raise errors.OnlyOneIdentifierOnVerify
         if body.phone:
-            return verification.redeem_texted_code(
+            return verification.redeem_sms_code(
                 type=body.type, phone=body.phone, code=body.token or "", caller=request.caller, at=clock.now()
             )
-        return verification.redeem_mailed_code(
+        return verification.redeem_email_code(
             type=body.type,
             email=body.email or "",
             code=body.token or "",
@@ -183,19 +241,19 @@ class ResendView(Endpoint):
     @document(
         body=ResendInput,
         query=(REDIRECT_TO,),
-        responses={200: schemas.MessageAccepted},
+        responses={200: MessageAccepted},
         errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
             *token_error_sets.PKCE,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.ResendTypeMissing,
             errors.ResendNeedsEmail,
             errors.ResendNeedsPhone,
             errors.OnlyOneIdentifierOnResend,
             errors.IdentifierMissingOnResend,
-            errors.MailRequestsDisabled,
+            account_errors.MailRequestsDisabled,
             errors.PhoneRequestsDisabled,
         ),
     )

@@ -14,7 +14,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework.exceptions import APIException
 from rest_framework.exceptions import MethodNotAllowed as DrfMethodNotAllowed
 
-from authsvc.api import routes
 from authsvc.api.renderers import Answer
 from authsvc.errors import (
     ApiError,
@@ -29,6 +28,7 @@ from authsvc.errors import (
     ValidationFailed,
 )
 from authsvc.observability import metrics
+from authsvc.observability.routes import route_template
 
 logger = logging.getLogger("authsvc.errors")
 
@@ -72,7 +72,7 @@ def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
         known = to_api_error(error)
         code = known.error_code
         if isinstance(known, EmailRateExceeded):
-            metrics.MAIL_QUOTA_REFUSALS.add(routes.route_template(request))
+            metrics.MAIL_QUOTA_REFUSALS.labels(route_template(request)).inc()
         payload = _trigger_message(error) if not versioned else None
         if payload is not None:
             response = Answer(payload[1], status=payload[0])

@@ -11,8 +11,9 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 
 from authsvc import audit, conf
-from authsvc.api import callers, exception_handler, routes, turns
+from authsvc.api import callers, exception_handler, turns
 from authsvc.errors import RequestTimedOut
+from authsvc.observability.routes import route_template
 from authsvc.security import redirects
 
 logger = logging.getLogger("authsvc.api")
@@ -71,7 +72,7 @@ class RequestMiddleware:
             if value := request.META.get(f"authsvc.{name}"):
                 fields[name] = value
         if request.resolver_match is not None:
-            fields["route"] = routes.route_template(request)
+            fields["route"] = route_template(request)
         if (event := audit.last_payload()) is not None:
             fields["auth_event"] = event
             if event["actor_id"] != _NOBODY:

@@ -110,7 +110,7 @@ def check(bucket: Bucket, *, key: str | None) -> None:
         bucket=bucket.value, key=key, burst=parameters.burst, per_second=parameters.per_second, life=parameters.life
     )
     if wait is not None:
-        metrics.LIMIT_REFUSALS.add(bucket.value)
+        metrics.LIMIT_REFUSALS.labels(bucket.value).inc()
         error = RequestRateExceeded()
         error.retry_after = wait
         raise error

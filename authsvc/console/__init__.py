@@ -1,5 +1,5 @@
-"""The operator console at `/operator/`: Django's admin behind our own sign-in.
+"""The operator console at `/operator/`: Django's admin with the service's own sign-in.
 
-May import every app but the mailer; only `authsvc.urls` and `authsvc.settings` import it. What it shows is declared
-in the apps' `admin.py` on `authsvc.console.model_admin`. Start reading at `middleware.py`, then `sign_in.py`.
+`model_admin`, `filters`, `formatting` and `user_panels` are the base on which the apps' `admin.py` declare their pages.
+`site`, `middleware`, `dashboard` and `sign_in` stand above the apps; only `authsvc.urls` and the settings load them.
 """

@@ -1,4 +1,4 @@
-"""Django's admin as an app, with our site in place of its own."""
+"""Django's admin as an app, with the console's site."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class ConsoleConfig(AdminConfig):
 
     def ready(self) -> None:
         super().ready()
-        # Rights follow from the role, so nobody would ever read the rows these write after each migration.
+        # Permissions follow from the role, so the rows these receivers write after each migration are unused.
         post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
         post_migrate.disconnect(create_contenttypes)

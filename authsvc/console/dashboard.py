@@ -1,4 +1,4 @@
-"""The start page's figures: what happened today and what needs somebody to look, each counted within bounds."""
+"""The dashboard: counts of today and of the lists, rate-limited clients, and configuration warnings."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import authsvc
 from accounts.models import User
 from authsvc import clock
 from authsvc.api.throttling import Bucket
-from authsvc.console.model_admin import Figure, OperatorAdmin, count_some
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.db.sql import namespaced, row, rows
 
 Value = TypeVar("Value")
 
-_PATIENCE = "250ms"
-"""For one statement. A figure that takes longer is left out, whatever the size of the tables."""
-_MOST_ENTRIES = 10_000
-_MOST_REFUSED = 20
+_STATEMENT_TIMEOUT = "250ms"
+"""A count that takes longer is omitted."""
+_MAX_ENTRIES = 10_000
+_MAX_CLIENTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """A client whose share of some request limit is used up at this moment."""
+class RateLimitedClient:
+    """A client whose requests are rejected by a rate limit."""
 
     bucket: str
     client: str
@@ -38,96 +38,102 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    figures: list[Figure]
-    refused: list[Refused]
-    concerns: list[CheckMessage]
+class Dashboard:
+    stats: list[DashboardStat]
+    rate_limited: list[RateLimitedClient]
+    warnings: list[CheckMessage]
     version: str
     at: datetime
 
 
-def look(site: AdminSite) -> Overview:
+def read_dashboard(site: AdminSite) -> Dashboard:
     at = clock.now()
-    return Overview(
-        figures=[*_today(at), *_of_lists(site)],
-        refused=within_patience(lambda: refused(at)) or [],
-        concerns=concerns(),
+    return Dashboard(
+        stats=[*_today(at), *_list_stats(site)],
+        rate_limited=within_timeout(lambda: rate_limited_clients(at)) or [],
+        warnings=configuration_warnings(),
         version=authsvc.__version__,
         at=at,
     )
 
 
-def refused(at: datetime) -> list[Refused]:
-    """Clients that a request limit turns away now, the most recent first; no more than twenty."""
+def rate_limited_clients(at: datetime) -> list[RateLimitedClient]:
+    """Clients whose requests are rate-limited now, the most recent first; at most 20."""
     shapes = {bucket.value: bucket.parameters for bucket in Bucket}
     found = rows(
         f"SELECT bucket, key, tokens, created_at, updated_at FROM {namespaced('rate_limits')}"  # noqa: S608  (own name)
         " WHERE tokens < 1 AND bucket = ANY(%s) AND updated_at > %s ORDER BY updated_at DESC LIMIT 1000",
         (list(shapes), at - max(shape.life for shape in shapes.values())),
     )
-    turned_away = []
+    clients = []
     for bucket, key, tokens, created_at, updated_at in found:
         shape = shapes[bucket]
         until = created_at + shape.life
         if shape.per_second > 0:
             until = min(until, updated_at + timedelta(seconds=(1 - tokens) / shape.per_second))
         if until > at:
-            turned_away.append(Refused(bucket=bucket, client=key, until=until))
-    return turned_away[:_MOST_REFUSED]
+            clients.append(RateLimitedClient(bucket=bucket, client=key, until=until))
+    return clients[:_MAX_CLIENTS]
 
 
-def concerns() -> list[CheckMessage]:
-    """What `manage.py check --deploy` has to say about the settings."""
-    return [each for each in run_checks(tags=[Tags.security], include_deployment_checks=True) if not each.is_silenced()]
+def configuration_warnings() -> list[CheckMessage]:
+    """The warnings of `manage.py check --deploy`."""
+    return [
+        message
+        for message in run_checks(tags=[Tags.security], include_deployment_checks=True)
+        if not message.is_silenced()
+    ]
 
 
-def _today(at: datetime) -> Iterator[Figure]:
+def _today(at: datetime) -> Iterator[DashboardStat]:
     midnight = datetime.combine(at.astimezone(UTC).date(), datetime.min.time(), UTC)
     since = {"created_at__gte": midnight.isoformat()}
-    sign_ins = within_patience(lambda: _sign_ins(midnight))
+    sign_ins = within_timeout(lambda: _sign_ins(midnight))
     if sign_ins is not None:
         url = _list_url("core_auditlogentry", payload__action="login", **since)
-        yield Figure(label="Sign-ins today", count=sign_ins[0], url=url, most=sign_ins[1])
-    users = within_patience(lambda: count_some(User.objects.filter(created_at__gte=midnight), most=_MOST_ENTRIES))
+        yield DashboardStat(label="Sign-ins today", count=sign_ins[0], url=url, limit=sign_ins[1])
+    users = within_timeout(lambda: bounded_count(User.objects.filter(created_at__gte=midnight), limit=_MAX_ENTRIES))
     if users is not None:
-        yield Figure(label="New users today", count=users, url=_list_url("accounts_user", **since), most=_MOST_ENTRIES)
+        yield DashboardStat(
+            label="New users today", count=users, url=_list_url("accounts_user", **since), limit=_MAX_ENTRIES
+        )
 
 
 def _sign_ins(since: datetime) -> tuple[int, int]:
-    """How many, and from which number on there may be more: on a busy day only the latest entries are looked at."""
+    """The number of sign-ins, and the count from which there may be more: only the latest entries are read."""
     found = row(
         "SELECT count(*) FILTER (WHERE action = 'login'), count(*) FROM"  # noqa: S608  (own name)
         f" (SELECT payload ->> 'action' AS action FROM {namespaced('audit_log_entries')}"
         " WHERE created_at >= %s ORDER BY created_at DESC, id DESC LIMIT %s) latest",
-        (since, _MOST_ENTRIES),
+        (since, _MAX_ENTRIES),
     )
     sign_ins, entries = found or (0, 0)
-    return sign_ins, sign_ins if entries >= _MOST_ENTRIES else _MOST_ENTRIES
+    return sign_ins, sign_ins if entries >= _MAX_ENTRIES else _MAX_ENTRIES
 
 
 def _list_url(page: str, **query: str) -> str:
-    """`""` when there is no such list."""
+    """URL of a list, or an empty string if the list does not exist."""
     try:
         return str(reverse(f"admin:{page}_changelist", query=query))
     except NoReverseMatch:
         return ""
 
 
-def _of_lists(site: AdminSite) -> Iterator[Figure]:
+def _list_stats(site: AdminSite) -> Iterator[DashboardStat]:
     for page in site._registry.values():
         if isinstance(page, OperatorAdmin):
-            yield from within_patience(partial(_figures, page)) or ()
+            yield from within_timeout(partial(_stats_of, page)) or ()
 
 
-def _figures(page: OperatorAdmin) -> list[Figure]:
-    return list(page.figures())
+def _stats_of(page: OperatorAdmin) -> list[DashboardStat]:
+    return list(page.dashboard_stats())
 
 
-def within_patience(work: Callable[[], Value]) -> Value | None:
-    """None when a statement of it took too long."""
+def within_timeout(work: Callable[[], Value]) -> Value | None:
+    """The result, or None if a statement took too long."""
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = '{_PATIENCE}'")
+            cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
             return work()
     except OperationalError:
         return None

@@ -1,4 +1,4 @@
-"""Filters of the console's lists: a choice where nothing unknown ever means all, and time, which bounds long tables."""
+"""List filters: choices that reject unknown values, and time ranges that bound long tables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from django.http import HttpRequest
 
 from authsvc import clock
 
-LATEST = 20_000
-"""So many rows of a long table are looked at where no day is chosen."""
+MAX_LATEST_ROWS = 20_000
+"""Rows of a long table that are read without a chosen day."""
 _DAYS = 14
 
 
-class Choice(admin.SimpleListFilter):
-    """One of `options`: pairs of the parameter's value and what is shown for it."""
+class ChoiceFilter(admin.SimpleListFilter):
+    """A choice of `options`: pairs of parameter value and label."""
 
     options: ClassVar[Sequence[tuple[str, str]]] = ()
 
@@ -33,25 +33,25 @@ class Choice(admin.SimpleListFilter):
             return queryset
         if value not in dict(self.lookup_choices):
             raise IncorrectLookupParameters
-        return self.narrow(queryset, value)
+        return self.apply(queryset, value)
 
-    def narrow(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+    def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         return queryset.filter(**{str(self.parameter_name): value})
 
 
-class Since(Choice):
-    """Rows made within some days, for tables with an index on `created_at`."""
+class CreatedSinceFilter(ChoiceFilter):
+    """Rows created within a number of days. The table needs an index on `created_at`."""
 
     title = "created"
     parameter_name = "created"
     options = (("1", "In the last 24 hours"), ("7", "In the last 7 days"), ("30", "In the last 30 days"))
 
-    def narrow(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+    def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         return queryset.filter(created_at__gte=clock.now() - timedelta(days=int(value)))
 
 
-class Day(admin.SimpleListFilter):
-    """Rows of one day (UTC); where none is chosen, the latest ones only. Any day can be written into the address."""
+class DayFilter(admin.SimpleListFilter):
+    """Rows of one day (UTC); the latest rows if no day is chosen. The URL parameter accepts any date."""
 
     title = "day"
     parameter_name = "day"
@@ -66,15 +66,15 @@ class Day(admin.SimpleListFilter):
             yield day.isoformat(), "Today" if day == today else f"{day:%A, %-d %B}" if day in days[:7] else str(day)
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        every, *days = super().choices(changelist)
-        yield {**every, "display": f"The latest {LATEST:,}"}
+        default, *days = super().choices(changelist)
+        yield {**default, "display": f"The latest {MAX_LATEST_ROWS:,}"}
         yield from days
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         day = self._chosen()
         if day is None:
             is_bounded = SEARCH_VAR in request.GET or any(name.startswith("created_at__") for name in request.GET)
-            return queryset if is_bounded else latest(queryset)
+            return queryset if is_bounded else latest_rows(queryset)
         start = datetime.combine(day, datetime.min.time(), UTC)
         return queryset.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
 
@@ -86,14 +86,14 @@ class Day(admin.SimpleListFilter):
             day = date.fromisoformat(value)
         except ValueError:
             raise IncorrectLookupParameters from None
-        if day == date.max:  # which has no end
+        if day == date.max:  # the next day is out of range
             raise IncorrectLookupParameters
         return day
 
 
-def latest(queryset: QuerySet[Any]) -> QuerySet[Any]:
-    """Without what is older than the latest LATEST rows of the whole table, which its index on `created_at` finds."""
+def latest_rows(queryset: QuerySet[Any]) -> QuerySet[Any]:
+    """The rows of `queryset` among the latest MAX_LATEST_ROWS of the table, found by its index on `created_at`."""
     model: type[Model] = queryset.model
     by_age = model._default_manager.order_by("-created_at", "-id").values_list("created_at", flat=True)
-    oldest = by_age[LATEST : LATEST + 1].first()
+    oldest = by_age[MAX_LATEST_ROWS : MAX_LATEST_ROWS + 1].first()
     return queryset if oldest is None else queryset.filter(created_at__gt=oldest)

@@ -1,4 +1,4 @@
-"""What console pages show beyond plain text: coloured words, indented JSON, links between rows."""
+"""Formats values for console pages: badges, indented JSON, times, links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-NOTHING = "–"
+EMPTY = "–"
 
 
 class Tone(StrEnum):
@@ -24,25 +24,25 @@ class Tone(StrEnum):
     QUIET = "quiet"
 
 
-def word(text: object, tone: Tone) -> SafeString:
-    """A word in the colour of how good its news are."""
-    return format_html('<span class="word {}">{}</span>', tone.value, text)
+def badge(text: object, tone: Tone) -> SafeString:
+    """A label in the colour of its tone."""
+    return format_html('<span class="badge {}">{}</span>', tone.value, text)
 
 
-def pretty(value: Any) -> SafeString | str:
-    """JSON to be read by people."""
+def json_block(value: Any) -> SafeString | str:
+    """Indented JSON."""
     if not value:
-        return NOTHING
+        return EMPTY
     return format_html('<pre class="json">{}</pre>', json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
 
 
 def code(text: object) -> SafeString | str:
-    """What is copied rather than read."""
-    return format_html("<code>{}</code>", text) if text else NOTHING
+    """Monospaced text, such as an ID."""
+    return format_html("<code>{}</code>", text) if text else EMPTY
 
 
-def moment(at: datetime | None) -> str:
-    return date_format(at, "SHORT_DATETIME_FORMAT") if at else NOTHING
+def datetime_text(at: datetime | None) -> str:
+    return date_format(at, "SHORT_DATETIME_FORMAT") if at else EMPTY
 
 
 def link(url: str, text: object) -> SafeString:
@@ -50,7 +50,7 @@ def link(url: str, text: object) -> SafeString:
 
 
 def user_url(user_id: object) -> str:
-    """The page of a user; empty where the console has none."""
+    """URL of a user's page, or an empty string if the console has no such page."""
     options = get_user_model()._meta
     try:
         return reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[user_id])
@@ -59,9 +59,9 @@ def user_url(user_id: object) -> str:
 
 
 def user_link(user_id: UUID | str | None, text: object = None) -> SafeString | str:
-    """A link to the page of a user, who may have been deleted."""
+    """A link to a user's page. The user may have been deleted."""
     if not user_id:
-        return NOTHING
+        return EMPTY
     url = user_url(user_id)
-    shown = text or str(user_id)
-    return link(url, shown) if url else str(shown)
+    label = text or str(user_id)
+    return link(url, label) if url else str(label)

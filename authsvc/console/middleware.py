@@ -1,4 +1,4 @@
-"""What surrounds a request for the console: who may reach it, its cookies, its headers. The API passes by."""
+"""Console requests: allowed networks, cookies, security headers. API requests pass through."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from django.utils.functional import SimpleLazyObject
 from authsvc import conf
 from authsvc.api import callers, exception_handler
 from authsvc.api.renderers import NO_STORE
-from authsvc.console import authentication, pages, static
+from authsvc.console import pages, static_files
+from authsvc.console.sign_in import console_session
 from authsvc.errors import BodyTooLarge
 
 _ROOT = "/operator/"
-_LARGEST_FORM = 262_144
+_MAX_FORM_BYTES = 262_144
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -26,7 +27,7 @@ _HEADERS = {
     ),
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # with less, browsers would not say where a form was sent from
+    "Referrer-Policy": "same-origin",  # a stricter policy would remove the Origin of forms
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -37,17 +38,17 @@ Respond = Callable[[HttpRequest], HttpResponse]
 class ConsoleMiddleware:
     def __init__(self, get_response: Respond) -> None:
         self._get_response = get_response
-        self._with_cookies = cast(Respond, SessionMiddleware(MessageMiddleware(_with_user(get_response))))
+        self._respond_with_cookies = cast(Respond, SessionMiddleware(MessageMiddleware(_with_user(get_response))))
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not _is_ours(request):
+        if not _is_console(request):
             return self._get_response(request)
-        if not _is_open_to(request):
+        if not _is_allowed(request):
             return exception_handler.error_response(Http404(), request)
-        if int(request.META.get("CONTENT_LENGTH") or 0) > _LARGEST_FORM:
+        if int(request.META.get("CONTENT_LENGTH") or 0) > _MAX_FORM_BYTES:
             return exception_handler.error_response(BodyTooLarge(), request)
-        is_file = request.path_info.startswith(static.URL)
-        response = (self._get_response if is_file else self._with_cookies)(request)
+        is_file = request.path_info.startswith(static_files.URL)
+        response = (self._get_response if is_file else self._respond_with_cookies)(request)
         for name, value in _HEADERS.items():
             response.headers[name] = value
         if not is_file:
@@ -55,22 +56,22 @@ class ConsoleMiddleware:
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        return pages.refusal(request, exception) if _is_ours(request) else None
+        return pages.error_page(request, exception) if _is_console(request) else None
 
 
-def _is_ours(request: HttpRequest) -> bool:
+def _is_console(request: HttpRequest) -> bool:
     return request.path_info.startswith(_ROOT) or request.path_info == _ROOT[:-1]
 
 
 def _with_user(get_response: Respond) -> Respond:
     def respond(request: HttpRequest) -> HttpResponse:
-        request.user = SimpleLazyObject(lambda: authentication.user(request))  # type: ignore[assignment]  # an Operator
+        request.user = SimpleLazyObject(lambda: console_session.user(request))  # type: ignore[assignment]  # an Operator
         return get_response(request)
 
     return respond
 
 
-def _is_open_to(request: HttpRequest) -> bool:
+def _is_allowed(request: HttpRequest) -> bool:
     console = conf.current().console
     if not console.enabled:
         return False

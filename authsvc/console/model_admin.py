@@ -1,4 +1,4 @@
-"""The base of every list and page of the operator console: read-only; what changes something calls a service."""
+"""Base of the console's lists and pages: rows are read-only, and actions call services."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from django.urls import URLPattern, reverse
 from authsvc import audit, clock
 from authsvc.api import callers
 from authsvc.caller import Caller
-from authsvc.console.read_only_admin import MOST_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
+from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
 from authsvc.errors import ApiError
 
-MOST_AT_ONCE = 100
+MAX_ACTION_ROWS = 100
 _CONFIRMED = "confirmed"
-_ASKED_FROM = "asked_from"
-_PREFIX = "wish"
+_SOURCE_ROW = "source_row"
+_PREFIX = "action"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """Who works in the console: a user in one of their sessions, read anew for every request.
+    """The signed-in user of the console, read from the database at every request.
 
-    Answers the questions that Django's admin asks of a user. Permissions of single tables are nobody's: what a page
-    lets an operator do is in its `OperatorAdmin`.
+    Has the attributes that Django's admin expects of a user. There are no permissions per table: each `OperatorAdmin`
+    defines the actions of its page.
     """
 
     id: UUID
     session_id: UUID
     role: str
     name: str
-    """Address or number, for the page's head."""
+    """Email address or phone number, shown in the page's header."""
     is_active: ClassVar = True
     is_staff: ClassVar = True
     is_authenticated: ClassVar = True
     is_anonymous: ClassVar = False
     has_usable_password: ClassVar = False
-    """There is no page to change it on."""
+    """Hides the admin's link to a password form."""
 
     @property
     def pk(self) -> UUID:
@@ -70,84 +70,89 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """An operator's wish to have something done, as services want to be told of it."""
+class ActionContext:
+    """The actor, caller and time of an action, and the values of its form."""
 
     actor: audit.Administrator
     caller: Caller
     at: datetime
     values: Mapping[str, Any] = field(default_factory=dict)
-    """The cleaned values of the action's form; empty where it has none."""
+    """Cleaned values of the action's form; empty without a form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A number on the start page and the list that shows what was counted."""
+class DashboardStat:
+    """A count on the dashboard, with a link to the list of the counted rows."""
 
     label: str
     count: int
     url: str
-    most: int = MOST_COUNTED
-    """From this count on the number is shown as "more than"."""
+    limit: int = MAX_COUNTED
+    """A count that reaches the limit is shown as "limit+"."""
     is_alarming: bool = False
-    """Whether anything but 0 asks for somebody to look."""
+    """Highlight any count above 0."""
 
 
 def operator_of(request: HttpRequest) -> Operator:
-    """Who makes a request that the console has let in."""
+    """The operator of a request that has passed `OperatorSite.has_permission`."""
     return cast(Operator, request.user)
 
 
-class Deed(Protocol):
-    def __call__(self, page: Any, row: Any, order: Order, /) -> str | None:
-        """Call one service for one row. The answer, if any, is shown to the operator. May raise ApiError."""
+class ActionMethod(Protocol):
+    def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | None:
+        """Call one service for one row and return a message for the operator, or None. May raise ApiError."""
 
 
 def action(
-    *, label: str, done: str, question: str = "", form: type[forms.Form] | None = None, is_dangerous: bool = False
-) -> Callable[[Deed], Callable[..., HttpResponse | None]]:
-    """Make a method of an `OperatorAdmin` an action: in the list for the rows ticked, on a row's page as a button.
+    *,
+    label: str,
+    success_message: str,
+    confirmation: str = "",
+    form: type[forms.Form] | None = None,
+    is_dangerous: bool = False,
+) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
+    """Make a method of an `OperatorAdmin` an action, for ticked rows of the list and as a button on a row's page.
 
-    `label`: what the button says; `done`: what is reported, in front of the row's name ("Banned"); `question` and
-    `form`: what a page in between asks, which has to be answered first. The method is called once for each row with
-    an `Order`; an ApiError is shown and the next row follows.
+    `label` is the button's text. `success_message` is reported before the row's name, as in "Banned". With a
+    `confirmation` text or a `form`, a page in between asks first. The method is called once per row; an ApiError is
+    shown, and the next row follows.
     """
 
-    def declare(deed: Deed) -> Callable[..., HttpResponse | None]:
-        @wraps(deed)
+    def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
+        @wraps(method)
         def run(page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-            rows = list(queryset[:MOST_AT_ONCE])
+            rows = list(queryset[:MAX_ACTION_ROWS])
             if not rows:
-                page.message_user(request, "Nothing was done: these rows are no longer there.", levels.WARNING)
+                page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
                 return None
-            is_answered = _CONFIRMED in request.POST
-            asked = form(request.POST if is_answered else None, prefix=_PREFIX) if form else None
-            if (question or asked) and not (is_answered and (asked is None or asked.is_valid())):
-                return page.ask(request, rows, run=run, form=asked)
-            order = Order(
+            is_confirmed = _CONFIRMED in request.POST
+            bound = form(request.POST if is_confirmed else None, prefix=_PREFIX) if form else None
+            if (confirmation or bound) and not (is_confirmed and (bound is None or bound.is_valid())):
+                return page.confirm_action(request, rows, run=run, form=bound)
+            context = ActionContext(
                 actor=audit.Administrator(role=operator_of(request).role),
                 caller=callers.caller_of(request),
                 at=clock.now(),
-                values=asked.cleaned_data if asked else {},
+                values=bound.cleaned_data if bound else {},
             )
             for row in rows:
-                page.carry_out(request, partial(deed, page, row, order), row=row, done=done)
+                page.run_action(request, partial(method, page, row, context), row=row, success_message=success_message)
             return None
 
         run.name = run.__name__  # type: ignore[attr-defined]
         run.do_not_call_in_templates = True  # type: ignore[attr-defined]
         run.short_description = run.label = label  # type: ignore[attr-defined]
-        run.question, run.is_dangerous = question, is_dangerous  # type: ignore[attr-defined]
+        run.confirmation, run.is_dangerous = confirmation, is_dangerous  # type: ignore[attr-defined]
         return run
 
-    return declare
+    return decorate
 
 
 class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # generic in its stubs only
     """Lists and shows the rows of one table to operators.
 
-    Subclasses name `list_display`, `fields` or `fieldsets`, `search_fields`, `list_filter`, `ordering`, and `actions`
-    made with `action`. `row_actions` are the names of those that a row's page offers as buttons.
+    Subclasses set `list_display`, `fields` or `fieldsets`, `search_fields`, `list_filter`, `ordering`, and `actions`
+    made with `action`. `row_actions` are the names of the actions on a row's page.
     """
 
     show_full_result_count = False
@@ -157,40 +162,40 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     list_max_show_all = 0
     actions_selection_counter = False
     row_actions: ClassVar[tuple[str, ...]] = ()
-    change_form_template = "operator/row.html"
+    change_form_template = "operator/detail.html"
     change_list_template = "operator/list.html"
 
-    def figures(self) -> Iterator[Figure]:
-        """What the start page says about this table. Every count must be bounded: `count_some`."""
+    def dashboard_stats(self) -> Iterator[DashboardStat]:
+        """Counts of this table for the dashboard. Count with `bounded_count`."""
         yield from ()
 
-    def name_of(self, row: Any) -> str:
-        """What operators call this row."""
+    def display_name(self, row: Any) -> str:
+        """The row's name in titles and messages."""
         return str(row)
 
-    def offered(self, row: Any) -> Iterable[str]:
-        """Which of `row_actions` have something to do for a row."""
+    def available_actions(self, row: Any) -> Iterable[str]:
+        """The names of `row_actions` that apply to a row."""
         return self.row_actions
 
     def row_url(self, row: Model) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
 
     def list_url(self, **parameters: Any) -> str:
-        """The address of the list, filtered."""
+        """URL of the list with filter parameters."""
         url = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist", query=parameters)
         return str(url)
 
     def get_urls(self) -> list[URLPattern]:
-        # Not pages of ours: nothing is added or deleted by form, and what has happened is in the audit trail.
-        absent = ("_add", "_delete", "_history")
-        return [pattern for pattern in super().get_urls() if not (pattern.name or "").endswith(absent)]
+        # Rows are not added or deleted by form, and the audit trail replaces the history page.
+        removed = ("_add", "_delete", "_history")
+        return [pattern for pattern in super().get_urls() if not (pattern.name or "").endswith(removed)]
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        # By itself the admin lets any column of the table be filtered, and a filter that matches tells what is in it.
+        # Django's admin accepts filters on any column, and a matching filter would reveal a secret value.
         return SECRET_COLUMNS.isdisjoint(lookup.split("__")) and super().lookup_allowed(lookup, value, request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if ERROR_FLAG in request.GET:  # where the admin would show all rows instead of those asked for
+        if ERROR_FLAG in request.GET:  # for which the admin would show all rows
             raise BadRequest("There is no such filter.")
         return super().changelist_view(request, extra_context)
 
@@ -203,53 +208,57 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         form_url: str = "",
         obj: Model | None = None,
     ) -> HttpResponse:
-        known = self.get_actions(request)
+        actions = self.get_actions(request)
         context["row_actions"] = [
-            {"name": name, "run": found[0]} for name in self.offered(obj) if (found := known.get(name))
+            {"name": name, "run": entry[0]} for name in self.available_actions(obj) if (entry := actions.get(name))
         ]
         context["actions_url"] = self.list_url()
-        context["row_name"] = context["subtitle"] = self.name_of(obj) if obj else ""
+        context["row_name"] = context["subtitle"] = self.display_name(obj) if obj else ""
         return super().render_change_form(request, context, add, change, form_url, obj)
 
-    def response_action(  # type: ignore[override]  # the stubs know a parameter of later versions
+    def response_action(  # type: ignore[override]  # the stubs have a parameter of later versions
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
         if request.POST.get("select_across") == "1":
-            raise SuspiciousOperation("An action is carried out for the rows that were ticked, not for all there are.")
-        for chosen in request.POST.getlist(helpers.ACTION_CHECKBOX_NAME):
-            self.opts.pk.to_python(chosen)  # what cannot be a key is refused as such
-        answer = super().response_action(request, queryset)
-        asked_from = request.POST.get(_ASKED_FROM)
-        if asked_from and isinstance(answer, HttpResponseRedirect):
-            row = self.get_object(request, asked_from)
+            raise SuspiciousOperation("Actions apply to ticked rows, not to all rows.")
+        for key in request.POST.getlist(helpers.ACTION_CHECKBOX_NAME):
+            self.opts.pk.to_python(key)  # raises ValidationError for an invalid key
+        response = super().response_action(request, queryset)
+        source_row = request.POST.get(_SOURCE_ROW)
+        if source_row and isinstance(response, HttpResponseRedirect):
+            row = self.get_object(request, source_row)
             return HttpResponseRedirect(self.row_url(row) if row else self.list_url())
-        return answer
+        return response
 
-    def ask(self, request: HttpRequest, rows: list[Any], *, run: Any, form: forms.Form | None) -> HttpResponse:
-        """The page between an action's button and the action."""
+    def confirm_action(
+        self, request: HttpRequest, rows: list[Any], *, run: Any, form: forms.Form | None
+    ) -> HttpResponse:
+        """The page that asks for confirmation before an action runs."""
         context = {
             **self.admin_site.each_context(request),
             "title": run.label,
             "opts": self.opts,
             "run": run,
-            "rows": [(row.pk, self.name_of(row)) for row in rows],
+            "rows": [(row.pk, self.display_name(row)) for row in rows],
             "form": form,
-            "asked_from": request.POST.get(_ASKED_FROM, ""),
-            "back_url": self.row_url(rows[0]) if request.POST.get(_ASKED_FROM) else self.list_url(),
+            "source_row": request.POST.get(_SOURCE_ROW, ""),
+            "back_url": self.row_url(rows[0]) if request.POST.get(_SOURCE_ROW) else self.list_url(),
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
         }
-        return TemplateResponse(request, "operator/ask.html", context)
+        return TemplateResponse(request, "operator/confirm_action.html", context)
 
-    def carry_out(self, request: HttpRequest, deed: Callable[[], str | None], *, row: Model, done: str) -> None:
-        """Do one thing and tell the operator how it went."""
+    def run_action(
+        self, request: HttpRequest, call: Callable[[], str | None], *, row: Model, success_message: str
+    ) -> None:
+        """Run an action for one row and show its result."""
         try:
-            said = deed()
+            message = call()
         except ApiError as error:
-            self.message_user(request, f"{self.name_of(row)}: {error.message}", levels.ERROR)
+            self.message_user(request, f"{self.display_name(row)}: {error.message}", levels.ERROR)
         else:
-            self.message_user(request, said or f"{done}: {self.name_of(row)}", levels.SUCCESS)
+            self.message_user(request, message or f"{success_message}: {self.display_name(row)}", levels.SUCCESS)
 
 
-def count_some(queryset: QuerySet[Any], *, most: int = MOST_COUNTED) -> int:
-    """How many rows there are, counted no further than `most`."""
-    return queryset.order_by()[:most].count()
+def bounded_count(queryset: QuerySet[Any], *, limit: int = MAX_COUNTED) -> int:
+    """The number of rows, counted up to `limit`."""
+    return queryset.order_by()[:limit].count()

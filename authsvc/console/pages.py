@@ -1,7 +1,9 @@
-"""The console's pages that stand alone: for what went wrong, and for who is not in yet."""
+"""Standalone console pages (errors and sign-in), CSRF protection, and the redirect after sign-in."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
@@ -10,58 +12,72 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators import csrf
 
 from authsvc.api import exception_handler
 from authsvc.errors import ApiError
 
-_UNKNOWN = "There is no such page. What it showed may have been deleted."
-_FORBIDDEN = "Nothing can be changed here."
-_EXPIRED = "The form was too old, or it came from another site. Nothing was done: go back, reload the page, try again."
+_NOT_FOUND = "This page does not exist. Its row may have been deleted."
+_FORBIDDEN = "This page is read-only."
+_INVALID = "The address or the form asks for an option that does not exist."
+_EXPIRED = "The form has expired or came from another site. No action taken. Go back, reload the page and try again."
+
+View = Callable[[HttpRequest], HttpResponse]
 
 
-def refusal(request: HttpRequest, error: Exception) -> HttpResponse:
-    """A page for any exception; what nobody expected is logged and its page names the request only."""
+def csrf_protected(view: View) -> View:
+    """Django's CSRF protection, created for each request so that a reload of CSRF_TRUSTED_ORIGINS takes effect."""
+
+    @functools.wraps(view)
+    def respond(request: HttpRequest) -> HttpResponse:
+        return csrf.csrf_protect(view)(request)
+
+    return respond
+
+
+def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
+    """The page for an exception. Unexpected ones are logged, and the page shows the request id only."""
     match error:
         case Http404():
-            return _page(request, 404, "Not found", _UNKNOWN)
+            return _page(request, 404, "Not found", _NOT_FOUND)
         case PermissionDenied():
-            return _page(request, 403, "Not possible", _FORBIDDEN)
+            return _page(request, 403, "Forbidden", _FORBIDDEN)
         case SuspiciousOperation() | BadRequest() | ValidationError():
-            return _page(request, 400, "Not understood", "This address or form asks for something that is not offered.")
+            return _page(request, 400, "Bad request", _INVALID)
         case ApiError() if error.status < 500:
-            return _page(request, error.status, "Refused", error.message)
-    known = exception_handler.to_api_error(error)
-    request.META["authsvc.error_code"] = known.error_code
+            return _page(request, error.status, "Request failed", error.message)
+    api_error = exception_handler.to_api_error(error)
+    request.META["authsvc.error_code"] = api_error.error_code
     request_id = request.META.get("authsvc.request_id")
-    where = f" The log has more, under request {request_id}." if request_id else " The log has more."
-    return _page(request, known.status, "That went wrong", known.message + where)
+    hint = f" See the log for request {request_id}." if request_id else " See the log."
+    return _page(request, api_error.status, "Error", api_error.message + hint)
 
 
-def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's view for a form without a valid token against forgery (CSRF_FAILURE_VIEW)."""
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's view for a form without a valid CSRF token (CSRF_FAILURE_VIEW)."""
     return _page(request, 403, "Form expired", _EXPIRED)
 
 
 def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    return alone(request, "operator/refusal.html", status=status, title=title, text=text)
+    return render_standalone(request, "operator/error.html", status=status, title=title, text=text)
 
 
-def alone(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
-    """A page without lists around it, which asks the database nothing."""
+def render_standalone(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
+    """A page without navigation, which runs no database query."""
     site = {"site_title": admin.site.site_title, "site_header": admin.site.site_header}
     return render(request, template, {**site, **context}, status=status)
 
 
-def wanted(request: HttpRequest) -> str:
-    """The page that was asked for before the sign-in, when it is one of the console; else the start page."""
-    asked = request.POST.get("next") or request.GET.get("next") or ""
+def next_url(request: HttpRequest) -> str:
+    """The console page requested before the sign-in, or the dashboard."""
+    requested = request.POST.get("next") or request.GET.get("next") or ""
     start = reverse("admin:index")
-    is_ours = asked.startswith(start) and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
-    return asked if is_ours else start
+    is_console = requested.startswith(start) and url_has_allowed_host_and_scheme(requested, allowed_hosts=None)
+    return requested if is_console else start
 
 
-def refused(request: HttpRequest, page: HttpResponse, error: ApiError) -> HttpResponse:
-    """A page that tells of a refusal, marked as one for the log and for clients that read headers."""
+def with_error(request: HttpRequest, page: HttpResponse, error: ApiError) -> HttpResponse:
+    """Add the error code to the access log and `Retry-After` to the page."""
     request.META["authsvc.error_code"] = error.error_code
     if error.retry_after is not None:
         page["Retry-After"] = str(int(error.retry_after + 0.999))

@@ -1,4 +1,4 @@
-"""Tables that operators look at and nobody edits by form: what of a row is shown, and how far a list counts."""
+"""Read-only admin pages: hidden columns, and lists whose count is bounded."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ SECRET_COLUMNS = frozenset(
     " last_webauthn_challenge_data otp_code session_data web_authn_session_data code_hash args client_secret"
     " code_verifier".split()
 )
-"""Columns that no page shows, no filter asks about and no query of a list reads, in whatever table they are."""
-MOST_COUNTED = 1_000
-"""Where lists stop counting: nobody leafs through more, and a whole count of a million rows takes half a second."""
+"""Columns of any table that no page shows, no filter accepts and no list query reads."""
+MAX_COUNTED = 1_000
+"""Limit of a list's row count; counting a million rows takes half a second."""
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # generic in its stubs only
-    """Counts no further than MOST_COUNTED; the pages end there too."""
+    """Counts up to MAX_COUNTED and ends the pages there."""
 
     @cached_property
     def count(self) -> int:
         rows: Any = self.object_list
-        return int(rows.order_by()[:MOST_COUNTED].count())
+        return int(rows.order_by()[:MAX_COUNTED].count())
 
     @property
     def is_cut(self) -> bool:
-        return self.count >= MOST_COUNTED
+        return self.count >= MAX_COUNTED
 
 
 class ReadOnly(BaseModelAdmin):  # type: ignore[type-arg]  # generic in its stubs only
-    """Every operator may look, nobody may edit a row by form."""
+    """Operators can view rows and cannot edit them by form."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return bool(getattr(request.user, "is_staff", False))
@@ -57,13 +57,13 @@ class ReadOnly(BaseModelAdmin):  # type: ignore[type-arg]  # generic in its stub
         return [name for name in super().get_fields(request, obj) if name not in SECRET_COLUMNS]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found = super().get_queryset(request)
-        names = {column.name for column in found.model._meta.concrete_fields}
-        return found.defer(*(SECRET_COLUMNS & names))
+        queryset = super().get_queryset(request)
+        names = {column.name for column in queryset.model._meta.concrete_fields}
+        return queryset.defer(*(SECRET_COLUMNS & names))
 
 
 class OperatorInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]  # generic in its stubs only
-    """Rows of another table on a row's page. Subclasses name `model` and `fields`."""
+    """Rows of another table on a row's page. Subclasses set `model` and `fields`."""
 
     extra = 0
     can_delete = False

@@ -1,4 +1,4 @@
-"""Routes of the console, to be included under `operator/`."""
+"""Routes of the console, included under `operator/`."""
 
 from __future__ import annotations
 

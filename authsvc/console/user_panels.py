@@ -1,4 +1,4 @@
-"""Blocks on a user's page of the console that come from apps which the page's own app does not know."""
+"""Panels on a user's console page, contributed by the admin pages of other apps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
-MOST_LINES = 20
+MAX_PANEL_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Button:
-    """An action of a list for one of its rows; `url` is the list's address, `action` the name of the action."""
+    """Runs the action named `action` of the list at `url` for one row."""
 
     label: str
     url: str
@@ -22,8 +22,8 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One row: texts or times, one for each column; the first one is a link to `url` where there is one."""
+class PanelRow:
+    """One row: a text or time per column. The first cell is a link if `url` is set."""
 
     cells: Sequence[object]
     url: str = ""
@@ -34,23 +34,23 @@ class Line:
 class Panel:
     title: str
     columns: Sequence[str]
-    lines: Sequence[Line]
-    empty: str
-    """What is said where there are no lines."""
+    rows: Sequence[PanelRow]
+    empty_text: str
+    """Text of a panel without rows."""
     more_url: str = ""
-    """Where all lines are, if some are left out here."""
-    place: int
-    """Panels are shown in the order of their places."""
+    """URL of the full list, if the panel omits rows."""
+    position: int
+    """Sort key among the panels of the page."""
 
 
 @runtime_checkable
-class TellsOfUsers(Protocol):
-    """A page of the console that has something to say about users."""
+class HasUserPanel(Protocol):
+    """An admin page that contributes a panel to a user's page."""
 
-    def about_user(self, user_id: UUID) -> Panel: ...
+    def user_panel(self, user_id: UUID) -> Panel: ...
 
 
-def about(pages: Iterable[object], user_id: UUID) -> list[Panel]:
-    """What these pages, the others of the console, say about a user."""
-    found = [page.about_user(user_id) for page in pages if isinstance(page, TellsOfUsers)]
-    return sorted(found, key=lambda panel: panel.place)
+def collect_panels(pages: Iterable[object], user_id: UUID) -> list[Panel]:
+    """The panels of these admin pages for a user."""
+    panels = [page.user_panel(user_id) for page in pages if isinstance(page, HasUserPanel)]
+    return sorted(panels, key=lambda panel: panel.position)

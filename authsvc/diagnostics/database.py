@@ -14,8 +14,8 @@ from django.db.backends.utils import CursorWrapper
 
 from authsvc import clock, conf, jobs
 from authsvc.db.embedded import EmbeddedDatabaseFailed
+from authsvc.diagnostics import readiness
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, warning
-from authsvc.observability import readiness
 from authsvc.server import serving
 
 _OLDEST = 140_000

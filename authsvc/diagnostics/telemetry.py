@@ -1,4 +1,4 @@
-"""What `manage.py doctor` finds out about traces and figures: libraries, collector, listener; nothing is sent."""
+"""The checks of `manage.py doctor` for traces and metrics: libraries, collector and listener. Exports nothing."""
 
 from __future__ import annotations
 
@@ -15,173 +15,176 @@ from urllib.parse import urlsplit
 from authsvc import conf
 from authsvc.conf import env, schema
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
-from authsvc.observability.telemetry import exporters
+from authsvc.observability import otlp
 from authsvc.outgoing import http
 
-_SECONDS = 5.0
-_MOST = 16_777_216
-# What a collector is sent: its name in variables, our module for it.
-_SIGNALS = {"traces": ("TRACES", "tracing"), "figures": ("METRICS", "push")}
+_TIMEOUT_SECONDS = 5.0
+_MAX_PAGE_BYTES = 16_777_216
+_OTLP_MODULES = {"traces": "authsvc.observability.tracing", "metrics": "authsvc.observability.otlp_metrics"}
 
 
 class TelemetryDiagnostic:
     def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         config = conf.current().telemetry
-        yield from _traces(config)
-        yield from _figures(config)
+        yield from _check_traces(config)
+        yield from _check_metrics(config)
 
 
-def _traces(config: schema.Telemetry) -> Iterator[CheckResult]:
+def _check_traces(config: schema.Telemetry) -> Iterator[CheckResult]:
     if not config.tracing_enabled:
-        yield unused("traces", "none leave", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
+        yield unused("traces", "not exported", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
     elif not config.traces:
-        message = f"none leave, because no exporter is called {config.tracing_exporter}"
-        yield failure("traces", message, "Set AUTH_TRACING_EXPORTER=opentelemetry.")
+        yield failure(
+            "traces",
+            f"not exported: unknown exporter {config.tracing_exporter}",
+            "Set AUTH_TRACING_EXPORTER=opentelemetry.",
+        )
     else:
-        yield from _sent("traces", config)
+        yield from _check_otlp("traces", config)
 
 
-def _figures(config: schema.Telemetry) -> Iterator[CheckResult]:
+def _check_metrics(config: schema.Telemetry) -> Iterator[CheckResult]:
     if not config.metrics_enabled:
-        yield unused("figures", "none are kept", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
+        yield unused("metrics", "not exported", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
     elif config.metrics == "prometheus":
-        yield _unloadable("figures", "authsvc.observability.telemetry.prometheus") or _listener(config)
+        yield _check_import("metrics", "authsvc.observability.prometheus") or _check_listener(config)
     elif config.metrics:
-        yield from _sent("figures", config)
+        yield from _check_otlp("metrics", config)
     else:
-        message = f"none are kept, because no exporter is called {config.metrics_exporter}"
-        yield failure("figures", message, "Set AUTH_METRICS_EXPORTER=opentelemetry, or =prometheus.")
+        message = f"not exported: unknown exporter {config.metrics_exporter}"
+        yield failure("metrics", message, "Set AUTH_METRICS_EXPORTER=opentelemetry, or =prometheus.")
 
 
-def _unloadable(subject: str, module: str) -> CheckResult | None:
+def _check_import(subject: str, module: str) -> CheckResult | None:
     try:
         import_module(module)
-    except Exception as error:  # noqa: BLE001  (whatever libraries raise that do not fit each other)
-        message = f"the libraries cannot be loaded: {error}"
-        return failure(subject, message, "pip install -r requirements.server.lock")
+    except Exception as error:  # noqa: BLE001  (incompatible libraries raise anything)
+        return failure(subject, f"cannot load the libraries: {error}", "pip install -r requirements.server.lock")
     return None
 
 
-def _sent(subject: str, config: schema.Telemetry) -> Iterator[CheckResult]:
-    """About what goes to a collector."""
-    signal, part = _SIGNALS[subject]
-    if fault := _unloadable(subject, f"authsvc.observability.telemetry.{part}"):
+def _check_otlp(signal: str, config: schema.Telemetry) -> Iterator[CheckResult]:
+    """Check the export of a signal, `traces` or `metrics`, to a collector."""
+    if fault := _check_import(signal, _OTLP_MODULES[signal]):
         yield fault
         return
     variables = _Variables(config, signal)
-    if variables.protocol not in exporters.PROTOCOLS:
-        remedy = f"Set OTEL_EXPORTER_OTLP_PROTOCOL to {' or '.join(exporters.PROTOCOLS)}."
-        yield failure(subject, f"no protocol is called {variables.protocol}", remedy)
-        return
-    module = exporters.module(config, signal)
-    yield _unloadable(subject, module) or _collector(subject, variables)
+    try:
+        otlp.exporter_class(config, signal)
+    except ValueError:
+        remedy = f"Set OTEL_EXPORTER_OTLP_PROTOCOL to {' or '.join(otlp.EXPORTERS)}."
+        yield failure(signal, f"unsupported protocol {variables.protocol}", remedy)
+    except Exception as error:  # noqa: BLE001  (incompatible libraries raise anything)
+        yield failure(signal, f"cannot load the libraries: {error}", "pip install -r requirements.server.lock")
+    else:
+        yield _check_collector(signal, variables)
 
 
 @dataclass(frozen=True, slots=True)
 class _Variables:
-    """The variables of the standard for one kind of what is sent, as the exporters read them."""
+    """The standard variables for one signal, as the exporters read them."""
 
     config: schema.Telemetry
     signal: str
 
     def value(self, name: str) -> str:
-        for each in (f"OTEL_EXPORTER_OTLP_{self.signal}_{name}", f"OTEL_EXPORTER_OTLP_{name}"):
-            if found := self.config.variables.get(each):
-                return found.reveal()
+        for variable in (f"OTEL_EXPORTER_OTLP_{self.signal.upper()}_{name}", f"OTEL_EXPORTER_OTLP_{name}"):
+            if value := self.config.variables.get(variable):
+                return value.reveal()
         return ""
 
     @property
     def protocol(self) -> str:
-        return exporters.protocol(self.config, self.signal)
+        return otlp.protocol(self.config, self.signal)
 
-    def place(self) -> tuple[str, int, bool]:
-        """Host, port and whether by TLS. Raises ValueError, whose text may quote a password."""
+    def address(self) -> tuple[str, int, bool]:
+        """Host, port, and whether TLS is used. Raises ValueError, whose text may hold a password."""
         if self.protocol == "grpc":
-            return self._grpc_place()
+            return self._grpc_address()
         parts = urlsplit(self.value("ENDPOINT") or "http://localhost:4318")
         ports = {"http": 80, "https": 443}
         if parts.scheme not in ports or not parts.hostname:
-            raise ValueError("no address of the web")
+            raise ValueError("not an http(s) URL")
         return parts.hostname, parts.port or ports[parts.scheme], parts.scheme == "https"
 
-    def _grpc_place(self) -> tuple[str, int, bool]:
+    def _grpc_address(self) -> tuple[str, int, bool]:
         endpoint = self.value("ENDPOINT") or "http://localhost:4317"
         scheme, parts = urlsplit(endpoint).scheme, urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
         if not parts.hostname:
             raise ValueError("no host")
         insecure = self.value("INSECURE")
-        is_plain = insecure.lower() == "true" if insecure else scheme == "http"
-        return parts.hostname, parts.port or 443, scheme == "https" or not is_plain
+        is_insecure = insecure.lower() == "true" if insecure else scheme == "http"
+        return parts.hostname, parts.port or 443, scheme == "https" or not is_insecure
 
 
-def _collector(subject: str, variables: _Variables) -> CheckResult:
+def _check_collector(subject: str, variables: _Variables) -> CheckResult:
     remedy = "Check OTEL_EXPORTER_OTLP_ENDPOINT"
     try:
-        host, port, is_encrypted = variables.place()
+        host, port, uses_tls = variables.address()
     except ValueError:
-        # gRPC knows other kinds of addresses, as of local sockets.
-        judge = warning if variables.protocol == "grpc" else failure
-        return judge(subject, "the address of the collector cannot be read", f"{remedy}.")
-    place = f"{host}:{port}"
-    url = f"{'https' if is_encrypted else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-    if _goes_by_proxy(variables, url):
-        return unused(subject, f"{place} is reached through a proxy of the environment, and was not looked at")
+        # gRPC accepts other kinds of addresses, such as local sockets.
+        result = warning if variables.protocol == "grpc" else failure
+        return result(subject, "cannot parse the address of the collector", f"{remedy}.")
+    address = f"{host}:{port}"
+    url = f"{'https' if uses_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+    if _uses_proxy(variables, url):
+        return unused(subject, f"{address} is behind a proxy of the environment and was not checked")
     try:
-        with closing(socket.create_connection((host, port), _SECONDS)) as connection:
-            if is_encrypted:
-                _context(variables, url).wrap_socket(connection, server_hostname=host).close()
+        with closing(socket.create_connection((host, port), _TIMEOUT_SECONDS)) as connection:
+            if uses_tls:
+                _tls_context(variables, url).wrap_socket(connection, server_hostname=host).close()
     except (OSError, ValueError) as error:
-        if is_encrypted:
+        if uses_tls:
             remedy += ", …_CERTIFICATE, …_CLIENT_CERTIFICATE, …_CLIENT_KEY"
-        remedy += ", that the collector runs, and that this host may go there."
-        return failure(subject, f"{place}: {type(error).__name__}: {error}", remedy)
-    return ok(subject, f"{place} takes connections{', encrypted' if is_encrypted else ''}")
+        remedy += ", that the collector runs, and that this host can reach it."
+        return failure(subject, f"{address}: {type(error).__name__}: {error}", remedy)
+    return ok(subject, f"{address} accepts connections{' with TLS' if uses_tls else ''}")
 
 
-def _goes_by_proxy(variables: _Variables, url: str) -> bool:
+def _uses_proxy(variables: _Variables, url: str) -> bool:
     if variables.protocol != "grpc":
         return bool(http.proxy(url))
     environment = env.process_environment()
-    # Its own rules for exceptions are too many to be repeated here.
+    # gRPC has too many rules for exceptions to repeat them here.
     return any(environment.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy"))
 
 
-def _context(variables: _Variables, url: str) -> ssl.SSLContext:
+def _tls_context(variables: _Variables, url: str) -> ssl.SSLContext:
     """Raises OSError."""
     is_grpc = variables.protocol == "grpc"
-    own = variables.value("CERTIFICATE")
-    others = env.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES
-    named = own or (others if is_grpc else http.authorities(url))
-    is_folder = Path(named).is_dir()
-    context = ssl.create_default_context(cafile=None if is_folder else named, capath=named if is_folder else None)
+    authority = variables.value("CERTIFICATE")
+    grpc_roots = env.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES
+    roots = authority or (grpc_roots if is_grpc else http.authorities(url))
+    is_directory = Path(roots).is_dir()
+    context = ssl.create_default_context(cafile=None if is_directory else roots, capath=roots if is_directory else None)
     certificate = variables.value("CLIENT_CERTIFICATE")
-    # For gRPC it counts beside an authority of its own alone.
-    if certificate and (own or not is_grpc):
-        # With a password that nobody has, where the library would ask at the terminal.
+    # gRPC uses it only together with an authority.
+    if certificate and (authority or not is_grpc):
+        # An empty password: without one OpenSSL would prompt at the terminal.
         context.load_cert_chain(certificate, variables.value("CLIENT_KEY") or None, password="")
     return context
 
 
-def _listener(config: schema.Telemetry) -> CheckResult:
+def _check_listener(config: schema.Telemetry) -> CheckResult:
     address = (config.prometheus_host, config.prometheus_port)
-    place = f"{config.prometheus_host}:{config.prometheus_port}"
+    shown = f"{config.prometheus_host}:{config.prometheus_port}"
     try:
         with socket.socket(socket.AF_INET6 if ":" in config.prometheus_host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE and _has_figures(address):
-            return ok("figures", f"Prometheus gets them at {place}")
-        remedy = "Set OTEL_EXPORTER_PROMETHEUS_HOST and OTEL_EXPORTER_PROMETHEUS_PORT to an address that is free."
-        return failure("figures", f"{place}: {error.strerror}", remedy)
-    return ok("figures", f"Prometheus will get them at {place}, which is free")
+        if error.errno == errno.EADDRINUSE and _serves_metrics(address):
+            return ok("metrics", f"served to Prometheus at {shown}")
+        remedy = "Set OTEL_EXPORTER_PROMETHEUS_HOST and OTEL_EXPORTER_PROMETHEUS_PORT to a free address."
+        return failure("metrics", f"{shown}: {error.strerror}", remedy)
+    return ok("metrics", f"will be served to Prometheus at {shown}, which is free")
 
 
-def _has_figures(address: tuple[str, int]) -> bool:
-    """Whether whoever listens there is this service."""
+def _serves_metrics(address: tuple[str, int]) -> bool:
+    """True when the program that listens there is this service."""
     try:
-        with socket.create_connection(address, _SECONDS) as connection, connection.makefile("rb") as answer:
+        with socket.create_connection(address, _TIMEOUT_SECONDS) as connection, connection.makefile("rb") as response:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            return b"\nauth_running " in answer.read(_MOST)
+            return b"\nauth_running " in response.read(_MAX_PAGE_BYTES)
     except OSError:
         return False

@@ -68,6 +68,6 @@ def run(*, at: datetime) -> int:
         except DatabaseError as error:
             logger.warning("database cleanup failed", extra={"table": rule.table, "error": str(error)})
     if affected:
-        metrics.CLEANED.add(amount=affected)
+        metrics.CLEANED_ROWS.inc(affected)
         logger.debug("cleaned up expired or stale rows", extra={"affected_rows": affected})
     return affected

@@ -20,7 +20,7 @@ from procrastinate.manager import JobManager
 
 from authsvc import clock, conf
 from authsvc.jobs import registry
-from authsvc.observability import spans
+from authsvc.observability import telemetry
 
 RESULT_TIMEOUT_SECONDS = 30.0
 """Timeout for storing the result of a job while the database restarts."""
@@ -121,7 +121,7 @@ def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Corout
     def run(job: Job, arguments: dict[str, Any]) -> None:
         close_old_connections()
         try:
-            with conf.keep(), spans.job(name=task.name):
+            with conf.keep(), telemetry.job_span(task.name):
                 task.function(_run_of(task, job), **arguments)
         except (registry.Retry, registry.PermanentFailure):
             raise
@@ -143,7 +143,7 @@ def _periodic_runner(periodic: registry.PeriodicTask, threads: Executor) -> Call
     def run() -> None:
         close_old_connections()
         try:
-            with conf.keep(), spans.job(name=periodic.name):
+            with conf.keep(), telemetry.job_span(periodic.name):
                 periodic.function()
         except Exception:
             # Raising would leave one failed job in the table per run.

@@ -76,7 +76,7 @@ def _error_for(kind: EmailKind | SmsKind) -> TooRecent:
 
 
 def _sent_too_recently(error: TooRecent, remaining: float) -> EmailSentTooRecently | SmsSentTooRecently:
-    metrics.LIMIT_REFUSALS.add("email_frequency" if error is EmailSentTooRecently else "sms_frequency")
+    metrics.LIMIT_REFUSALS.labels("email_frequency" if error is EmailSentTooRecently else "sms_frequency").inc()
     return error(int(remaining))
 
 

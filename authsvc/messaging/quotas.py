@@ -48,7 +48,7 @@ def _require_email_quota(wait_for: Callable[..., float | None]) -> None:
         return
     wait = wait_for(bucket="email_sent", rate=rate)
     if wait is not None:
-        metrics.LIMIT_REFUSALS.add("email_sent")
+        metrics.LIMIT_REFUSALS.labels("email_sent").inc()
         raise EmailRateExceeded(wait)
 
 
@@ -56,5 +56,5 @@ def _require_sms_quota(wait_for: Callable[..., float | None]) -> None:
     config = conf.current()
     wait = None if config.sms.autoconfirm else wait_for(bucket="sms_sent", rate=config.limits.sms_sent)
     if wait is not None:
-        metrics.LIMIT_REFUSALS.add("sms_sent")
+        metrics.LIMIT_REFUSALS.labels("sms_sent").inc()
         raise SmsRateExceeded(wait)

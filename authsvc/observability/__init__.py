@@ -1,1 +1,1 @@
-"""Logging, metrics, tracing, health and readiness."""
+"""Logging, metrics and tracing."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -18,11 +19,11 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from authsvc import __version__
-from authsvc.observability import spans
 from authsvc.outgoing import connections
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 # Head and framing of an answer, beside its body.
 _MOST_AROUND_BODY = 1_048_576
 AUTHORITIES: str = requests.utils.DEFAULT_CA_BUNDLE_PATH
@@ -114,11 +115,7 @@ def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: i
     outcome: int | str = ""
     host, path = _shown(request.url)
     try:
-        with spans.outgoing(method=request.method, host=host) as told:
-            if not call.public_only:
-                request.headers.update(told.headers)
-            reply = _sent(request, call, max_bytes=max_bytes, truncate=truncate)
-            told.answered(reply.status)
+        reply = _sent(request, call, max_bytes=max_bytes, truncate=truncate)
     except (
         *(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError),
         *(connections.TooLong, connections.NotPublic),
@@ -142,8 +139,8 @@ def _sent(request: requests.Request, call: connections.Call, *, max_bytes: int, 
     if call.public_only:
         settings["proxies"] = {}
     connections.begin(call)
-    adapter = _thread.adapters[call.public_only]
-    response = adapter.send(prepared, timeout=call.seconds_left(), **settings)
+    session = _thread.sessions[call.public_only]
+    response = session.send(prepared, timeout=call.seconds_left(), allow_redirects=False, **settings)
     try:
         body = response.raw.read(max_bytes + 1, decode_content=True)
     finally:
@@ -164,17 +161,36 @@ class _Adapter(HTTPAdapter):
         return manager
 
 
+class _PublicAdapter(_Adapter):
+    def add_headers(self, request: requests.PreparedRequest, **_options: Any) -> None:
+        """Remove trace headers, which instrumentation adds: they are for servers that an operator chose."""
+        for name in _TRACE_HEADERS:
+            request.headers.pop(name, None)
+
+
+class _Session(requests.Session):
+    """Sends prepared requests one by one: stores no cookies, and neither follows a redirect nor reads its body."""
+
+    def __init__(self, adapter: HTTPAdapter) -> None:
+        super().__init__()
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, adapter)
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """No response is a redirect to be followed."""
+
+
 class _Thread(threading.local):
     """Connections that a thread keeps for its next call to the same host."""
 
     def __init__(self) -> None:
-        # One to an unchecked address must not be there for a call that insists on a public one.
-        self.adapters = {public_only: _Adapter(pool_maxsize=1) for public_only in (False, True)}
+        # A connection to an unchecked address must not be reused by a call that needs a public one.
+        self.sessions = {False: _Session(_Adapter(pool_maxsize=1)), True: _Session(_PublicAdapter(pool_maxsize=1))}
 
 
 _thread = _Thread()
-# Asked for proxies and authorities only. What it would do beyond is unwanted: read `.netrc`, keep cookies, and take in
-# the body of a redirect whatever its length.
+# Only for proxies and certificate authorities.
 _environment = requests.Session()
 
 

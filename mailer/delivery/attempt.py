@@ -133,9 +133,9 @@ def _fail(record: Attempt, reason: str, *, stack: str | None = None) -> NoReturn
 
 def _note(record: Attempt, outcome: Outcome, *, gateway_id: str = "", error: str = "") -> None:
     record.outcome, record.gateway_id, record.error = outcome, gateway_id, error
-    metrics.DELIVERIES.add(record.channel, str(outcome))
+    metrics.DELIVERIES.labels(record.channel, str(outcome)).inc()
     if record.channel == "email" and outcome is not Outcome.DELIVERED:
-        metrics.MAIL_ERRORS.add(record.kind)
+        metrics.MAIL_ERRORS.labels(record.kind).inc()
     record.save(force_insert=True)
 
 

@@ -19,7 +19,7 @@ def accept_email(*, message: Email, **_: object) -> None:
     # Senders announce every notice; whether it is sent is the operator's choice.
     if message_types.is_enabled(message.kind):
         _defer(message, channel="email")
-        metrics.MAILS_ACCEPTED.add(str(message.kind))
+        metrics.MAILS_ACCEPTED.labels(str(message.kind)).inc()
 
 
 def accept_sms(*, message: Sms, **_: object) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from accounts import error_sets as account_error_sets
+from accounts.identities import errors as identity_errors
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.caller import Caller
 from authsvc.errors import OAuthError, ValidationFailed
@@ -29,7 +29,7 @@ class IdTokenGrant:
         ValidationFailed,
         errors.ProviderDisabled,
         *BearerAuthentication.documented_errors,
-        *account_error_sets.EXTERNAL_IDENTITY,
+        *identity_errors.EXTERNAL_IDENTITY,
     )
 
     def exchange(self, body: IdTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:

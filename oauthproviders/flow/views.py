@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from django.http import HttpRequest, HttpResponse
 
-from accounts import error_sets as account_error_sets
-from accounts import errors as accounts_errors
+from accounts.identities import errors as identity_errors
 from authsvc import clock, conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
@@ -69,12 +68,12 @@ class LinkIdentityView(Endpoint):
             Parameter("skip_http_redirect", "`true`: answer the address instead of redirecting.", ("true",)),
         ),
         responses={302: _TO_PROVIDER, 200: schemas.Departure},
-        errors=(*_NO_DEPARTURE, accounts_errors.ManualLinkingDisabled),
+        errors=(*_NO_DEPARTURE, identity_errors.ManualLinkingDisabled),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the browser to a provider, to link one more identity to the signed-in user."""
         if not conf.current().signup.manual_linking_enabled:
-            raise accounts_errors.ManualLinkingDisabled
+            raise identity_errors.ManualLinkingDisabled
         departure = authorize.begin(
             inputs.wish(request.http.GET),
             target=self.redirect_target(request),
@@ -109,10 +108,10 @@ class CallbackView(Endpoint):
             ),
         },
         redirect_errors=(
-            *account_error_sets.EXTERNAL_IDENTITY,
+            *identity_errors.EXTERNAL_IDENTITY,
             BodyTooLarge,
-            accounts_errors.InviteNotFound,
-            accounts_errors.InvitedEmailMismatch,
+            identity_errors.InviteNotFound,
+            identity_errors.InvitedEmailMismatch,
             errors.StateMissing,
             errors.StateInvalid,
             errors.StateNotFound,

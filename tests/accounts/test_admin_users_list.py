@@ -14,8 +14,8 @@ from django.db import connection
 from django.http import QueryDict
 
 from accounts.models import Identity, User
-from accounts.users.search import conditions, filters, pages, queries
-from accounts.users.search.filters import Position, Selection
+from accounts.users.search import filters, listing, queries
+from accounts.users.search.filters import Cursor, UserFilter
 from authsvc.db import sql as db
 from tests.accounts import admins
 from tests.accounts.admins import ask, done
@@ -420,9 +420,9 @@ def test_a_bad_limit_is_refused(api: Api, auth_config: ChangeConfig, query: str,
 )
 def test_a_cursor_is_what_other_servers_make_of_it(moment: datetime, written: str) -> None:
     user_id = UUID("11111111-1111-4111-8111-111111111111")
-    text = filters.cursor(Position(moment, user_id))
+    text = filters.encode_cursor(Cursor(moment, user_id))
     assert text == _encoded({"created_at": written, "id": str(user_id)})
-    assert filters.read_cursor(text) == Position(moment, user_id)
+    assert filters.decode_cursor(text) == Cursor(moment, user_id)
 
 
 def test_the_known_cursor() -> None:
@@ -430,7 +430,7 @@ def test_the_known_cursor() -> None:
         "eyJjcmVhdGVkX2F0IjoiMjAyNC0wMy0wNFQwNTowNjowNy4xMjM0NTZaIiwiaWQiOiIxMTExMTExMS0xMTExLTQxMTEtODExMS0xMTEx"
         "MTExMTExMTEifQ"
     )
-    assert filters.cursor(filters.read_cursor(known)) == known
+    assert filters.encode_cursor(filters.decode_cursor(known)) == known
 
 
 def _quoted(text: str) -> str:
@@ -492,9 +492,9 @@ def test_a_filter_that_was_thought_to_fit_many_is_answered_all_the_same(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowd(40)
-    monkeypatch.setattr(conditions, "COLLECTED", -1)
-    monkeypatch.setattr(queries, "_WALK", 5)
-    monkeypatch.setattr(queries, "_WALK_FOR_EACH", 0)
+    monkeypatch.setattr(queries, "COLLECT_LIMIT", -1)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT", 5)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT_PER_ROW", 0)
     assert len(ids(api, "?filter=user&per_page=3")) == 3
     assert len(ids(api, "?filter=user0&per_page=3")) == 1
     assert listed(api, "?filter=user0&per_page=3")[1] == "1"
@@ -523,8 +523,8 @@ def test_what_no_index_knows_is_looked_for_at_the_beginning_and_among_the_newest
     _thousands(1_000)
     make_user(email="a.zq.newest@example.com")
     make_user(email="named.new@example.com", data={"full_name": "new Zq"})
-    for bound, value in (("LARGE", 500), ("NEWEST", 100), ("COLLECTED", 500)):
-        monkeypatch.setattr(conditions, bound, value)
+    for bound, value in (("LARGE_TABLE", 500), ("NEWEST", 100), ("COLLECT_LIMIT", 500)):
+        monkeypatch.setattr(queries, bound, value)
     query = query if "sort" in query else f"{query}&sort=created_at+asc"
     answer = ask(api, "GET", f"/admin/users?{query}")
     assert [user["email"].removesuffix("@example.com") for user in answer.json()["users"]] == expected
@@ -538,13 +538,13 @@ def test_all_pages_of_what_no_index_knows_are_of_one_set(
 ) -> None:
     auth_config(experimental={"cursor_pagination_enabled": is_by_cursor})
     _thousands(1_000)
-    for bound, value in (("LARGE", 500), ("NEWEST", 100), ("COLLECTED", 500)):
-        monkeypatch.setattr(conditions, bound, value)
-    monkeypatch.setattr(queries, "_WALK", 50)
-    monkeypatch.setattr(queries, "_WALK_FOR_EACH", 0)
+    for bound, value in (("LARGE_TABLE", 500), ("NEWEST", 100), ("COLLECT_LIMIT", 500)):
+        monkeypatch.setattr(queries, bound, value)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT", 50)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT_PER_ROW", 0)
     if is_by_cursor:
         shown = [
-            each for stretch in _by_cursor(Selection(aud="authenticated", filter="se"), size=40) for each in stretch
+            each for stretch in _by_cursor(UserFilter(aud="authenticated", text="se"), size=40) for each in stretch
         ]
     else:
         pages = [f"?filter=se&per_page=40&page={page}" for page in (1, 2, 3)]
@@ -553,14 +553,14 @@ def test_all_pages_of_what_no_index_knows_are_of_one_set(
     assert shown == list(User.objects.order_by("-created_at").values_list("id", flat=True)[:100])
 
 
-def _by_cursor(wanted: Selection, *, size: int) -> list[list[UUID]]:
+def _by_cursor(wanted: UserFilter, *, size: int) -> list[list[UUID]]:
     """The ids of every page; a cursor goes to the client and comes back."""
     found: list[list[UUID]] = []
     cursor = ""
     while not found or cursor:
-        after = filters.read_cursor(cursor) if cursor else None
-        stretch = pages.stretch(wanted, after=after, size=size)
-        found.append([UUID(each.user[1]) for each in stretch.found])
+        after = filters.decode_cursor(cursor) if cursor else None
+        stretch = listing.list_after(wanted, after=after, size=size)
+        found.append([UUID(user.id) for user in stretch.users])
         cursor = stretch.next_cursor
     return found
 
@@ -602,9 +602,9 @@ def test_a_user_without_times_is_shown_as_in_the_list(api: Api) -> None:
 def test_cursors_lead_through_users_without_times(
     monkeypatch: pytest.MonkeyPatch, filter: str, collected: int, is_ascending: bool, size: int
 ) -> None:
-    monkeypatch.setattr(conditions, "COLLECTED", collected)
+    monkeypatch.setattr(queries, "COLLECT_LIMIT", collected)
     expected = _without_times() if is_ascending else _without_times()[::-1]
-    pages = _by_cursor(Selection(aud="authenticated", filter=filter, is_ascending=is_ascending), size=size)
+    pages = _by_cursor(UserFilter(aud="authenticated", text=filter, is_ascending=is_ascending), size=size)
     assert [each for page in pages for each in page] == expected
     assert {len(page) for page in pages[:-1]} == {size}
 
@@ -634,8 +634,8 @@ def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
 )
 def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index: str) -> None:
     _thousands(12_000)
-    wanted = filters.read(QueryDict(condition), aud="authenticated")
-    sql, values = conditions.query(wanted)
+    wanted = filters.parse(QueryDict(condition), aud="authenticated")
+    sql, values = queries._match(wanted)
     found = db.rows(f"EXPLAIN {sql}", values)
     plan = "\n".join(line for (line,) in found)
     assert index in plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from accounts.passwords.bloom_filter import Bloom
+from accounts.passwords.bloom_filter import BloomFilter
 
 
 def digests(numbers: Iterable[int]) -> list[bytes]:
@@ -16,7 +16,7 @@ def digests(numbers: Iterable[int]) -> list[bytes]:
 
 def test_what_was_added_is_in_it() -> None:
     members = digests(range(800))
-    bloom = Bloom(items=1000, false_positives=0.001)
+    bloom = BloomFilter(items=1000, false_positives=0.001)
     assert not any(member in bloom for member in members)
     bloom.add(members)
     assert all(member in bloom for member in members)
@@ -24,14 +24,14 @@ def test_what_was_added_is_in_it() -> None:
 
 @pytest.mark.parametrize("false_positives", [0.1, 0.01, 0.001])
 def test_strangers_are_taken_for_members_no_more_often_than_agreed(false_positives: float) -> None:
-    bloom = Bloom(items=1000, false_positives=false_positives)
+    bloom = BloomFilter(items=1000, false_positives=false_positives)
     bloom.add(digests(range(800)))
     taken = sum(stranger in bloom for stranger in digests(range(10_000, 30_000)))
     assert taken / 20_000 <= false_positives
 
 
 def test_digests_of_one_range_are_told_apart() -> None:
-    bloom = Bloom(items=1000, false_positives=0.0001)
+    bloom = BloomFilter(items=1000, false_positives=0.0001)
     bloom.add(b"\x5b\xaa\x61" + digest[3:] for digest in digests(range(500)))
     strangers = (b"\x5b\xaa\x61" + digest[3:] for digest in digests(range(500, 5000)))
     assert sum(stranger in bloom for stranger in strangers) <= 2
@@ -39,7 +39,7 @@ def test_digests_of_one_range_are_told_apart() -> None:
 
 def test_it_is_emptied_before_it_is_four_fifths_full() -> None:
     first, second = digests(range(60)), digests(range(60, 90))
-    bloom = Bloom(items=100, false_positives=0.0001)
+    bloom = BloomFilter(items=100, false_positives=0.0001)
     bloom.add(first)
     bloom.add(first)  # nothing new
     bloom.add(second[:20])
@@ -51,13 +51,13 @@ def test_it_is_emptied_before_it_is_four_fifths_full() -> None:
 
 def test_it_never_holds_more_than_it_is_made_for() -> None:
     members = digests(range(1000))
-    bloom = Bloom(items=100, false_positives=0.0001)
+    bloom = BloomFilter(items=100, false_positives=0.0001)
     bloom.add(members)
     assert sum(member in bloom for member in members) <= 85
 
 
 @pytest.mark.parametrize(("items", "false_positives"), [(1, 0.5), (1, 0.999999), (1, 1e-12)])
 def test_the_smallest_ones_work(items: int, false_positives: float) -> None:
-    bloom = Bloom(items=items, false_positives=false_positives)
+    bloom = BloomFilter(items=items, false_positives=false_positives)
     bloom.add(digests(range(5)))
     assert isinstance(digests([1])[0] in bloom, bool)

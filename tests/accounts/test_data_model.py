@@ -11,7 +11,7 @@ import pytest
 from django.db import DataError, Error, IntegrityError, connection
 
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import queries, records
+from accounts.users import queries
 from authsvc import audit, clock
 from authsvc.caller import Caller
 from tests.conftest import Api, Mailbox
@@ -402,6 +402,6 @@ def test_a_redeemed_secret_fills_metadata_that_is_null(api: Api) -> None:
 
 
 def _record(user: User) -> Any:
-    row = queries.by_id(user.id)
+    row = queries.get(user.id)
     assert row is not None
-    return records.read(row)
+    return row

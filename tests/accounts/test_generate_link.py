@@ -264,7 +264,7 @@ def test_who_signed_up_first_with_a_password_does_not_get_in_by_somebody_elses_l
 
 
 def test_a_link_made_without_a_password_leaves_none_that_a_stranger_chose(api: Api, admin: str) -> None:
-    make_user(email=EMAIL, confirmed=False, password_hash=hashers.make(STRANGERS))
+    make_user(email=EMAIL, confirmed=False, password_hash=hashers.encode(STRANGERS))
     shown = made(api, admin, "signup")
     assert follow(api, shown["action_link"])["type"] == "signup"
     assert sign_in(api, STRANGERS) == 400

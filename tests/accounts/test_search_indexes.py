@@ -21,8 +21,8 @@ from django.core.management import call_command
 from django.db import connection, connections
 from pytest_django import DjangoDbBlocker
 
-from accounts.users.search import conditions, indexes
-from accounts.users.search.filters import Selection
+from accounts.users.search import indexes, queries
+from accounts.users.search.filters import UserFilter
 from authsvc.conf.schema import Secret
 from authsvc.db import advisory_locks, postgresql
 from tests import debian_postgresql, factories
@@ -113,32 +113,32 @@ def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
     crowd.fill(connection.connection, 1, 5000)
     indexes.ensure()
     assert built() == NAMES
-    parts = Selection(aud="authenticated", filter="keller.2711")
-    beginnings = Selection(aud="authenticated", filter="zq")
-    for chosen, values in (conditions.query(parts), conditions.within_reach(beginnings)):
+    parts = UserFilter(aud="authenticated", text="keller.2711")
+    beginnings = UserFilter(aud="authenticated", text="zq")
+    for chosen, values in (queries._match(parts), queries._restricted_match(beginnings)):
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN {chosen}", values)
             plan = "\n".join(line for (line,) in cursor.fetchall())
         assert all(name in plan for name in NAMES), plan
 
 
-@pytest.mark.parametrize(("locale", "is_out_of_reach"), [("C", True), ("C.UTF-8", False)])
+@pytest.mark.parametrize(("locale", "is_too_expensive"), [("C", True), ("C.UTF-8", False)])
 def test_letters_that_trigrams_do_not_know_are_out_of_reach(
-    monkeypatch: pytest.MonkeyPatch, locale: str, is_out_of_reach: bool
+    monkeypatch: pytest.MonkeyPatch, locale: str, is_too_expensive: bool
 ) -> None:
-    monkeypatch.setattr(conditions, "LARGE", 0)
-    conditions.knows_letters.cache_clear()
+    monkeypatch.setattr(queries, "LARGE_TABLE", 0)
+    queries.indexes_all_letters.cache_clear()
     asked(f"CREATE DATABASE letters TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'")
     try:
         with connected_to(NAME="letters"):
             asked("CREATE EXTENSION pg_trgm")
-            asked(f"CREATE TABLE {conditions.users()} AS SELECT 1")
-            asked(f"ANALYZE {conditions.users()}")
-            assert (asked("SELECT show_trgm('žřš')") == [[]]) == is_out_of_reach
-            assert conditions.is_out_of_reach(Selection(aud="", filter="žřš")) == is_out_of_reach
-            assert not conditions.is_out_of_reach(Selection(aud="", filter="žřšabc"))
+            asked(f"CREATE TABLE {queries._users()} AS SELECT 1")
+            asked(f"ANALYZE {queries._users()}")
+            assert (asked("SELECT show_trgm('žřš')") == [[]]) == is_too_expensive
+            assert queries.is_too_expensive(UserFilter(aud="", text="žřš")) == is_too_expensive
+            assert not queries.is_too_expensive(UserFilter(aud="", text="žřšabc"))
     finally:
-        conditions.knows_letters.cache_clear()
+        queries.indexes_all_letters.cache_clear()
         asked("DROP DATABASE letters")
 
 

@@ -18,12 +18,14 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from accounts import inputs as account_inputs
 from accounts.models import User
 from accounts.sign_in.password import PasswordSignIn
+from accounts.sign_in.password_grant import PasswordInput
 from accounts.sign_up import sign_up
-from accounts.users import queries, records
-from accounts.verification import redemption, verification
+from accounts.sign_up.views import SignUpInput
+from accounts.users import queries
+from accounts.verification import redemption
+from accounts.verification.views import VerifyInput
 from authsvc import clock
 from authsvc.caller import Caller
 from authsvc.conf import schema
@@ -40,6 +42,7 @@ from tokens.api import inputs as token_inputs
 from tokens.flows import flow_states, pkce
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import OneTimeToken, Session
+from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, refresh_tokens, subjects
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -324,9 +327,8 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     issued = made.access_token
     at = clock.now()
     claims = access_tokens.read(issued, at=at)
-    row = queries.by_id(user.id)
-    assert row is not None
-    record = records.read(row)
+    record = queries.get(user.id)
+    assert record is not None
     signed_in = subjects.user_source.get().signed_in(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
@@ -367,10 +369,10 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "SignedIn": (signed_in, {key, record.password_hash}),
         "Exchanged": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
         "Challenge": (challenge, {CHALLENGE}),
-        "SignUpInput": (account_inputs.SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
-        "PasswordInput": (account_inputs.PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "SignUpInput": (SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
+        "PasswordInput": (PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
         "VerifyInput": (
-            account_inputs.VerifyInput(token=secret.code, token_hash=secret.link_token, password=PASSWORD),
+            VerifyInput(token=secret.code, token_hash=secret.link_token, password=PASSWORD),
             {secret.code, secret.link_token, PASSWORD},
         ),
         "RefreshTokenInput": (
@@ -384,9 +386,9 @@ def values() -> dict[str, tuple[Any, set[str]]]:
 
 def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with an outstanding secret, as verification reads them."""
-    row = queries.with_token_of_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
-    assert row is not None
-    return verification._read(row)
+    found = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
+    assert found is not None
+    return found[0], one_time_tokens.read(found[1])
 
 
 def _database_password(config: AuthConfig) -> set[str]:

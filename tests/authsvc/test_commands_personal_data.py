@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 
 from accounts.models import Factor, FactorChallenge, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import queries, records
+from accounts.users import queries
 from authsvc import audit, clock, messaging, personal_data
 from authsvc.audit import erasure
 from authsvc.caller import Caller
@@ -62,9 +62,9 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     make_one_time_token(user, TokenType.RECOVERY)
     make_flow(user, provider_access_token="token-at-the-provider")
     at = clock.now()
-    row = queries.by_id(user.id)
+    row = queries.get(user.id)
     assert row is not None
-    record, caller = records.read(row), Caller(address=address, audience=AUDIENCE)
+    record, caller = row, Caller(address=address, audience=AUDIENCE)
     with transaction.atomic():
         audit.record(audit.Action.LOGIN, actor=record, caller=caller, at=at, traits={"provider": "email"})
         unenrolled = {"factor_id": str(uuid4()), "factor_status": "verified", "session_id": str(signed_in.session.id)}

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import FactorChallenge
-from accounts.users.search import conditions
+from accounts.users.search import queries as search_queries
 from authsvc import clock
 from authsvc.db.sql import namespaced
 from tests import factories
@@ -273,7 +273,7 @@ def administer_as_operator() -> Call:
 
 def list_many(number: int, query: str = "", *, again: bool = False) -> Callable[[], Call]:
     def prepare() -> Call:
-        conditions.expected_in_all.cache_clear()
+        search_queries.estimate_audience.cache_clear()
         with connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {namespaced('users')} (id, aud, email, created_at, updated_at)"

@@ -9,29 +9,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connection
 
-from authsvc.observability import metrics
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import SITE, Browser, GitHub, configured
+from tests.recorded_metrics import RecordedMetrics
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
-
-
-class SignIns(list[tuple[str, ...]]):
-    """A store that remembers method and outcome of every attempt to sign in."""
-
-    def record(self, *events: metrics.Event) -> None:
-        self.extend(labels for instrument, labels, _ in events if instrument is metrics.SIGN_INS)
-
-
-@pytest.fixture
-def told() -> Iterator[SignIns]:
-    store = SignIns()
-    metrics.keep_in(store)
-    yield store
-    metrics.keep_in(None)
 
 
 @contextlib.contextmanager
@@ -75,9 +60,12 @@ def test_a_sign_in_is_told_of_once_it_is_kept(
     api: Api,
     auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
-    told: SignIns,
+    recorded: RecordedMetrics,
 ) -> None:
     caplog.set_level(logging.INFO, "tokens.sessions.sign_in_metrics")
+
+    def sign_ins() -> dict[tuple[str, ...], float]:
+        return recorded.changes("auth_sign_ins_total", "method", "outcome")
 
     def lines() -> list[str]:
         return [each.getMessage() for each in caplog.records if each.name == "tokens.sessions.sign_in_metrics"]
@@ -91,6 +79,10 @@ def test_a_sign_in_is_told_of_once_it_is_kept(
         )
         with commits_failing():
             call(api)
-        assert (Session.objects.count(), told, lines()) == (0, refusals, [])
+        assert (Session.objects.count(), sign_ins(), lines()) == (0, dict.fromkeys(refusals, 1), [])
         call(api)
-        assert (Session.objects.count(), told, lines()) == (1, [*refusals, (method, "succeeded")], ["Login"])
+        assert (Session.objects.count(), sign_ins(), lines()) == (
+            1,
+            dict.fromkeys([*refusals, (method, "succeeded")], 1),
+            ["Login"],
+        )

@@ -7,7 +7,7 @@ from typing import ClassVar, cast
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.api.openapi.document import ErrorTypes
 from tokens import errors
 from tokens.api import admin_auth, bearer_auth
@@ -74,3 +74,12 @@ def user_of(request: Request) -> SignedIn:
 
 def claims_of(request: Request) -> Claims:
     return cast(Claims, request.auth)
+
+
+def has_requested_audience(request: Request) -> bool:
+    """The token is for the audience in `X-JWT-AUD`; without the header, for the token's default audience."""
+    claims, audience = claims_of(request), request.META.get("HTTP_X_JWT_AUD", "")
+    if not audience:
+        config = conf.current().jwt
+        audience = config.aud if not claims.aud or claims.role in config.admin_roles else claims.aud[0]
+    return bool(claims.aud) and claims.aud[0] == audience

@@ -42,9 +42,9 @@ def refresh(*, token: str, caller: Caller, at: datetime) -> Refreshed:
     try:
         done = _in_turn(token, caller=caller, at=at)
     except Exception as error:
-        metrics.REFRESHES.add(sign_in_metrics.outcome(error))
+        metrics.REFRESHES.labels(sign_in_metrics.outcome(error)).inc()
         raise
-    metrics.REFRESHES.add(sign_in_metrics.SUCCEEDED)
+    metrics.REFRESHES.labels(sign_in_metrics.SUCCEEDED).inc()
     sign_in_metrics.note("token", user_id=done.subject.id)
     return done
 
@@ -100,7 +100,7 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> Refreshed | 
             if outcome.converted:
                 audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.subject, caller=caller, at=at)
     if outcome.refresh_token is None:
-        metrics.REFRESH_REUSES.add()
+        metrics.REFRESH_REUSES.inc()
         raise errors.RefreshTokenReused
     return _answer(signed_in, refresh_token=outcome.refresh_token, at=at)
 
@@ -145,7 +145,7 @@ def _take_turn(
             case Verdict.ROTATE | Verdict.REPEAT:
                 _record(signed_in, caller=caller, at=at)
     if verdict is Verdict.REUSED:
-        metrics.REFRESH_REUSES.add()
+        metrics.REFRESH_REUSES.inc()
         raise errors.RefreshTokenReused
     newest = counter + 1 if verdict is Verdict.ROTATE else counter
     text = refresh_tokens.seal(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))

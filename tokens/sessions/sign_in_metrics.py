@@ -32,7 +32,7 @@ def watched(method: str, *, who: Callable[[Any], UUID | None]) -> Callable[[Call
             try:
                 done = journey(*args, **kwargs)
             except Exception as error:
-                metrics.SIGN_INS.add(method, outcome(error))
+                metrics.SIGN_INS.labels(method, outcome(error)).inc()
                 raise
             user_id = who(done)
             if user_id is not None:
@@ -45,7 +45,7 @@ def watched(method: str, *, who: Callable[[Any], UUID | None]) -> Callable[[Call
 
 
 def succeeded(method: str, *, user_id: UUID, provider: str = "") -> None:
-    metrics.SIGN_INS.add(method, SUCCEEDED)
+    metrics.SIGN_INS.labels(method, SUCCEEDED).inc()
     note(method, user_id=user_id, provider=provider)
 
 

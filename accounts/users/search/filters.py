@@ -1,4 +1,4 @@
-"""Which users a list shows, as the query string says it."""
+"""The filters, order and position of a list of users, from the query string."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ from uuid import UUID
 import orjson
 from django.http import QueryDict
 
-from accounts import errors
 from accounts.users import identifiers
-from accounts.users.search import paging
+from authsvc.api import pagination
+from authsvc.api.pagination import ListParameterInvalid, PaginationInvalid
+from authsvc.errors import ValidationFailed
 from authsvc.security import crypto
 
 PARAMETERS = frozenset(
     ("page", "per_page", "sort", "filter", "email", "phone", "id", "count", "limit", "cursor"),
 )
 _CONDITIONS = ("filter", "email", "phone", "id")
-_MOST_BY_CURSOR = 1000
-_DEFAULT_BY_CURSOR = 50
+_LARGEST_PAGE_BY_CURSOR = 1000
+_DEFAULT_SIZE_BY_CURSOR = 50
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _TRAILING_ZEROS = re.compile(r"\.?0+Z$")
 
 
+class SortInvalid(ValidationFailed):
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Bad Sort Parameters: {reason}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Conditions that all hold, and the order by age. An empty condition is none."""
+class UserFilter:
+    """Conditions that all hold, and the order by age. An empty condition is ignored."""
 
     aud: str
-    filter: str = ""
-    """Part of an address or of the full name; `%` and `_` stand for any text and any character."""
+    text: str = ""
+    """Part of an address or of the full name; `%` matches any text, `_` any character."""
     email: str = ""
     phone: str = ""
     id: UUID | None = None
@@ -40,93 +46,96 @@ class Selection:
 
     @property
     def is_unconditional(self) -> bool:
-        """Whether everybody in the audience is meant."""
-        return not (self.filter or self.is_exact)
+        """Whether every user of the audience matches."""
+        return not (self.text or self.is_exact)
 
     @property
     def is_exact(self) -> bool:
-        """Whether a unique index leads to the users meant."""
+        """Whether a unique index finds the users that match."""
         return bool(self.email or self.phone or self.id)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """The last user of a page, after whom the next one begins."""
+class Cursor:
+    """The last user of a page, after whom the next page begins."""
 
     created_at: datetime | None
-    """None of a user whose row does not say it: they are sorted as the latest."""
+    """None for a row without that time, which is sorted as the latest."""
     id: UUID
 
 
-def read(parameters: QueryDict, *, aud: str) -> Selection:
-    """Raises ListParameterInvalid for what is empty or unknown, and SortInvalid."""
-    paging.refuse_unknown(parameters, PARAMETERS)
-    given = {name: paging.first(parameters, name) for name in _CONDITIONS if name in parameters}
-    for name, value in given.items():
+def parse(parameters: QueryDict, *, aud: str) -> UserFilter:
+    """Raises SortInvalid, and ListParameterInvalid for a parameter that is empty or unknown."""
+    pagination.refuse_unknown(parameters, PARAMETERS)
+    conditions = {name: pagination.first(parameters, name) for name in _CONDITIONS if name in parameters}
+    for name, value in conditions.items():
         if not value:
-            raise errors.ListParameterInvalid(f"The parameter {name} must not be empty")
+            raise ListParameterInvalid(f"The parameter {name} must not be empty")
     is_ascending = _is_ascending(parameters.getlist("sort"))
-    count = paging.first(parameters, "count")
+    count = pagination.first(parameters, "count")
     if "count" in parameters and count != "exact":
-        raise errors.ListParameterInvalid("The parameter count can only be exact")
-    phone = identifiers.bare_phone(given.get("phone", ""))
-    if "phone" in given and not phone:
-        raise errors.ListParameterInvalid("The parameter phone must not be empty")
-    return Selection(
+        raise ListParameterInvalid("The parameter count can only be exact")
+    phone = identifiers.bare_phone(conditions.get("phone", ""))
+    if "phone" in conditions and not phone:
+        raise ListParameterInvalid("The parameter phone must not be empty")
+    return UserFilter(
         aud=aud,
-        filter=given.get("filter", ""),
-        email=identifiers.lower_email(given.get("email", "")),
+        text=conditions.get("filter", ""),
+        email=identifiers.lower_email(conditions.get("email", "")),
         phone=phone,
-        id=_id(given["id"]) if "id" in given else None,
+        id=_parse_id(conditions["id"]) if "id" in conditions else None,
         is_ascending=is_ascending,
         count_exactly=bool(count),
     )
 
 
-def read_position(parameters: QueryDict) -> tuple[Position | None, int]:
-    """After whom to go on, and the most users to show. Raises PaginationInvalid."""
-    limit = paging.natural(parameters, "limit")
+def parse_cursor_page(parameters: QueryDict) -> tuple[Cursor | None, int]:
+    """The position after which the page begins, and its size. Raises PaginationInvalid."""
+    limit = pagination.natural(parameters, "limit")
     if limit == 0:
-        raise errors.PaginationInvalid("limit must be greater than 0")
-    cursor = paging.first(parameters, "cursor")
-    size = _DEFAULT_BY_CURSOR if limit is None else min(limit, _MOST_BY_CURSOR)
-    return (read_cursor(cursor) if cursor else None), size
+        raise PaginationInvalid("limit must be greater than 0")
+    cursor = pagination.first(parameters, "cursor")
+    size = _DEFAULT_SIZE_BY_CURSOR if limit is None else min(limit, _LARGEST_PAGE_BY_CURSOR)
+    return (decode_cursor(cursor) if cursor else None), size
 
 
-def cursor(position: Position) -> str:
-    """What a client sends to go on after this user."""
-    moment = (position.created_at or _NEVER).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    told = {"created_at": _TRAILING_ZEROS.sub("Z", moment) if moment.endswith("0Z") else moment, "id": str(position.id)}
-    return crypto.base64url_encode(orjson.dumps(told))
+def encode_cursor(cursor: Cursor) -> str:
+    """The text that a client sends to get the page after this user."""
+    moment = (cursor.created_at or _NEVER).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    content = {
+        "created_at": _TRAILING_ZEROS.sub("Z", moment) if moment.endswith("0Z") else moment,
+        "id": str(cursor.id),
+    }
+    return crypto.base64url_encode(orjson.dumps(content))
 
 
-def read_cursor(text: str) -> Position:
+def decode_cursor(text: str) -> Cursor:
     """Raises PaginationInvalid."""
     try:
-        told = orjson.loads(crypto.base64url_decode(text))
-        created_at, user_id = datetime.fromisoformat(told["created_at"]).astimezone(UTC), UUID(told["id"])
+        content = orjson.loads(crypto.base64url_decode(text))
+        created_at, user_id = datetime.fromisoformat(content["created_at"]).astimezone(UTC), UUID(content["id"])
     except (ValueError, OverflowError, TypeError, AttributeError, KeyError):
-        raise errors.PaginationInvalid("invalid cursor") from None
+        raise PaginationInvalid("invalid cursor") from None
     if not user_id.int:
-        raise errors.PaginationInvalid("invalid cursor: it names nobody")
-    return Position(created_at=None if created_at == _NEVER else created_at, id=user_id)
+        raise PaginationInvalid("invalid cursor: it names nobody")
+    return Cursor(created_at=None if created_at == _NEVER else created_at, id=user_id)
 
 
-def _id(text: str) -> UUID:
-    found = identifiers.uuid(text)
-    if found is None:
-        raise errors.ListParameterInvalid("The parameter id must be a UUID")
-    return found
+def _parse_id(text: str) -> UUID:
+    user_id = identifiers.uuid(text)
+    if user_id is None:
+        raise ListParameterInvalid("The parameter id must be a UUID")
+    return user_id
 
 
 def _is_ascending(sorts: list[str]) -> bool:
-    """The first one counts; all are checked."""
+    """The direction of the first `sort`; all are validated."""
     directions = []
     for sort in sorts:
         field, separated, direction = sort.partition(" ")
         if field != "created_at":
-            raise errors.SortInvalid(f"bad field for sort '{field}'")
+            raise SortInvalid(f"bad field for sort '{field}'")
         if separated and direction.lower() not in ("asc", "desc"):
-            raise errors.SortInvalid(f"bad direction for sort '{direction}', only 'asc' and 'desc' allowed")
+            raise SortInvalid(f"bad direction for sort '{direction}', only 'asc' and 'desc' allowed")
         directions.append(direction.lower())
     return bool(directions) and directions[0] == "asc"

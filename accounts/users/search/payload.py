@@ -1,8 +1,8 @@
-"""Users of a list as JSON, written straight from the rows: what `payloads.user` says, at a fifth of the work."""
+"""Listed users as JSON, encoded straight from the rows: the members of `payloads.user`, at a fifth of its cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +10,8 @@ import msgspec
 import orjson
 
 from accounts.users import payloads, records
-from accounts.users.queries import Row
-from accounts.users.search.queries import Found
+from accounts.users.records import Field, Row
+from accounts.users.search.queries import USER_COLUMNS, ListedUser
 from authsvc import clock
 
 Moment = datetime | str | None
@@ -29,63 +29,28 @@ class _Identity(msgspec.Struct, omit_defaults=True):
     email: str | None = None
 
 
-class _User(msgspec.Struct, omit_defaults=True):
-    # Made by position, which is a third of the time of names: in the order of the rows.
-    id: str
-    aud: str
-    role: str
-    email: str
-    phone: str
-    app_metadata: msgspec.Raw
-    user_metadata: msgspec.Raw
-    created_at: Moment
-    updated_at: Moment
-    is_anonymous: bool
-    identities: list[_Identity]
-    factors: list[dict[str, Any]] | None = None
-    new_email: str | None = None
-    new_phone: str | None = None
-    email_confirmed_at: Moment = None
-    invited_at: Moment = None
-    phone_confirmed_at: Moment = None
-    confirmation_sent_at: Moment = None
-    confirmed_at: Moment = None
-    recovery_sent_at: Moment = None
-    email_change_sent_at: Moment = None
-    phone_change_sent_at: Moment = None
-    reauthentication_sent_at: Moment = None
-    last_sign_in_at: Moment = None
-    banned_until: Moment = None
-    deleted_at: Moment = None
+_REQUIRED = sum(not field.is_optional for field in USER_COLUMNS)
+# Construction by position takes a third of the time of construction by name.
+_User = msgspec.defstruct(
+    "_User",
+    [
+        *((field.member, Any) for field in USER_COLUMNS[:_REQUIRED]),
+        ("identities", list[_Identity]),
+        *((field.member, Any, "" if field.type is str else None) for field in USER_COLUMNS[_REQUIRED:]),
+    ],
+    omit_defaults=True,
+)
 
 
-def users(found: Iterable[Found]) -> orjson.Fragment:
-    """The array of User objects, for an `Answer`."""
-    return orjson.Fragment(msgspec.json.encode([_user(each) for each in found]))
+def users(listed: Iterable[ListedUser]) -> orjson.Fragment:
+    """The array of User objects."""
+    return orjson.Fragment(msgspec.json.encode([_user(user) for user in listed]))
 
 
-def _user(found: Found) -> _User:
-    (
-        created_at, id_, aud, role, email, phone, app_metadata, user_metadata, updated_at, is_anonymous, email_change,
-        phone_change, *times, factors,
-    ) = found.user  # fmt: skip
-    return _User(
-        id_,
-        aud or "",
-        role or "",
-        email or "",
-        phone or "",
-        msgspec.Raw((app_metadata or "{}").encode()),
-        msgspec.Raw((user_metadata or "{}").encode()),
-        created_at and clock.json_value(created_at),
-        updated_at and clock.json_value(updated_at),
-        is_anonymous,
-        [_identity(each, user_id=id_) for each in found.identities],
-        [payloads.factor(each) for each in records.read_factors(factors)] or None,
-        email_change or None,
-        phone_change or None,
-        *[moment and clock.json_value(moment) for moment in times],
-    )
+def _user(user: ListedUser) -> msgspec.Struct:
+    values = [write(value) if write and value else value for write, value in zip(_WRITE, user.values, strict=True)]
+    identities = [_identity(identity, user_id=user.id) for identity in user.identities]
+    return _User(*values[:_REQUIRED], identities, *values[_REQUIRED:])
 
 
 def _identity(values: Row, *, user_id: str) -> _Identity:
@@ -101,3 +66,14 @@ def _identity(values: Row, *, user_id: str) -> _Identity:
         last_sign_in_at and clock.json_value(last_sign_in_at),
         email or None,
     )
+
+
+def _writer(field: Field) -> Callable[[Any], Any] | None:
+    if field.is_json:
+        return lambda text: msgspec.Raw(text.encode())
+    if field.name == "factors":
+        return lambda array: payloads.factors(records.read_factors(array))
+    return clock.json_value if field.type == datetime | None else None
+
+
+_WRITE = [_writer(field) for field in USER_COLUMNS]

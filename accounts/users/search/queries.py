@@ -1,156 +1,287 @@
-"""The list of users as hand-written SQL: which rows first, from indexes alone where that is possible, then those rows.
+"""The list of users as hand-written SQL: ids of a page first, from indexes alone where possible, then the columns.
 
-A page comes with identities and factors in one statement. What a filter finds is either collected whole and sorted,
-when little is expected, or looked for on a walk from the newest user on, which ends after a bounded number of users.
+Each page comes with identities and factors in one statement. A filter that is expected to match few users collects and
+sorts all matches; one that is expected to match many scans from the newest user on and stops after a bounded number.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from accounts.users.queries import Row, factors_column
-from accounts.users.search import conditions
-from accounts.users.search.conditions import COUNTED, Condition
-from accounts.users.search.filters import Position, Selection
-from authsvc.db.sql import namespaced, rows
+from accounts.users.records import USER_FIELDS, Row, factors_column
+from accounts.users.search.filters import Cursor, UserFilter
+from authsvc.db import sql as db
+from authsvc.db.sql import namespaced, row, rows
 
-_WALK = 25_000
-_WALK_FOR_EACH = 10
+EXACT_COUNT_LIMIT = 10_000
+"""Counts up to this number are exact."""
+COLLECT_LIMIT = 3_000
+"""A filter that is expected to match more users is answered by a scan, and its total is the planner's estimate."""
+LARGE_TABLE = 50_000
+"""In a table with more users, a filter that no index serves covers the newest users only, unless `count=exact`."""
+NEWEST = 5_000
+"""How many users such a filter covers."""
+_EXPENSIVE = 10_000
+"""Cost, in units of the planner, of a search that indexes do not help with: about a tenth of a second."""
+_SCAN_LIMIT = 25_000
+_SCAN_LIMIT_PER_ROW = 10
 
-_USER = (
-    "created_at id::text aud role email phone raw_app_meta_data::text raw_user_meta_data::text updated_at is_anonymous"
-    " email_change phone_change email_confirmed_at invited_at phone_confirmed_at confirmation_sent_at confirmed_at"
-    " recovery_sent_at email_change_sent_at phone_change_sent_at reauthentication_sent_at last_sign_in_at banned_until"
-    " deleted_at"
-).split()
+Condition = tuple[str, list[Any]]
+
+_INDEXED = re.compile(r"[A-Za-z0-9]{3}")
+_INDEXED_WITH_ALL_LETTERS = re.compile(r"[^\W_]{3}")
+# The first two letters of a text form a trigram together with its beginning.
+_INDEXED_PREFIX = re.compile(r"[^\W_]{2}")
+
+# A struct takes members without a default first. Identities come as rows of their own.
+_SHOWN = [field for field in USER_FIELDS if field.member and field.name != "identities"]
+USER_COLUMNS = [
+    *(field for field in _SHOWN if not field.is_optional),
+    *(field for field in _SHOWN if field.is_optional),
+]
+"""The fields of a listed user, in the order of the select list; the id as text, the factors as JSON text."""
 _IDENTITY = "id::text provider_id identity_data::text provider created_at updated_at last_sign_in_at email".split()
 _NEVER = datetime.max.replace(tzinfo=UTC)
-_USER_WIDTH = len(_USER) + 1
+_USER_WIDTH = len(USER_COLUMNS)
 _WIDTH = _USER_WIDTH + len(_IDENTITY)
+_ID, _CREATED_AT = (
+    next(i for i, field in enumerate(USER_COLUMNS) if field.name == name) for name in ("id", "created_at")
+)
 
 
-class Found(NamedTuple):
+class ListedUser(NamedTuple):
     """A user of a page, as read."""
 
-    user: Row
-    """Begins with time of creation and id, as text, and ends in the factors as JSON text."""
+    values: Row
+    """By the fields in `USER_COLUMNS`."""
     identities: list[Row]
+
+    @property
+    def id(self) -> str:
+        return str(self.values[_ID])
+
+    @property
+    def created_at(self) -> datetime | None:
+        moment: datetime | None = self.values[_CREATED_AT]
+        return moment
 
 
 class Page(NamedTuple):
-    found: list[Found]
+    users: list[ListedUser]
     total: int | None
-    """How many there are in all; None: not counted, or the page is empty."""
+    """Number of users on all pages; None when it was not counted, or the page is empty."""
     statistics: float | None = None
-    """How large the planner takes the table for; None: not asked, or the page is empty."""
+    """The planner's estimate of the size of the table; None when it was not read, or the page is empty."""
 
 
-def page(
-    selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None, count: bool = False
+def all_users(
+    user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None, with_total: bool = False
 ) -> Page:
-    """The users of an audience by age, and with `count` how many there are, unless they are many.
+    """A page of an audience, by age. One statement.
 
-    A table that the statistics call large is not counted at all.
+    With `with_total` it counts the users of the audience, unless the statistics call the table large.
     """
-    condition, values = _begins_after("u", selection, after)
-    number, statistics = "NULL", "NULL::real"
-    if count:
-        statistics = f"(SELECT reltuples FROM pg_class WHERE oid = '{conditions.users()}'::regclass)"
-        number = (
-            f"CASE WHEN {statistics} > {2 * COUNTED} THEN NULL ELSE"
-            f" (SELECT count(*) FROM (SELECT FROM {conditions.users()} c WHERE c.aud = %s LIMIT {COUNTED + 1}) few) END"
+    condition, values = _begins_after("u", user_filter, after)
+    total, statistics = "NULL", "NULL::real"
+    if with_total:
+        statistics = f"(SELECT reltuples FROM pg_class WHERE oid = '{_users()}'::regclass)"
+        total = (
+            f"CASE WHEN {statistics} > {2 * EXACT_COUNT_LIMIT} THEN NULL ELSE"
+            f" (SELECT count(*) FROM (SELECT FROM {_users()} c WHERE c.aud = %s LIMIT {EXACT_COUNT_LIMIT + 1}) few) END"
         )
-    users = f"{conditions.users()} u WHERE u.aud = %s{condition} ORDER BY {_order('u', selection)} LIMIT {limit:d}"
+    page = f"{_users()} u WHERE u.aud = %s{condition} ORDER BY {_order('u', user_filter)} LIMIT {limit:d}"
     if offset:
-        # Those before the page are passed over in the index alone.
-        shown = f"(SELECT u.id, u.created_at FROM {users} OFFSET %s) p JOIN {conditions.users()} u ON u.id = p.id"
+        # An index-only scan skips the users before the page.
+        page = f"(SELECT u.id, u.created_at FROM {page} OFFSET %s) p JOIN {_users()} u ON u.id = p.id"
     else:
-        shown = f"(SELECT * FROM {users}) u"
+        page = f"(SELECT * FROM {page}) u"
     read = rows(
-        f"SELECT {_columns()}, {number}, {statistics} FROM {shown} {_identities()}"
-        f" ORDER BY {_order('p' if offset else 'u', selection)}",
-        [*([selection.aud] if count else []), selection.aud, *values, *_offset_value(offset)],
+        f"SELECT {_columns()}, {total}, {statistics} FROM {page} {_join_identities()}"
+        f" ORDER BY {_order('p' if offset else 'u', user_filter)}",
+        [*([user_filter.aud] if with_total else []), user_filter.aud, *values, *_offset_value(offset)],
     )
     if not read:
         return Page([], None)
-    total, size = read[0][_WIDTH:]
-    return Page(_grouped(read), total if total is None or total <= COUNTED else None, size)
+    counted, size = read[0][_WIDTH:]
+    return Page(_group(read), counted if counted is None or counted <= EXACT_COUNT_LIMIT else None, size)
 
 
-def matches(
-    selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None, within_reach: bool = False
+def collect(
+    user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None, is_restricted: bool = False
 ) -> Page:
-    """Those of a page, and how many match in all: all that match are collected before they are sorted.
+    """A page of the matching users with their number: collects all matches, then sorts them. One statement.
 
-    With `within_reach` only those are that can be found without reading the whole of a large table.
+    With `is_restricted` a large table is not read as a whole; see `is_too_expensive`.
     """
-    chosen, values = conditions.within_reach(selection) if within_reach else conditions.query(selection)
-    begin, begin_values = _begins_after("m", selection, after)
+    match, values = _restricted_match(user_filter) if is_restricted else _match(user_filter)
+    begin, begin_values = _begins_after("m", user_filter, after)
     sql = f"""
-        WITH matches AS MATERIALIZED ({chosen}),
+        WITH matches AS MATERIALIZED ({match}),
              page AS (SELECT m.id, m.created_at FROM matches m WHERE true{begin}
-                      ORDER BY {_order("m", selection)} LIMIT {limit:d}{_offset(offset)})
+                      ORDER BY {_order("m", user_filter)} LIMIT {limit:d}{_offset(offset)})
         SELECT {_columns()}, c.number
           FROM (SELECT count(*) AS number FROM matches) c
-          LEFT JOIN page p ON true LEFT JOIN {conditions.users()} u ON u.id = p.id {_identities()}
-         ORDER BY {_order("p", selection)}
+          LEFT JOIN page p ON true LEFT JOIN {_users()} u ON u.id = p.id {_join_identities()}
+         ORDER BY {_order("p", user_filter)}
     """
     read = rows(sql, [*values, *begin_values, *_offset_value(offset)])
-    # An empty page still says how many there are.
-    return Page(_grouped(each for each in read if each[1] is not None), int(read[0][_WIDTH]))
+    # An empty page is one row without a user.
+    return Page(_group(each for each in read if each[_ID] is not None), int(read[0][_WIDTH]))
 
 
-def walk(selection: Selection, *, limit: int, offset: int = 0, after: Position | None = None) -> list[Found]:
-    """The users of a page of a filter that fits many: looked for among the first by age, and not for ever."""
-    begin, begin_values = _begins_after("u", selection, after)
-    condition, values = conditions.fits("w", selection)
-    bound = _WALK + _WALK_FOR_EACH * min(offset + limit, 10 * _WALK)
-    return _grouped(
+def scan(user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None) -> list[ListedUser]:
+    """A page of the users that match a filter for many, among a bounded number of users by age. One statement."""
+    begin, begin_values = _begins_after("u", user_filter, after)
+    condition, values = _matches_text("w", user_filter)
+    bound = _SCAN_LIMIT + _SCAN_LIMIT_PER_ROW * min(offset + limit, 10 * _SCAN_LIMIT)
+    return _group(
         rows(
             f"SELECT {_columns()} FROM (SELECT w.id, w.created_at FROM ("
-            f"SELECT u.id, u.created_at, u.email, u.raw_user_meta_data FROM {conditions.users()} u"
-            f" WHERE u.aud = %s{begin} ORDER BY {_order('u', selection)} LIMIT {bound}) w WHERE {condition}"
-            f" ORDER BY {_order('w', selection)} LIMIT {limit:d}{_offset(offset)}) p"
-            f" JOIN {conditions.users()} u ON u.id = p.id {_identities()} ORDER BY {_order('p', selection)}",
-            [selection.aud, *begin_values, *values, *_offset_value(offset)],
+            f"SELECT u.id, u.created_at, u.email, u.raw_user_meta_data FROM {_users()} u"
+            f" WHERE u.aud = %s{begin} ORDER BY {_order('u', user_filter)} LIMIT {bound}) w WHERE {condition}"
+            f" ORDER BY {_order('w', user_filter)} LIMIT {limit:d}{_offset(offset)}) p"
+            f" JOIN {_users()} u ON u.id = p.id {_join_identities()} ORDER BY {_order('p', user_filter)}",
+            [user_filter.aud, *begin_values, *values, *_offset_value(offset)],
         )
     )
+
+
+@lru_cache(maxsize=32)
+def estimate_audience(aud: str, _statistics: float) -> int:
+    """The number of users that the planner expects in an audience, cached until the statistics of the table change."""
+    return estimate(UserFilter(aud=aud))
+
+
+def estimate(user_filter: UserFilter) -> int:
+    """The number of users that the planner expects to match."""
+    match, values = _match(user_filter)
+    return db.planned(match, values).rows
+
+
+def count(user_filter: UserFilter, *, limit: int | None = None) -> int:
+    """The number of users that match, at most `limit`."""
+    match, values = _match(user_filter)
+    bound = "" if limit is None else f" LIMIT {limit:d}"
+    found = row(f"SELECT count(*) FROM ({match}{bound}) c", values)
+    return int(found[0]) if found else 0
+
+
+def is_too_expensive(user_filter: UserFilter) -> bool:
+    """Whether the trigram indexes cannot serve the filter and the table is too large to be read for it."""
+    if user_filter.count_exactly or _is_indexed(user_filter.text):
+        return False
+    found = row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
+    return bool(found and found[0])
+
+
+@cache
+def indexes_all_letters() -> bool:
+    """Whether trigrams contain letters beyond ASCII, which the locale of the database decides."""
+    found = row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
+    return bool(found and found[0])
+
+
+def _match(user_filter: UserFilter) -> Condition:
+    """The query for id and age of the users that match, and its values."""
+    conditions = ["u.aud = %s"]
+    values: list[Any] = [user_filter.aud]
+    if user_filter.id is not None:
+        conditions.append("u.id = %s")
+        values.append(user_filter.id)
+    if user_filter.phone:
+        conditions.append("u.phone = %s")
+        values.append(user_filter.phone)
+    matches_text, text_values = _matches_text("u", user_filter)
+    condition = " AND ".join([*conditions, *([matches_text] if matches_text else [])])
+    values += text_values
+    select = "SELECT u.id, u.created_at FROM"
+    if not user_filter.email:
+        return f"{select} {_users()} u WHERE {condition}", values
+    # The unique index of addresses leaves out users of SSO, whose identities have an index of their own.
+    sql = (
+        f"{select} {_users()} u WHERE u.email = %s AND NOT u.is_sso_user AND {condition} UNION ALL"
+        f" {select} {_users()} u WHERE u.id IN (SELECT user_id FROM {namespaced('identities')} WHERE email = %s)"
+        f" AND u.email = %s AND u.is_sso_user AND {condition}"
+    )
+    return sql, [user_filter.email, *values, user_filter.email, user_filter.email, *values]
+
+
+def _restricted_match(user_filter: UserFilter) -> Condition:
+    """The query for matches among the newest users, and for all whose address or name begins with the text."""
+    fits, values = _matches_text("w", user_filter)
+    sql = (
+        f"SELECT w.id, w.created_at FROM (SELECT u.id, u.created_at, u.email, u.raw_user_meta_data FROM {_users()} u"
+        f" WHERE u.aud = %s ORDER BY u.created_at DESC, u.id DESC LIMIT {NEWEST}) w WHERE {fits}"
+    )
+    values = [user_filter.aud, *values]
+    if _INDEXED_PREFIX.match(user_filter.text):
+        has_prefix, prefix_values = _like("u", f"{user_filter.text}%")
+        prefixed = f"SELECT u.id, u.created_at FROM {_users()} u WHERE u.aud = %s AND {has_prefix}"
+        prefix_values = [user_filter.aud, *prefix_values]
+        if db.planned(prefixed, prefix_values).cost < _EXPENSIVE:
+            return f"{sql} UNION {prefixed}", [*values, *prefix_values]
+    return sql, values
+
+
+def _is_indexed(text: str) -> bool:
+    if _INDEXED.search(text):
+        return True
+    return bool(_INDEXED_WITH_ALL_LETTERS.search(text)) and indexes_all_letters()
+
+
+def _matches_text(table: str, user_filter: UserFilter) -> Condition:
+    """The condition on the users `table` that the text of the filter sets; empty without a text."""
+    return _like(table, f"%{user_filter.text}%") if user_filter.text else ("", [])
+
+
+def _like(table: str, pattern: str) -> Condition:
+    # The expressions of the trigram indexes, so that the planner uses them.
+    return f"({table}.email LIKE %s OR ({table}.raw_user_meta_data ->> 'full_name') ILIKE %s)", [pattern, pattern]
+
+
+@cache
+def _users() -> str:
+    return namespaced("users")
 
 
 @cache
 def _columns() -> str:
-    user = [f"u.{name}" for name in _USER]
-    return ", ".join([*user, factors_column(), *(f"i.{name}" for name in _IDENTITY)])
+    special = {"id": "u.id::text", "factors": factors_column()}
+    user = [special.get(field.name, field.sql) for field in USER_COLUMNS]
+    return ", ".join([*user, *(f"i.{name}" for name in _IDENTITY)])
 
 
 @cache
-def _identities() -> str:
+def _join_identities() -> str:
     return f"LEFT JOIN {namespaced('identities')} i ON i.user_id = u.id"
 
 
-def _grouped(read: Iterable[Row]) -> list[Found]:
-    """One entry for each user of rows that have one for each identity; identities by age."""
-    found: list[Found] = []
-    for each in read:
-        if not found or found[-1].user[1] != each[1]:
-            found.append(Found(each[:_USER_WIDTH], []))
-        if each[_USER_WIDTH] is not None:
-            found[-1].identities.append(each[_USER_WIDTH:_WIDTH])
-    for one in found:
-        if len(one.identities) > 1:
-            one.identities.sort(key=_age)
-    return found
+def _group(read: Iterable[Row]) -> list[ListedUser]:
+    """One entry per user, from rows of which there is one per identity; identities by age."""
+    users: list[ListedUser] = []
+    last_id = None
+    for values in read:
+        if values[_ID] != last_id:
+            last_id = values[_ID]
+            users.append(ListedUser(values[:_USER_WIDTH], []))
+        if values[_USER_WIDTH] is not None:
+            users[-1].identities.append(values[_USER_WIDTH:_WIDTH])
+    for user in users:
+        if len(user.identities) > 1:
+            user.identities.sort(key=_age)
+    return users
 
 
 def _age(identity: Row) -> tuple[datetime, str]:
     return identity[4] or _NEVER, identity[0]
 
 
-def _order(table: str, selection: Selection) -> str:
-    direction = "ASC" if selection.is_ascending else "DESC"
+def _order(table: str, user_filter: UserFilter) -> str:
+    direction = "ASC" if user_filter.is_ascending else "DESC"
     return f"{table}.created_at {direction}, {table}.id {direction}"
 
 
@@ -162,12 +293,12 @@ def _offset_value(offset: int) -> list[Any]:
     return [offset] if offset else []
 
 
-def _begins_after(table: str, selection: Selection, after: Position | None) -> Condition:
+def _begins_after(table: str, user_filter: UserFilter, after: Cursor | None) -> Condition:
     if after is None:
         return "", []
-    compared = ">" if selection.is_ascending else "<"
+    operator = ">" if user_filter.is_ascending else "<"
     if after.created_at is None:
-        # NULL is sorted as the latest.
-        others = f"{table}.created_at IS NULL AND" if selection.is_ascending else f"{table}.created_at IS NOT NULL OR"
-        return f" AND ({others} {table}.id {compared} %s)", [after.id]
-    return f" AND ({table}.created_at, {table}.id) {compared} (%s, %s)", [after.created_at, after.id]
+        # PostgreSQL sorts NULL as the latest.
+        others = f"{table}.created_at IS NULL AND" if user_filter.is_ascending else f"{table}.created_at IS NOT NULL OR"
+        return f" AND ({others} {table}.id {operator} %s)", [after.id]
+    return f" AND ({table}.created_at, {table}.id) {operator} (%s, %s)", [after.created_at, after.id]

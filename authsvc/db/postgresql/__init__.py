@@ -1,4 +1,4 @@
-"""Django's PostgreSQL back end for this service, and the settings of a connection from the operator's URL."""
+"""The service's PostgreSQL backend for Django, and connection settings from the operator's URL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from psycopg import conninfo
 from authsvc.conf import schema
 from authsvc.db import embedded
 
-# The first run of a statement is sent as it is, later ones as a prepared statement: one-off statements pay nothing.
+# A statement is prepared at its second run, so that one-off statements cost nothing extra.
 PREPARE_AFTER = 1
 CONNECT_SECONDS = "10"
-# A server that vanishes without a word, behind a firewall or with its machine, is given up within half a minute.
-_WATCHFUL = {
+# Detects within half a minute that a server is gone without having closed the connection.
+_KEEPALIVE = {
     "keepalives_idle": "15",
     "keepalives_interval": "5",
     "keepalives_count": "3",
@@ -25,16 +25,16 @@ _WATCHFUL = {
 }
 
 
-def settings_from(database: schema.Database) -> dict[str, Any]:
+def settings_from(database: schema.Database, *, has_metrics: bool = False) -> dict[str, Any]:
     """One entry of Django's DATABASES for a libpq URL or `embedded:<folder>`; opens and starts nothing.
 
-    Every libpq query item is honoured, and `search_path` as a short form of `options=-c search_path=…`. Raises
-    ImproperlyConfigured, never quoting the URL, which carries a password.
+    With `has_metrics` connections and statements are counted. Every libpq query item is honoured, and `search_path` as
+    a short form of `options=-c search_path=…`. Raises ImproperlyConfigured without the URL, which holds a password.
     """
     parameters = _parameters(database.url.reveal())
     user = parameters.pop("user", "")
     return {
-        "ENGINE": "authsvc.db.postgresql",
+        "ENGINE": "authsvc.db.postgresql_metrics" if has_metrics else "authsvc.db.postgresql",
         "NAME": parameters.pop("dbname", user),
         "USER": user,
         "PASSWORD": parameters.pop("password", ""),
@@ -46,7 +46,7 @@ def settings_from(database: schema.Database) -> dict[str, Any]:
         "OPTIONS": {
             "application_name": "authsvc",
             "connect_timeout": CONNECT_SECONDS,
-            **_WATCHFUL,
+            **_KEEPALIVE,
             **parameters,
             "server_side_binding": True,
             "prepare_threshold": PREPARE_AFTER if database.prepared_statements_enabled else None,
@@ -68,7 +68,7 @@ def _parameters(url: str) -> dict[str, Any]:
     except psycopg.ProgrammingError:
         raise ImproperlyConfigured("DATABASE_URL is not a URL that libpq understands") from None
     for search_path in [unquote(value) for name, _, value in items if name == "search_path"]:
-        # In `options` a blank or backslash is part of a value only behind a backslash.
+        # In `options` a blank or backslash that belongs to a value needs a backslash before it.
         escaped = search_path.replace("\\", "\\\\").replace(" ", "\\ ")
         parameters["options"] = f"{parameters.get('options', '')} -c search_path={escaped}".strip()
     return parameters

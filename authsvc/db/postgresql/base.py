@@ -1,4 +1,4 @@
-"""The database back end: health checks that cost no statement, and embedded databases started at first use."""
+"""The database backend: health checks that cost no statement, and embedded databases started at first use."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import select
 from pathlib import Path
 from typing import Any, Self
 
-import psycopg
 from django.db.backends.postgresql import base, schema
 from psycopg import conninfo
 
+from authsvc import conf
 from authsvc.db import embedded
-from authsvc.db.postgresql import statements
-from authsvc.observability import metrics
+from authsvc.db.postgresql.sql_log import logging_cursor
 
 LOCK_SECONDS = 2
-"""How long a migration waits for a table that others use, because everybody who comes later waits behind it."""
+"""Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
 
 
 class SchemaEditor(schema.DatabaseSchemaEditor):
-    """What a migration changes tables through.
+    """Changes tables for migrations, with limits that last as long as the migration's transaction.
 
-    Its limits belong to its transaction, not to a connection that a pooler may give to others. Without one it builds
-    indexes concurrently, which waits without being in the way, and would begin anew after each attempt.
+    A migration without a transaction gets no limits: it builds indexes concurrently, which blocks no other statement
+    and would start again after every attempt.
     """
 
     def __enter__(self) -> Self:
@@ -37,43 +36,29 @@ class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = SchemaEditor
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Django's parameters; an embedded database is started or joined here, when somebody is about to connect."""
+        """Django's parameters; starts or joins the server of an embedded database."""
         parameters = super().get_connection_params()
         host = parameters.get("host", "")
         if host.startswith(embedded.SCHEME):
-            where = conninfo.conninfo_to_dict(embedded.start(Path(host.removeprefix(embedded.SCHEME))))
-            parameters |= {"host": where["host"], "port": where["port"]}
-        if cursor := statements.wanted():
-            parameters["cursor_factory"] = cursor
+            address = conninfo.conninfo_to_dict(embedded.start(Path(host.removeprefix(embedded.SCHEME))))
+            parameters |= {"host": address["host"], "port": address["port"]}
+        if conf.current().logging.sql != "none":
+            parameters["cursor_factory"] = logging_cursor(parameters["cursor_factory"])
         return parameters
 
-    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        try:
-            made = super().get_new_connection(conn_params)
-        except psycopg.Error:
-            metrics.CONNECT_ERRORS.add()
-            raise
-        metrics.CONNECTIONS.change(1)
-        return made
-
-    def _close(self) -> None:
-        if self.connection is not None:
-            metrics.CONNECTIONS.change(-1)
-        super()._close()  # type: ignore[misc]  # Django's, which the stubs leave out
-
     def close_if_unusable_or_obsolete(self) -> None:
-        """Called around every request and job: asks about the connection's health right then.
+        """Checks the connection's health at once; called around every request and job.
 
-        Django waits for the first statement, and does not ask before one that goes past its own cursor.
+        Django checks before the first statement, but not before one that bypasses its cursor.
         """
         super().close_if_unusable_or_obsolete()
         self.close_if_health_check_failed()
 
     def is_usable(self) -> bool:
-        """False when the server has ended the connection, asked once per request.
+        """False when the server has closed the connection.
 
-        PostgreSQL says nothing on an idle connection but good-bye, so an unreadable socket needs no further question;
-        what made it readable is for Django's own check, a statement, to find out.
+        PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
+        Django's own check, a statement, decides about a socket with input.
         """
         if self.connection is None or self.connection.closed:
             return False

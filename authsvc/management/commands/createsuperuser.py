@@ -47,7 +47,7 @@ class Command(ServiceCommand):
             changes = Changes(role=role, password=password, email_confirm=True)
             user_administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
         else:
-            policy.check_policy(password)
+            policy.validate_password(password)
             wish = NewUser(email=address, password=password, role=role, email_confirm=True)
             user_administration.create(wish, actor=ACTOR, caller=caller, at=clock.now())
         self.stdout.write(f"{address} is an operator now ({role})")

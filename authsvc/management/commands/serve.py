@@ -18,7 +18,6 @@ import authsvc
 from authsvc import conf
 from authsvc.conf import deprecations, schema
 from authsvc.db import embedded
-from authsvc.observability.telemetry import folder
 from authsvc.security import encrypted_columns
 from authsvc.server import granian_server, gunicorn_server, processes, serving
 
@@ -47,7 +46,6 @@ class Command(BaseCommand):
             serving.check_address(config)
         except OSError as error:
             _fail(f"http server listen failed: {error}")
-        folder.prepare(config.telemetry)
         if config.api.server is schema.Server.GUNICORN:
             gunicorn_server.run(settings.BASE_DIR / "gunicorn.conf.py")
         else:

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from authsvc import jobs, reloading
-from authsvc.observability.telemetry import in_process as telemetry
+from authsvc.observability import telemetry
 from authsvc.server import structs
 
 DRAIN_SECONDS = 60.0
@@ -26,7 +26,8 @@ class Command(BaseCommand):
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(name, lambda *_: asked_to_stop.set())
         structs.look_at_all()
-        telemetry.start_in_process()
+        telemetry.prepare()
+        telemetry.start_in_process(is_leader=lambda: True)
         reloading.prepare()
         reloading.start()
         worker = jobs.Worker()

@@ -134,10 +134,10 @@ def test_wrong_codes_for_one_challenge_side_by_side_are_all_counted(api: Api, au
 GUESS_TWICE = """
 import sys, django
 django.setup()
-from accounts.services.factors import guessing
+from accounts.mfa import attempt_limits
 for _ in range(2):
     try:
-        with guessing.counted(sys.argv[1], sys.argv[2]):
+        with attempt_limits.counted(sys.argv[1], sys.argv[2]):
             raise ValueError("a wrong code")
     except ValueError:
         print("counted")

@@ -87,7 +87,7 @@ def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
 
 
 def test_without_a_day_only_the_latest_are_looked_at(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "LATEST", 2)
+    monkeypatch.setattr(filters, "MAX_LATEST_ROWS", 2)
     before = clock.now() - timedelta(days=2)
     user_id = note("ada", at=before)
     for hours in range(3):

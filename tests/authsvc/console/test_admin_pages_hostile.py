@@ -54,6 +54,6 @@ def test_no_row_breaks_a_page(inside: Console, row: str) -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if "%" not in row])
 def test_no_row_breaks_an_action(inside: Console, row: str) -> None:
     for name, action in (("accounts/user", "unban"), ("mailer/message", "retry"), ("tokens/session", "end")):
-        fields: dict[str, Any] = {"action": action, "_selected_action": row, "asked_from": row, "confirmed": "1"}
+        fields: dict[str, Any] = {"action": action, "_selected_action": row, "source_row": row, "confirmed": "1"}
         done = inside.submit("/operator/", to=f"/operator/{name}/", **fields)
         assert done.status_code in (302, 400, 404), name

@@ -222,7 +222,7 @@ def test_messages_are_found(inside: Console, query: str, shown: set[str]) -> Non
         letter(f"{name}@example.com", failed=name != "eve")
     text = inside.get(f"{LIST}?{query}").content.decode()
     assert {name for name in ("ada", "bob", "eve") if f"{name}@example.com" in text} == shown
-    assert ("Nothing matches" in text) == (not shown)
+    assert ("No matches" in text) == (not shown)
 
 
 def test_a_message_is_found_by_its_id(inside: Console) -> None:
@@ -270,7 +270,7 @@ def test_the_start_page_alarms_when_messages_have_failed(inside: Console) -> Non
 
 
 def test_an_empty_queue_says_so(inside: Console) -> None:
-    assert "There are no undelivered messages" in inside.get(LIST).content.decode()
+    assert "No undelivered messages" in inside.get(LIST).content.decode()
 
 
 # --- attempts ---------------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_attempts_are_listed_and_found_by_message_and_user(inside: Console) -> N
         text = inside.get(f"{ATTEMPTS}?{query}").content.decode()
         assert "550 mailbox full" in text, query
         assert "SM123" not in text, query
-    assert "Nothing matches" in inside.get(f"{ATTEMPTS}?q=ada").content.decode()
+    assert "No matches" in inside.get(f"{ATTEMPTS}?q=ada").content.decode()
 
 
 def test_what_was_sent_to_a_user_is_on_their_page(inside: Console) -> None:

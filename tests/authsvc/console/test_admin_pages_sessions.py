@@ -34,7 +34,7 @@ def user_page(sign_in: SignIn) -> str:
 
 def end(console: Console, sign_in: SignIn, **fields: str) -> tuple[int, str]:
     row = str(sign_in.session.pk)
-    asked = {"action": "end", "_selected_action": row, "asked_from": row, **fields}
+    asked = {"action": "end", "_selected_action": row, "source_row": row, **fields}
     done = console.submit(user_page(sign_in), to=LIST, **asked)
     return done.status_code, done.headers.get("Location", "") or done.content.decode()
 

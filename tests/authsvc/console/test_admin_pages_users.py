@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Identity, User
-from accounts.users.search import lookup
+from accounts.users.search import listing
 from authsvc import audit, clock
 from authsvc.models import AuditLogEntry
 from mailer.models import Attempt
@@ -49,8 +49,8 @@ def text_of(console: Console, path: str) -> str:
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
     """Press a button on the user's page; with fields, answer what it asks."""
-    asked = {"action": action, "_selected_action": str(user.pk), "asked_from": str(user.pk)}
-    wish = {f"wish-{name}": value for name, value in fields.items()}
+    asked = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    wish = {f"action-{name}": value for name, value in fields.items()}
     return console.submit(page_of(user), to=LIST, **asked, **wish, **({"confirmed": "1"} if fields else {}))
 
 
@@ -147,24 +147,24 @@ def test_a_user_is_found_by_whatever_they_are_known_by(
 def test_what_matches_nobody_shows_nobody(inside: Console, ada: User, typed: str) -> None:
     answered: Any = inside.client.get(LIST, {"q": typed})
     assert answered.status_code == 200
-    assert b"Nothing matches" in answered.content
+    assert b"No matches" in answered.content
     assert b"ada@example.com" not in answered.content
 
 
 def test_a_whole_address_finds_its_owner_and_not_those_whose_address_has_it(inside: Console, ada: User) -> None:
     other = factories.make_user(email="xada@example.com")
-    assert lookup.meant_by("ada@example.com", audience=factories.AUDIENCE, most=10) == [ada.pk]
-    assert set(lookup.meant_by("ada@example", audience=factories.AUDIENCE, most=10)) == {ada.pk, other.pk}
+    assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10) == [ada.pk]
+    assert set(listing.find_ids("ada@example", audience=factories.AUDIENCE, limit=10)) == {ada.pk, other.pk}
 
 
 def test_users_of_other_audiences_are_found_by_their_whole_address(inside: Console) -> None:
     user = factories.make_user(email="far@example.com", audience="elsewhere")
-    assert lookup.meant_by("far@example.com", audience=factories.AUDIENCE, most=10) == [user.pk]
+    assert listing.find_ids("far@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
 
 
 def test_a_user_of_sso_is_found_by_address(inside: Console) -> None:
     user = factories.make_user(email="sso@example.com", is_sso_user=True)
-    assert lookup.meant_by("sso@example.com", audience=factories.AUDIENCE, most=10) == [user.pk]
+    assert listing.find_ids("sso@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
 
 
 def test_who_searches_for_half_of_everybody_is_told_to_type_more(
@@ -183,14 +183,14 @@ def test_who_searches_many_users_for_two_letters_is_told_what_that_finds(
 ) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE users")
-    monkeypatch.setattr("accounts.users.search.conditions.LARGE", 0)
+    monkeypatch.setattr("accounts.users.search.queries.LARGE_TABLE", 0)
     answered: Any = inside.client.get(LIST, {"q": typed})
     assert (b"type three letters in a row" in answered.content) == is_told
 
 
 def test_a_search_for_a_whole_address_never_walks_through_the_table(inside: Console, ada: User) -> None:
     with CaptureQueriesContext(connection) as statements:
-        assert lookup.meant_by("ada@example.com", audience=factories.AUDIENCE, most=10)
+        assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10)
     assert not [each for each in statements if "LIKE" in each["sql"]]
 
 
@@ -226,7 +226,7 @@ def test_a_bare_account_has_a_page_with_words_for_what_is_not_there(inside: Cons
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
     text = text_of(inside, page_of(user))
-    for said in ("Anonymous user", "Not signed in anywhere.", "None has been sent yet.", "Nothing is on record."):
+    for said in ("Anonymous user", "Not signed in anywhere.", "None has been sent yet.", "No entries."):
         assert said in text
 
 
@@ -247,7 +247,7 @@ def test_a_page_costs_a_bounded_number_of_statements(inside: Console, ada: User)
     with CaptureQueriesContext(connection) as statements:
         text = text_of(inside, page_of(ada))
     assert text.count(">End</button>") == 20
-    assert "All of them" in text
+    assert "Show all" in text
     assert len(statements) <= 12
 
 
@@ -465,8 +465,8 @@ def test_who_is_no_longer_an_operator_does_nothing_any_more(
     text_of(inside, page_of(ada))
     User.objects.filter(pk=operator.pk).update(**change)
     fields = {
-        "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "wish-duration": "24h",
-        "wish-role": "svc_admin", "wish-is_meant": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
+        "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "action-duration": "24h",
+        "action-role": "svc_admin", "action-is_meant": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
     }  # fmt: skip
     refused: Any = inside.client.post(LIST, fields)
     assert refused.status_code == 302
@@ -479,7 +479,7 @@ def test_who_is_no_longer_an_operator_does_nothing_any_more(
 def test_several_users_are_banned_from_the_list(inside: Console, ada: User) -> None:
     others = [factories.make_user() for _ in range(2)]
     chosen: Any = [str(user.pk) for user in (ada, *others)]
-    fields = {"action": "ban", "confirmed": "1", "wish-duration": "24h"}
+    fields = {"action": "ban", "confirmed": "1", "action-duration": "24h"}
     assert inside.submit(LIST, _selected_action=chosen, **fields).status_code == 302
     assert User.objects.filter(banned_until__isnull=False).count() == 3
 

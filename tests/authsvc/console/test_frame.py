@@ -18,7 +18,7 @@ from django.urls import NoReverseMatch, reverse
 
 from accounts.models import User
 from authsvc.conf import schema, values
-from authsvc.console import static
+from authsvc.console import static_files
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
 from tests.conftest import Api, ChangeConfig
@@ -26,7 +26,14 @@ from tests.live.servers import PROJECT
 
 pytestmark = pytest.mark.django_db
 
-PATHS = ["/operator", START, SIGN_IN, "/operator/logout/", "/operator/nowhere/", f"{static.URL}operator/console.css"]
+PATHS = [
+    "/operator",
+    START,
+    SIGN_IN,
+    "/operator/logout/",
+    "/operator/nowhere/",
+    f"{static_files.URL}operator/console.css",
+]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -62,7 +69,7 @@ def test_only_the_allowed_networks_reach_it(
     headers = {"X-Forwarded-For": forwarded_for} if forwarded_for else {}
     client = Client(REMOTE_ADDR=peer)
     assert client.get(SIGN_IN, headers=headers).status_code == status
-    assert client.get(f"{static.URL}operator/console.css", headers=headers).status_code == status
+    assert client.get(f"{static_files.URL}operator/console.css", headers=headers).status_code == status
     assert client.get("/health", headers=headers).status_code == 200
 
 
@@ -186,7 +193,7 @@ def test_the_sign_in_page_costs_none(console: Console) -> None:
 def test_a_file_costs_none_and_is_kept_for_good(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     with CaptureQueriesContext(connection) as statements:
-        answer: Any = console.client.get(f"{static.URL}operator/console.css")
+        answer: Any = console.client.get(f"{static_files.URL}operator/console.css")
     assert b"--primary" in answer.content
     assert not len(statements)
     assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
@@ -197,7 +204,7 @@ def test_a_file_costs_none_and_is_kept_for_good(console: Console, operator: User
 def test_every_file_that_a_page_names_is_there(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     text = console.get().content.decode() + Console().get(SIGN_IN).content.decode()
-    named = set(re.findall(rf'(?:src|href)="({re.escape(static.URL)}[^"]+)"', text))
+    named = set(re.findall(rf'(?:src|href)="({re.escape(static_files.URL)}[^"]+)"', text))
     assert len(named) > 5
     for path in named:
         assert console.get(path).status_code == 200, path
@@ -207,7 +214,7 @@ def test_every_file_that_a_page_names_is_there(console: Console, operator: User)
     "path", ["../apps.py", "operator/../../apps.py", "admin/../../apps.py", "%2e%2e/apps.py", "operator/", "admin", "x"]
 )
 def test_only_files_meant_for_browsers_are_served(console: Console, path: str) -> None:
-    assert console.get(f"{static.URL}{path}").status_code == 404
+    assert console.get(f"{static_files.URL}{path}").status_code == 404
 
 
 @pytest.mark.parametrize("name", ["password_change", "password_change_done", "view_on_site"])
@@ -226,7 +233,7 @@ def test_pages_that_do_not_exist_are_told_to_operators_only(console: Console, op
     console.sign_in("op@example.com")
     page = console.get("/operator/nowhere/")
     assert page.status_code == 404
-    assert "There is no such page" in page.content.decode()
+    assert "This page does not exist" in page.content.decode()
 
 
 def test_the_address_without_a_slash_leads_to_the_start_page(api: Api) -> None:

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from accounts.models import Factor, User
 from authsvc.console import model_admin, read_only_admin
-from authsvc.console.model_admin import Figure, Operator, OperatorAdmin, Order
+from authsvc.console.model_admin import ActionContext, DashboardStat, Operator, OperatorAdmin
 from authsvc.console.read_only_admin import OperatorInline
 from authsvc.console.site import OperatorSite
 from authsvc.errors import ValidationFailed
@@ -36,7 +36,7 @@ class FactorInline(OperatorInline):
     model = Factor
 
 
-DONE: list[tuple[Any, Order]] = []
+DONE: list[tuple[Any, ActionContext]] = []
 
 
 class UserPage(OperatorAdmin):
@@ -46,31 +46,31 @@ class UserPage(OperatorAdmin):
     ordering = ("-created_at", "-id")
     inlines = (FactorInline,)
 
-    def name_of(self, row: User) -> str:
+    def display_name(self, row: User) -> str:
         return row.email or "nobody"
 
     actions = ("mark", "judge", "wipe")
     row_actions = ("mark", "wipe")
 
-    @model_admin.action(label="Mark", done="Marked")
-    def mark(self, row: User, order: Order) -> str | None:
+    @model_admin.action(label="Mark", success_message="Marked")
+    def mark(self, row: User, context: ActionContext) -> str | None:
         if row.email == "immune@example.com":
             raise ValidationFailed("cannot be marked")
-        DONE.append((row.email, order))
+        DONE.append((row.email, context))
         return None
 
-    @model_admin.action(label="Judge", done="Judged", form=ReasonForm)
-    def judge(self, row: User, order: Order) -> str | None:
-        DONE.append((row.email, order))
-        return f"Judged for {order.values['reason']}"
+    @model_admin.action(label="Judge", success_message="Judged", form=ReasonForm)
+    def judge(self, row: User, context: ActionContext) -> str | None:
+        DONE.append((row.email, context))
+        return f"Judged for {context.values['reason']}"
 
-    @model_admin.action(label="Wipe", done="Wiped", question="Wipe it?", is_dangerous=True)
-    def wipe(self, row: User, order: Order) -> str | None:
+    @model_admin.action(label="Wipe", success_message="Wiped", confirmation="Wipe it?", is_dangerous=True)
+    def wipe(self, row: User, context: ActionContext) -> str | None:
         row.delete()
         return None
 
-    def figures(self) -> Iterator[Figure]:
-        yield Figure(label="Wrong users", count=1, url=self.list_url(role="wrong"), is_alarming=True)
+    def dashboard_stats(self) -> Iterator[DashboardStat]:
+        yield DashboardStat(label="Wrong users", count=1, url=self.list_url(role="wrong"), is_alarming=True)
 
 
 site = OperatorSite()
@@ -143,11 +143,11 @@ def test_an_unknown_filter_never_means_all(inside: Console, query: str) -> None:
 @pytest.mark.parametrize("query", ["role=authenticated", "created_at__gte=2100-01-01T00:00:00%2B00:00", "q=nobody"])
 def test_a_filter_that_matches_nothing_shows_nothing(inside: Console, query: str) -> None:
     text = inside.get(f"{LIST}?{query}").content.decode()
-    assert "Nothing matches" in text
+    assert "No matches" in text
 
 
 def test_the_list_costs_little_however_long_it_is(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_only_admin, "MOST_COUNTED", 3)
+    monkeypatch.setattr(read_only_admin, "MAX_COUNTED", 3)
     for _ in range(4):
         factories.make_user()
     with CaptureQueriesContext(connection) as statements:
@@ -177,11 +177,11 @@ def test_an_action_tells_the_service_who_asks(inside: Console, operator: User) -
     user = factories.make_user(email="ada@example.com")
     text = told(inside, do(inside, "mark", user, operator))
     assert "Marked: ada@example.com" in text
-    [(first, order), (second, _)] = DONE
+    [(first, context), (second, _)] = DONE
     assert {first, second} == {"ada@example.com", "op@example.com"}
-    assert order.actor.role == "svc_admin"
-    assert order.caller.address == "127.0.0.1"
-    assert order.values == {}
+    assert context.actor.role == "svc_admin"
+    assert context.caller.address == "127.0.0.1"
+    assert context.values == {}
 
 
 def test_a_refusal_is_told_and_does_not_stop_the_others(inside: Console) -> None:
@@ -195,20 +195,20 @@ def test_a_form_is_asked_before_the_action(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
     page = do(inside, "judge", user)
     assert page.status_code == 200
-    assert b'name="wish-reason"' in page.content
+    assert b'name="action-reason"' in page.content
     assert b"<li>ada@example.com" in page.content
     assert not DONE
     unanswered = do(inside, "judge", user, confirmed="1")
     assert b"This field is required." in unanswered.content
     assert not DONE
-    assert "Judged for spam" in told(inside, do(inside, "judge", user, confirmed="1", **{"wish-reason": "spam"}))
+    assert "Judged for spam" in told(inside, do(inside, "judge", user, confirmed="1", **{"action-reason": "spam"}))
     assert DONE[0][1].values == {"reason": "spam"}
 
 
 def test_a_button_on_a_rows_page_leads_back_to_it(inside: Console) -> None:
     user = factories.make_user()
     page = f"{LIST}{user.pk}/change/"
-    answer = inside.submit(page, to=LIST, action="mark", _selected_action=str(user.pk), asked_from=str(user.pk))
+    answer = inside.submit(page, to=LIST, action="mark", _selected_action=str(user.pk), source_row=str(user.pk))
     assert answer.headers["Location"] == page
     assert len(DONE) == 1
 
@@ -216,7 +216,7 @@ def test_a_button_on_a_rows_page_leads_back_to_it(inside: Console) -> None:
 def test_a_dangerous_action_asks_first_and_leads_to_the_list_when_the_row_is_gone(inside: Console) -> None:
     user = factories.make_user()
     page = f"{LIST}{user.pk}/change/"
-    fields = {"action": "wipe", "_selected_action": str(user.pk), "asked_from": str(user.pk)}
+    fields = {"action": "wipe", "_selected_action": str(user.pk), "source_row": str(user.pk)}
     question = inside.submit(page, to=LIST, **fields)
     assert b"Wipe it?" in question.content
     assert User.objects.filter(pk=user.pk).exists()
@@ -234,7 +234,7 @@ def test_an_action_is_never_for_all_there_are(inside: Console) -> None:
 def test_an_action_for_a_row_that_is_not_there_does_nothing(inside: Console, action: str) -> None:
     nobody = str(uuid4())
     answer = inside.submit(LIST, action=action, index="0", _selected_action=nobody)
-    assert "no longer there" in told(inside, answer)
+    assert "no longer exist" in told(inside, answer)
     assert inside.submit(LIST, action=action, index="0", _selected_action="no id").status_code == 400
     assert not DONE
 

@@ -48,34 +48,34 @@ def test_on_a_busy_day_only_the_latest_entries_are_looked_at(
     console: Console, operator: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console.sign_in("op@example.com")
-    monkeypatch.setattr(dashboard, "_MOST_ENTRIES", 2)
+    monkeypatch.setattr(dashboard, "_MAX_ENTRIES", 2)
     AuditLogEntry.objects.create(payload={"action": "logout"}, created_at=clock.now())
     assert shown(console)["Sign-ins today"] == "1+"
 
 
 def test_who_is_turned_away_is_named_with_the_time_of_return(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
-    assert "Nobody." in console.get().content.decode()
+    assert "No client is rate-limited." in console.get().content.decode()
     for _ in range(30):
         throttling.check(Bucket.VERIFY, key="192.0.2.77")
     throttling.check(Bucket.VERIFY, key="192.0.2.78")
     rate_limits.allow_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
     at = clock.now()
-    [found] = dashboard.refused(at)
+    [found] = dashboard.rate_limited_clients(at)
     assert (found.bucket, found.client) == ("Verify", "192.0.2.77")
     assert at < found.until < at + timedelta(seconds=11)
     text = console.get().content.decode()
     assert "192.0.2.77" in text
     assert "192.0.2.78" not in text
     assert "ada@example.com" not in text
-    assert dashboard.refused(found.until) == []
+    assert dashboard.rate_limited_clients(found.until) == []
 
 
 def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeConfig) -> None:
     auth_config(limits={"anonymous_users": 1.5})
     throttling.check(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
     at = clock.now()
-    [found] = dashboard.refused(at)
+    [found] = dashboard.rate_limited_clients(at)
     assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)
 
 
@@ -104,5 +104,5 @@ def test_a_figure_that_takes_too_long_is_left_out() -> None:
             cursor.execute("SELECT pg_sleep(3)")
         return 1
 
-    assert dashboard.within_patience(slow) is None
-    assert dashboard.within_patience(lambda: 2) == 2
+    assert dashboard.within_timeout(slow) is None
+    assert dashboard.within_timeout(lambda: 2) == 2

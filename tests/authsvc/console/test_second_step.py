@@ -81,7 +81,7 @@ def test_only_one_factor_is_no_choice(console: Console, app: Factor) -> None:
     page = console.get(STEP).content.decode()
     assert "<select" not in page
     assert re.search(rf'type="hidden" name="factor" value="{app.id}"', page)
-    assert "Text me a code" not in page
+    assert "Send a code by SMS" not in page
 
 
 @pytest.mark.parametrize("code", ["", "123", "zzzzzz"])
@@ -154,9 +154,9 @@ def test_a_code_is_texted_when_it_is_asked_for(console: Console, operator: User,
     assert (early.status_code, "MFA factor with the provided challenge ID not found" in early.content.decode()) == (
         422, True,
     )  # fmt: skip
-    sent = answer(console, "", factor=str(phone.id), ask="text")
+    sent = answer(console, "", factor=str(phone.id), ask="sms")
     assert sent.status_code == 200
-    assert "A code is on its way: Phone …7889" in sent.content.decode()
+    assert "Code sent to: Phone …7889" in sent.content.decode()
     assert PHONE not in sent.content.decode()
     (text,) = mailbox.texts
     assert answer(console, text.variables["Code"], factor=str(phone.id)).status_code == 302
@@ -166,8 +166,8 @@ def test_a_code_is_texted_when_it_is_asked_for(console: Console, operator: User,
 def test_a_phone_waits_before_it_is_texted_again(console: Console, operator: User, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
-    answer(console, "", factor=str(phone.id), ask="text")
-    said = answer(console, "", factor=str(phone.id), ask="text")
+    answer(console, "", factor=str(phone.id), ask="sms")
+    said = answer(console, "", factor=str(phone.id), ask="sms")
     assert (said.status_code, "you can only request this after" in said.content.decode()) == (429, True)
     assert len(mailbox.texts) == 1
 
@@ -182,14 +182,14 @@ def test_who_has_several_factors_chooses(console: Console, operator: User, app: 
         (str(phone.id), "Phone …7889"),
     ]
     # The app is chosen in the form, and there is but one phone.
-    answer(console, "", factor=str(app.id), ask="text")
+    answer(console, "", factor=str(app.id), ask="sms")
     assert len(mailbox.texts) == 1
     assert answer(console, wire.code(), factor=str(app.id)).status_code == 302
 
 
 def test_nothing_is_texted_to_who_has_no_phone(console: Console, app: Factor, mailbox: Mailbox) -> None:
     console.sign_in("op@example.com")
-    assert answer(console, "", factor=str(app.id), ask="text").status_code == 400
+    assert answer(console, "", factor=str(app.id), ask="sms").status_code == 400
     assert not mailbox.texts
     assert not FactorChallenge.objects.exists()
 
@@ -221,7 +221,7 @@ def test_a_factor_that_cannot_be_asked_for_keeps_everything_shut(console: Consol
     factories.make_factor(operator, factor_type="webauthn")
     console.sign_in("op@example.com")
     page = console.get(STEP)
-    assert "cannot ask for" in page.content.decode()
+    assert "does not support" in page.content.decode()
     assert not console.is_in
 
 
@@ -386,7 +386,7 @@ def test_keys_are_not_asked_for_where_they_are_off(
     make_key(api, operator, new_device())
     auth_config(mfa={"web_authn_verify_enabled": False})
     console.sign_in("op@example.com")
-    assert "cannot ask for" in console.get(STEP).content.decode()
+    assert "does not support" in console.get(STEP).content.decode()
     assert console.submit(STEP, ask="key").status_code == 400
     assert console.submit(STEP, credential="{}").status_code == 400
     assert not console.is_in

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.console import authentication
+from authsvc.console.sign_in import console_session
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
@@ -253,7 +253,7 @@ def delete(user: User) -> None:
 
 
 def leave_open_too_long(user: User) -> None:
-    factories.make_older(*Session.objects.filter(user=user), by=authentication.LONGEST + timedelta(minutes=1))
+    factories.make_older(*Session.objects.filter(user=user), by=console_session.MAX_AGE + timedelta(minutes=1))
 
 
 def enrol_second_factor(user: User) -> None:

@@ -70,7 +70,7 @@ def sign_in(browser: Chromium, service: str) -> None:
     fill_in(browser, "#id_name", EMAIL)
     fill_in(browser, "#id_password", PASSWORD)
     browser.click("button.default")
-    assert state(browser, "/operator/second-step/")["heading"] == "Second step"
+    assert state(browser, "/operator/second-step/")["heading"] == "Second factor"
 
 
 def level(database_url: str) -> Any:
@@ -95,8 +95,8 @@ def test_a_key_opens_the_console_and_another_does_not(
     browser.forget_credentials()
     sign_in(browser, service)
     browser.click("button[value=key]")
-    said = "Your browser got no answer from a security key."
-    browser.wait_for(f"document.querySelector('#key-says')?.innerText === {json.dumps(said)}")
+    said = "No security key responded."
+    browser.wait_for(f"document.querySelector('#key-status')?.innerText === {json.dumps(said)}")
     assert browser.evaluate("document.querySelector('#security-key button').disabled") is False
     assert level(fresh_database_url) == ("aal1", None)
     assert browser.policy_violations() == []

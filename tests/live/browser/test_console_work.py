@@ -63,7 +63,7 @@ def test_an_operator_helps_a_user(
         browser.click("button.default")
         state(browser, "/operator/")
 
-        browser.click(".figures a[href*='status=failed']")
+        browser.click(".stats a[href*='status=failed']")
         heading(browser, "Undelivered messages")
         browser.click(".field-kind a")
         browser.wait_for("document.body.innerText.includes('mailbox full')")

@@ -1,19 +1,19 @@
-// Asks the browser for a security key, at once and whenever the button is pressed, and sends the form with its answer.
+// Prompts for a security key, on load and when the button is pressed, and submits the form with the response.
 'use strict'
 {
   const form = document.querySelector('#security-key')
-  const says = document.querySelector('#key-says')
+  const status = document.querySelector('#key-status')
   const button = form.querySelector('button')
 
   const bytes = (text) =>
-    Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (letter) => letter.charCodeAt(0))
+    Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (character) => character.charCodeAt(0))
   const text = (buffer) =>
     btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 
   const read = (options) => ({
     ...options,
     challenge: bytes(options.challenge),
-    allowCredentials: options.allowCredentials.map((known) => ({ ...known, id: bytes(known.id) })),
+    allowCredentials: options.allowCredentials.map((credential) => ({ ...credential, id: bytes(credential.id) })),
   })
   const write = ({ id, rawId, type, response }) => ({
     id,
@@ -27,24 +27,24 @@
     },
   })
 
-  const ask = async () => {
+  const prompt = async () => {
     button.disabled = true
-    says.textContent = 'Your browser is asking for your security key.'
+    status.textContent = 'Use your security key as your browser asks.'
     try {
       const credential = await navigator.credentials.get({ publicKey: read(JSON.parse(form.dataset.options)) })
       form.elements.credential.value = JSON.stringify(write(credential))
       form.submit()
     } catch (error) {
       button.disabled = false
-      says.textContent = error.name === 'SecurityError'
-        ? 'Your browser knows no keys for this address of the console.'
-        : 'Your browser got no answer from a security key.'
+      status.textContent = error.name === 'SecurityError'
+        ? 'Security keys do not work at this address of the console.'
+        : 'No security key responded.'
     }
   }
 
   form.addEventListener('submit', (event) => {
     event.preventDefault()
-    ask()
+    prompt()
   })
-  ask()
+  prompt()
 }

@@ -1,0 +1,134 @@
+"""Errors of sign-in with an external identity, linking and unlinking."""
+
+from __future__ import annotations
+
+from accounts import error_sets
+from accounts import errors as account_errors
+from authsvc.errors import ApiError, UnexpectedFailure, ValidationFailed
+from tokens.errors import UserBanned
+
+
+class AmbiguousAccount(UnexpectedFailure):
+    """The proved addresses belong to more than one account, and nobody can tell which is meant."""
+
+    def __init__(self, domain: str) -> None:
+        super().__init__(f"Multiple accounts with the same email address in the same linking domain detected: {domain}")
+
+
+class IdentityNotCreated(UnexpectedFailure):
+    """Others were first, twice."""
+
+    message = "Error creating identity"
+
+
+class ProviderEmailNotVerified(ApiError):
+    """Whoever signs in elsewhere has an account now, but has yet to prove its address."""
+
+    status = 422
+    error_code = "provider_email_needs_verification"
+
+    def __init__(self, provider: str, *, is_mailed: bool) -> None:
+        what_next = (
+            f"A confirmation email has been sent to your {provider} email"
+            if is_mailed
+            else f"Verify the email with {provider} in order to sign in"
+        )
+        super().__init__(f"Unverified email with {provider}. {what_next}")
+
+
+class LinkedEmailNotVerified(ApiError):
+    """An identity is linked that brings an address along, which is yet to be proved."""
+
+    status = 422
+    error_code = "email_not_confirmed"
+
+    def __init__(self, provider: str) -> None:
+        super().__init__(
+            f"Unverified email with {provider}. A confirmation email has been sent to your {provider} email"
+        )
+
+
+class LinkedEmailExists(ApiError):
+    """An identity is to be linked that brings an address along, which is somebody else's."""
+
+    status = 400
+    error_code = "email_exists"
+    message = "A user with this email address has already been registered"
+
+
+class InviteNotFound(ApiError):
+    status = 404
+    error_code = "invite_not_found"
+    message = "Invite not found"
+
+
+class InvitedEmailMismatch(ValidationFailed):
+    message = "Invited email does not match emails from external provider"
+
+
+class IdentityAlreadyLinked(ApiError):
+    status = 422
+    error_code = "identity_already_exists"
+    message = "Identity is already linked"
+
+
+class IdentityOfAnotherUser(ApiError):
+    status = 422
+    error_code = "identity_already_exists"
+    message = "Identity is already linked to another user"
+
+
+class IdentityIdNotAUuid(ApiError):
+    status = 404
+    error_code = "validation_failed"
+    message = "identity_id must be an UUID"
+
+
+class SingleIdentity(ApiError):
+    status = 422
+    error_code = "single_identity_not_deletable"
+    message = "User must have at least 1 identity after unlinking"
+
+
+class IdentityNotFound(ApiError):
+    """No such identity, or another user's."""
+
+    status = 422
+    error_code = "identity_not_found"
+    message = "Identity doesn't exist"
+
+
+class NoFreeEmail(ApiError):
+    """Every address that could take the place of the account's is somebody else's by now."""
+
+    status = 422
+    error_code = "email_conflict_identity_not_deletable"
+    message = "Unable to unlink identity due to email conflict"
+
+
+class ManualLinkingDisabled(ApiError):
+    status = 404
+    error_code = "manual_linking_disabled"
+    message = "Manual linking is disabled"
+
+
+class UnexpectedAudience(ApiError):
+    status = 403
+    error_code = "unexpected_audience"
+    message = "Token audience doesn't match request audience"
+
+
+EXTERNAL_IDENTITY = (
+    *error_sets.EMAIL_REQUEST,
+    account_errors.SignupDisabled,
+    UserBanned,
+    ProviderEmailNotVerified,
+    AmbiguousAccount,
+    IdentityNotCreated,
+    account_errors.UserNotFound,
+    IdentityAlreadyLinked,
+    IdentityOfAnotherUser,
+    LinkedEmailExists,
+    LinkedEmailNotVerified,
+)
+"""Errors of signing in, or linking, with an external identity."""

@@ -1,0 +1,53 @@
+"""Statements on accounts and their identities, as hand-written SQL."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from uuid import UUID
+
+from accounts.users import records
+from accounts.users.records import Row, UserRecord
+from authsvc.db.sql import namespaced, row, rows
+
+
+def owners(emails: list[str]) -> list[Row]:
+    """Who has one of these addresses: user id, provider (None for the account's own), address, verified, audience."""
+    sql = f"""
+        SELECT u.id, NULL, u.email, true, u.aud FROM {namespaced("users")} u
+        WHERE u.email = ANY(%s) AND NOT u.is_sso_user
+        UNION ALL
+        SELECT u.id, i.provider, i.email, i.identity_data -> 'email_verified' = 'true'::jsonb, u.aud
+        FROM {namespaced("identities")} i JOIN {namespaced("users")} u ON u.id = i.user_id WHERE i.email = ANY(%s)
+    """
+    return rows(sql, (emails, emails))
+
+
+@cache
+def _known_by() -> str:
+    # Providers in the order in which somebody came to be known by them; of one, its oldest identity counts.
+    providers = f"""
+        SELECT jsonb_build_object('provider', jsonb_agg(p.provider ORDER BY p.since, p.id) -> 0,
+                                  'providers', jsonb_agg(p.provider ORDER BY p.since, p.id))
+        FROM (SELECT i.provider, min(i.created_at) since, min(i.id::text) id FROM {namespaced("identities")} i
+              WHERE i.user_id = u.id GROUP BY i.provider) p HAVING count(*) > 0
+    """
+    return f"""
+        UPDATE {namespaced("users")} u SET
+            raw_app_meta_data = coalesce(u.raw_app_meta_data, '{{}}') || coalesce(({providers}), '{{}}'),
+            raw_user_meta_data = (coalesce(u.raw_user_meta_data, '{{}}') || %s::jsonb) - %s::text[],
+            last_sign_in_at = coalesce(%s, u.last_sign_in_at), updated_at = %s
+        WHERE u.id = %s RETURNING {records.user_columns()}
+    """
+
+
+def known_by(
+    *, user_id: UUID, said: str, unsaid: list[str], signed_in_at: datetime | None, at: datetime
+) -> UserRecord | None:
+    """Let a user's metadata say what their identities say: which there are, and what the last one has `said`.
+
+    `said` is a JSON object, `unsaid` keys to delete. Returns the user as they are then, with their identities as they
+    were before the statement.
+    """
+    found = row(_known_by(), (said, unsaid, signed_in_at, at, user_id))
+    return records.read(found) if found else None

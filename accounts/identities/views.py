@@ -1,0 +1,45 @@
+"""DELETE /user/identities/{identity_id}."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+
+from accounts.identities import errors, linking
+from accounts.users import identifiers
+from accounts.users.subjects import own
+from authsvc import clock, conf
+from authsvc.api.openapi.document import Empty, document
+from authsvc.api.renderers import Answer
+from authsvc.api.views import Endpoint, ServiceRequest
+from tokens.api import authentication
+from tokens.api.authentication import BearerAuthentication
+from tokens.api.permissions import IsSignedIn
+
+
+class IdentityView(Endpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+
+    @document(
+        responses={200: Empty},
+        errors=(
+            errors.ManualLinkingDisabled,
+            errors.IdentityIdNotAUuid,
+            errors.UnexpectedAudience,
+            errors.IdentityNotFound,
+            errors.SingleIdentity,
+            errors.NoFreeEmail,
+        ),
+    )
+    def delete(self, request: ServiceRequest, identity_id: str) -> HttpResponse:
+        """Unlink an identity of the user. The last identity cannot be unlinked."""
+        if not conf.current().signup.manual_linking_enabled:
+            raise errors.ManualLinkingDisabled
+        identity_uuid = identifiers.uuid(identity_id)
+        if identity_uuid is None:
+            raise errors.IdentityIdNotAUuid
+        if not authentication.has_requested_audience(request):
+            raise errors.UnexpectedAudience
+        signed_in = authentication.user_of(request)
+        linking.unlink(signed_in, own(signed_in), identity_id=identity_uuid, caller=request.caller, at=clock.now())
+        return Answer({})

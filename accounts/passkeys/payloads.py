@@ -1,0 +1,26 @@
+"""Passkeys and their challenges as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accounts.models import Passkey
+from accounts.passkeys.challenges import Begun
+from authsvc import clock
+
+
+def challenge(begun: Begun) -> dict[str, Any]:
+    return {
+        "challenge_id": str(begun.challenge_id),
+        "options": begun.options,
+        "expires_at": int(begun.expires_at.timestamp()),
+    }
+
+
+def passkey(row: Passkey) -> dict[str, Any]:
+    shown = {"id": str(row.id), "created_at": clock.rfc3339(row.created_at)}
+    if row.friendly_name:
+        shown["friendly_name"] = row.friendly_name
+    if row.last_used_at:
+        shown["last_used_at"] = clock.rfc3339(row.last_used_at)
+    return shown

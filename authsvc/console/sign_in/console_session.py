@@ -1,0 +1,108 @@
+"""The console's cookie and the session row behind it, which is read at every request."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.middleware.csrf import rotate_token
+
+from authsvc import clock, conf
+from authsvc.console.model_admin import Operator
+from tokens import errors
+from tokens.sessions import aal, lifecycle, subjects
+from tokens.sessions.subjects import SignedIn
+
+MAX_AGE = timedelta(hours=12)
+"""Operators sign in again after this time (NIST SP 800-63B-4 §2.2.3 requires at most 24 hours)."""
+_SESSION = "session"
+_SEEN_AT = "seen_at"
+_LEVEL = "level"
+_CACHE_KEY = "authsvc.console.signed_in"
+
+
+def start(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
+    """Bind the browser to this session and discard everything that the cookie held before."""
+    request.session.flush()
+    request.session[_SESSION] = str(session_id)
+    request.session[_SEEN_AT] = int(at.timestamp())
+    rotate_token(request)
+
+
+def step_up(request: HttpRequest) -> None:
+    """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid."""
+    request.session[_LEVEL] = aal.AAL2
+    rotate_token(request)
+    request.META.pop(_CACHE_KEY, None)
+
+
+def set_value(request: HttpRequest, name: str, text: str) -> None:
+    """Store a value that is not secret: the browser can read it but not change it."""
+    request.session[name] = text
+
+
+def get_value(request: HttpRequest, name: str) -> str:
+    """The value stored by `set_value`, or an empty string."""
+    return str(request.session.get(name, ""))
+
+
+def end(request: HttpRequest) -> None:
+    """Clear the cookie. The caller ends the session row."""
+    request.session.flush()
+    request.META[_CACHE_KEY] = None
+
+
+def signed_in(request: HttpRequest) -> SignedIn | None:
+    """The operator's sign-in behind the cookie, with or without its second factor; None if it is no longer valid.
+
+    One statement per request, so that a ban, a role change or the end of the session takes effect at once.
+    """
+    if _CACHE_KEY not in request.META:
+        request.META[_CACHE_KEY] = _find(request, at=clock.now())
+    cached: SignedIn | None = request.META[_CACHE_KEY]
+    return cached
+
+
+def needs_second_factor(current: SignedIn) -> bool:
+    """True if the user has a second factor that this session has not verified yet."""
+    return current.session is None or current.session.aal < aal.highest_possible(current.subject)
+
+
+def user(request: HttpRequest) -> Operator | AnonymousUser:
+    """The operator if the sign-in is complete, else an anonymous user."""
+    current = signed_in(request)
+    if current is None or current.session is None or needs_second_factor(current):
+        return AnonymousUser()
+    subject = current.subject
+    return Operator(
+        id=subject.id, session_id=current.session.id, role=subject.role, name=subject.email or f"+{subject.phone}"
+    )
+
+
+def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
+    session_id = request.session.get(_SESSION)
+    if session_id is None:
+        return None
+    current = subjects.user_source.get().with_session(UUID(session_id))
+    seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
+    level = request.session.get(_LEVEL, aal.AAL1)
+    if current is None or not _is_valid(current, level=level, seen_at=seen_at, at=at):
+        request.session.flush()
+        return None
+    request.session[_SEEN_AT] = int(at.timestamp())
+    return current
+
+
+def _is_valid(current: SignedIn, *, level: str, seen_at: datetime, at: datetime) -> bool:
+    subject, session = current.subject, current.session
+    if session is None or session.aal > level or subject.role not in conf.current().jwt.admin_roles:
+        return False
+    if subject.banned_until is not None and at < subject.banned_until:
+        return False
+    try:
+        lifecycle.check_limits(session, subject=subject, at=at, token_used_at=seen_at)
+    except errors.SessionExpired:
+        return False
+    return True

@@ -1,0 +1,161 @@
+"""Second factor of the console's sign-in, required of every operator who has one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from accounts.mfa import challenges, recovery_codes, verification
+from accounts.mfa.factor_types import Answer
+from accounts.models import FactorType
+from accounts.users.records import FactorRecord, UserRecord
+from accounts.users.subjects import own
+from authsvc import clock, conf
+from authsvc.api import callers
+from authsvc.api.throttling import Bucket
+from authsvc.api.views import Endpoint
+from authsvc.console import pages
+from authsvc.console.sign_in import console_session, security_key
+from authsvc.errors import ApiError
+from tokens.sessions.subjects import SignedIn
+
+_RECOVERY_CODE = "recovery"
+_CHALLENGE = "challenge"
+_CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
+
+
+class CodeForm(forms.Form):
+    factor = forms.ChoiceField(label="Second factor")
+    code = forms.CharField(
+        max_length=255,
+        widget=forms.TextInput(
+            attrs={"autofocus": True, "autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
+        ),
+    )
+
+    def __init__(
+        self, data: QueryDict | None = None, *, choices: list[tuple[str, str]], initial: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(data, initial=initial)
+        field = self.fields["factor"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101  (narrowing)
+        field.choices = choices
+        if len(choices) == 1:
+            field.widget = forms.HiddenInput()
+            field.initial = choices[0][0]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@pages.csrf_protected
+def second_factor(request: HttpRequest) -> HttpResponse:
+    """The page that asks for a code or a key. The form field `ask` sends an SMS code, or prompts for the key."""
+    current = console_session.signed_in(request)
+    if current is None:
+        return HttpResponseRedirect(reverse("admin:login"))
+    if not console_session.needs_second_factor(current):
+        return HttpResponseRedirect(pages.next_url(request))
+    user = own(current)
+    form = CodeForm(choices=_choices(user))
+    if request.method != "POST":
+        return _page(request, user, form)
+    key = security_key.first_key(user)
+    try:
+        if "ask" in request.POST:
+            Endpoint.throttle(Bucket.FACTOR_CHALLENGE, request)
+            if request.POST["ask"] == "key" and key:
+                return _page(request, user, form, key_options=security_key.request_options(request, current, user, key))
+            return _send_sms(request, current, user)
+        Endpoint.throttle(Bucket.FACTOR_VERIFY, request)
+        if "credential" in request.POST and key:
+            security_key.verify(request, current, user, key, credential=request.POST["credential"])
+        else:
+            form = CodeForm(request.POST, choices=_choices(user))
+            if not form.is_valid():
+                return _page(request, user, form, status=400)
+            _verify(request, current, user, choice=form.cleaned_data["factor"], code=form.cleaned_data["code"])
+    except ApiError as error:
+        if error.status >= 500:
+            raise
+        return pages.with_error(request, _page(request, user, form, status=error.status, problem=error.message), error)
+    console_session.step_up(request)
+    return HttpResponseRedirect(pages.next_url(request))
+
+
+def _verify(request: HttpRequest, current: SignedIn, user: UserRecord, *, choice: str, code: str) -> None:
+    """Verify a code and step up the session. Raises the errors of verification."""
+    caller, at = callers.caller_of(request), clock.now()
+    if choice == _RECOVERY_CODE:
+        recovery_codes.verify(current, user, code=code, caller=caller, at=at)
+        return
+    factor = next(candidate for candidate in user.factors if candidate.id == choice)
+    if factor.factor_type == FactorType.TOTP:
+        challenge_id = challenges.open(current, user, UUID(factor.id), caller=caller, at=at).id
+    else:
+        challenge_id = UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32)
+    # The tokens are discarded: the browser has the cookie only.
+    verification.verify(
+        current, user, UUID(factor.id), Answer(challenge_id=challenge_id, code=code), caller=caller, at=at
+    )
+
+
+def _send_sms(request: HttpRequest, current: SignedIn, user: UserRecord) -> HttpResponse:
+    """Send a code by SMS to the chosen phone, or to the first one."""
+    phones = _phones(user)
+    chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
+    if not chosen:
+        return _page(request, user, CodeForm(choices=_choices(user)), status=400)
+    made = challenges.open(current, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
+    console_session.set_value(request, _CHALLENGE, str(made.id))
+    form = CodeForm(choices=_choices(user), initial={"factor": chosen[0].id})
+    return _page(request, user, form, sent_to=_factor_name(chosen[0]))
+
+
+def _page(
+    request: HttpRequest,
+    user: UserRecord,
+    form: CodeForm,
+    *,
+    status: int = 200,
+    problem: str = "",
+    sent_to: str = "",
+    key_options: str = "",
+) -> HttpResponse:
+    """`sent_to`: name of the phone that gets an SMS code; `key_options`: options for the browser's key prompt."""
+    return pages.render_standalone(
+        request,
+        "operator/second_factor.html",
+        status=status,
+        title="Second factor",
+        form=form,
+        accepts_codes=bool(_choices(user)),
+        has_phone=bool(_phones(user)),
+        has_key=security_key.first_key(user) is not None,
+        problem=problem,
+        sent_to=sent_to,
+        key_options=key_options,
+        next=pages.next_url(request),
+    )
+
+
+def _phones(user: UserRecord) -> list[FactorRecord]:
+    return [factor for factor in _code_factors(user) if factor.factor_type == FactorType.PHONE]
+
+
+def _choices(user: UserRecord) -> list[tuple[str, str]]:
+    choices = [(factor.id, _factor_name(factor)) for factor in _code_factors(user)]
+    if conf.current().mfa.recovery_codes_enabled:
+        choices.append((_RECOVERY_CODE, "Recovery code"))
+    return choices
+
+
+def _code_factors(user: UserRecord) -> list[FactorRecord]:
+    return [factor for factor in user.factors if factor.status == "verified" and factor.factor_type in _CODE_TYPES]
+
+
+def _factor_name(factor: FactorRecord) -> str:
+    kind = "Authenticator app" if factor.factor_type == FactorType.TOTP else f"Phone …{(factor.phone or '')[-4:]}"
+    return f"{kind} ({factor.friendly_name})" if factor.friendly_name else kind

@@ -1,0 +1,72 @@
+"""Metrics of the job queue and of the database's reachability, read at every export."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+
+from django.db import DEFAULT_DB_ALIAS, Error, connections
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from authsvc.jobs import registry
+
+TIMEOUT_SECONDS = 2.0
+"""Longest wait for the database; a database that hangs, or a name that does not resolve, takes longer."""
+
+_SQL = """
+    SELECT count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'doing'),
+        count(*) FILTER (WHERE status = 'failed'),
+        EXTRACT(epoch FROM clock_timestamp() - min(COALESCE(scheduled_at,
+            (SELECT min(at) FROM procrastinate_events WHERE job_id = procrastinate_jobs.id)))
+            FILTER (WHERE status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= clock_timestamp())))
+    FROM procrastinate_jobs WHERE queue_name = %s AND status <> 'succeeded'"""
+_STATES = ("waiting", "running", "failed")
+
+# One thread, so that queries to a database that hangs do not pile up.
+_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="queue-metrics")
+
+
+class QueueCollector:
+    """A collector of prometheus_client that takes at most `TIMEOUT_SECONDS`.
+
+    Leaves the queue out while the database does not answer.
+    """
+
+    def collect(self) -> Iterator[Metric]:
+        started = time.monotonic()
+        query = _executor.submit(_read_queue)
+        try:
+            counts, age = query.result(TIMEOUT_SECONDS)
+        except (Error, FutureTimeout):
+            query.cancel()
+            yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=0)
+            return
+        yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=1)
+        took = time.monotonic() - started
+        yield GaugeMetricFamily("auth_database_answer_seconds", "Time to connect and read the queue.", value=took)
+        jobs = GaugeMetricFamily("auth_queue_jobs", "Jobs by state.", labels=["state"])
+        for state, count in zip(_STATES, counts, strict=True):
+            jobs.add_metric([state], count)
+        yield jobs
+        yield GaugeMetricFamily("auth_queue_oldest_job_seconds", "Time that the oldest due job has waited.", value=age)
+
+
+def _read_queue() -> tuple[tuple[int, int, int], float]:
+    """(Jobs waiting, running and failed, the age of the oldest due job in seconds), over a separate connection."""
+    connection = connections.create_connection(DEFAULT_DB_ALIAS)
+    connection.settings_dict = copy.deepcopy(connection.settings_dict)
+    connection.settings_dict["OPTIONS"] |= {"connect_timeout": str(int(TIMEOUT_SECONDS))}
+    try:
+        connection.set_autocommit(autocommit=False)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = {int(TIMEOUT_SECONDS * 1000)}")
+            cursor.execute(_SQL, [registry.queue()])
+            row = cursor.fetchone()
+    finally:
+        connection.close()
+    assert row is not None  # noqa: S101  (aggregates always have a row)
+    waiting, running, failed, age = row
+    return (waiting, running, failed), max(0.0, float(age or 0))

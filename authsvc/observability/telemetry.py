@@ -1,0 +1,136 @@
+"""Starts and stops the export of metrics and traces; loads nothing that the settings leave off."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+
+import authsvc
+from authsvc import conf
+from authsvc.conf import env, schema
+from authsvc.observability import metrics, otlp
+
+FLUSH_SECONDS = 5.0
+"""Longest wait for collectors when a process ends."""
+_INSTALL = "pip install -r requirements.server.lock"
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:[-.]?rc\.?(\d+))?")
+# Operators choose otherwise by setting these variables themselves.
+_DEFAULT_VARIABLES = {
+    # Attributes by their present names and by the older ones, such as `http.method`.
+    "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup",
+    # Without baggage: what a client sends is for no other server.
+    "OTEL_PROPAGATORS": "tracecontext",
+}
+
+_is_instrumented = False
+_is_listening = False
+_stops: list[Callable[[], None]] = []
+_job_span: Callable[[str], AbstractContextManager[object]] = nullcontext
+logger = logging.getLogger(__name__)
+
+
+def prepare() -> None:
+    """Instrument the libraries and open the port for Prometheus.
+
+    Must run before Django's handler loads its middleware and before serving processes are forked.
+    """
+    config = conf.current().telemetry
+    if config.traces or config.metrics:
+        env.hand_on(config.variables)
+        environment = env.process_environment()
+        for name, value in _DEFAULT_VARIABLES.items():
+            environment.setdefault(name, value)
+    if config.traces:
+        _attempt("tracing", _instrument)
+    if config.metrics == "prometheus":
+        _attempt("metrics listener", lambda: _listen(config))
+
+
+def start_in_process(*, is_leader: Callable[[], bool]) -> None:
+    """Export the metrics and traces of this process until it ends.
+
+    `is_leader` is True in the one process that exports the metrics of the whole installation.
+    """
+    config = conf.current().telemetry
+    if _is_instrumented:
+        _attempt("tracing", lambda: _start_tracing(config))
+    if config.metrics:
+        _set_constants()
+        _attempt("metrics", lambda: _start_metrics(config, is_leader))
+
+
+def job_span(name: str) -> AbstractContextManager[object]:
+    """The span of one job; without effect while this process exports no traces."""
+    return _job_span(name)
+
+
+def _instrument() -> None:
+    global _is_instrumented
+    import_module("authsvc.observability.tracing").instrument()
+    _is_instrumented = True
+
+
+def _listen(config: schema.Telemetry) -> None:
+    global _is_listening
+    import_module("authsvc.observability.prometheus").listen(config)
+    _is_listening = True
+
+
+def _start_tracing(config: schema.Telemetry) -> None:
+    global _job_span
+    tracing = import_module("authsvc.observability.tracing")
+    _stops.append(tracing.start(config))
+    _job_span = tracing.job_span
+
+
+def _start_metrics(config: schema.Telemetry, is_leader: Callable[[], bool]) -> None:
+    if _is_listening:
+        import_module("authsvc.observability.prometheus").start(otlp.resource_attributes(config))
+    elif config.metrics == "opentelemetry":
+        _stops.append(import_module("authsvc.observability.otlp_metrics").start(config, is_leader=is_leader))
+    count = import_module("authsvc.observability.django_metrics").count_migrations
+    threading.Thread(target=count, name="migration-metrics", daemon=True).start()
+
+
+def _set_constants() -> None:
+    metrics.RUNNING.set(1)
+    version = _VERSION.match(authsvc.__version__)
+    numbers = version.groups("0") if version else ("0", "0", "0", "0")
+    for part, number in zip(("major", "minor", "patch", "rc"), numbers, strict=True):
+        metrics.VERSION[part].set(int(number))
+
+
+def _attempt(part: str, start: Callable[[], object]) -> None:
+    """Run `start`. A failure is logged and the part left out, so that the service serves without it."""
+    try:
+        start()
+    except ModuleNotFoundError as error:
+        logger.error("unable to start %s", part, extra={"error": f"{error.name} is missing: {_INSTALL}"})
+    except ValueError as error:
+        logger.error("%s", error)
+    except OSError as error:
+        logger.error("unable to start %s", part, extra={"error": str(error)})
+    except Exception:
+        # Libraries of an incompatible version.
+        logger.exception("unable to start %s", part)
+
+
+def stop_in_process() -> None:
+    """Export the rest; waits at most `FLUSH_SECONDS` for collectors."""
+    flushes = [threading.Thread(target=stop, name="telemetry-flush", daemon=True) for stop in _stops]
+    _stops.clear()
+    deadline = time.monotonic() + FLUSH_SECONDS
+    for thread in flushes:
+        thread.start()
+    for thread in flushes:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+# Functions of `atexit` are not called in processes that multiprocessing has forked. The last one registered is called
+# first: `authsvc.jobs` imports this module before it registers its own, so the last job ends before the last export.
+threading._register_atexit(stop_in_process)  # type: ignore[attr-defined]  # not in the stubs

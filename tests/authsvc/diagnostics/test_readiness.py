@@ -1,0 +1,172 @@
+"""GET /health?ready=1: what makes a process ready, and that asking costs little and never hangs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+import pytest
+import requests
+from django.conf import settings
+from django.db import DatabaseError, connection, connections
+
+from authsvc.diagnostics import readiness
+from authsvc.jobs import WorkerHealth, registry
+from tests.conftest import Api
+from tests.live import servers
+
+READY = readiness.State({"database": {"ok": True}})
+
+
+def insert_worker(*, seconds_ago: float) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE procrastinate_workers CASCADE")
+        cursor.execute(
+            "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - make_interval(secs => %s))",
+            [seconds_ago],
+        )
+
+
+def insert_job(*, seconds_ago: float, queue: str = "") -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO procrastinate_jobs (queue_name, task_name, scheduled_at)"
+            " VALUES (%s, 'x', now() - make_interval(secs => %s))",
+            [queue or registry.queue(), seconds_ago],
+        )
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_checks", readiness.Checks(readiness.look))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migrated_database_and_a_worker_make_it_ready(api: Api) -> None:
+    insert_worker(seconds_ago=1)
+    answer = api.get("/health?ready=1")
+
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    told = answer.json()
+    assert told["ready"] is True
+    assert {name: found["ok"] for name, found in told["checks"].items()} == {
+        "database": True,
+        "migrations": True,
+        "queue": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "due", "expected"),
+    [
+        pytest.param(1, 3600, 200, id="a long queue that somebody works on"),
+        pytest.param(300, None, 200, id="nothing to do and nobody there"),
+        pytest.param(300, 10, 200, id="a job that has just come"),
+        pytest.param(300, 300, 503, id="a job that nobody takes"),
+        pytest.param(300, -300, 200, id="a job for later"),
+    ],
+)
+@pytest.mark.django_db(transaction=True)
+def test_the_queue_is_alive_when_somebody_works_or_nobody_waits(
+    api: Api, heartbeat: float, due: float | None, expected: int
+) -> None:
+    insert_worker(seconds_ago=heartbeat)
+    insert_job(seconds_ago=3600, queue="of another installation")
+    if due is not None:
+        insert_job(seconds_ago=due)
+
+    answer = api.get("/health?ready=1")
+    assert (answer.status_code, answer.json()["checks"]["queue"]["ok"]) == (expected, expected == 200)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_that_is_missing_makes_it_unready(api: Api) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE django_migrations SET name = 'x' || name WHERE app = 'tokens' AND name LIKE '0001%'")
+    try:
+        answer = api.get("/health?ready=1")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE django_migrations SET name = substr(name, 2) WHERE name LIKE 'x0001%'")
+
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["migrations"] == {"ok": False, "missing": 1}
+
+
+@pytest.mark.django_db
+def test_an_empty_database_lacks_every_migration(empty_database_url: str) -> None:
+    with psycopg.connect(empty_database_url, autocommit=True) as empty:
+        name = empty.info.dbname
+    other = connections.create_connection("default")
+    other.settings_dict = {**other.settings_dict, "NAME": name}
+    try:
+        with other.cursor() as cursor:
+            missing = readiness.missing_migrations(cursor)
+    finally:
+        other.close()
+    assert ("tokens", "0001_tables") in missing
+    assert {"accounts", "procrastinate", "mailer", "core", "auth"} <= {app for app, _ in missing}
+
+
+def test_workers_count_as_gone_only_with_a_job_waiting() -> None:
+    assert WorkerHealth(heartbeat_age=None, job_delay=None).is_healthy
+    assert not WorkerHealth(heartbeat_age=None, job_delay=61).is_healthy
+
+
+@pytest.mark.parametrize("query", ["", "?ready=0", "?ready=", "?other=1"])
+def test_without_the_question_no_database_is_asked(api: Api, query: str) -> None:
+    assert api.get(f"/health{query}").json()["name"] == "authsvc"
+
+
+def test_an_unreachable_database_is_told_without_its_address() -> None:
+    def look() -> readiness.State:
+        raise DatabaseError("connection to server at 10.0.0.1 failed for user auth password hidden")
+
+    assert readiness.Checks(look).state().payload == {
+        "ready": False,
+        "checks": {"database": {"ok": False}, "migrations": {"ok": False}, "queue": {"ok": False}},
+    }
+
+
+def test_an_answer_is_given_again_for_a_moment() -> None:
+    looks: list[float] = []
+
+    def look() -> readiness.State:
+        looks.append(time.monotonic())
+        return READY
+
+    checks = readiness.Checks(look)
+    assert [checks.state().is_ready for _ in range(50)] == [True] * 50
+    span = looks[-1] - looks[0]
+    assert len(looks) <= 1 + span / readiness.KEPT_SECONDS
+
+
+def test_a_database_that_hangs_is_asked_once_and_waited_for_no_longer_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(readiness, "LIMIT_SECONDS", 0.05)
+    looks: list[int] = []
+    answers = threading.Event()
+
+    def look() -> readiness.State:
+        looks.append(1)
+        answers.wait(30)
+        return READY
+
+    checks = readiness.Checks(look)
+    assert [checks.state().is_ready for _ in range(5)] == [False] * 5
+    assert looks == [1]
+
+    answers.set()
+    monkeypatch.setattr(readiness, "LIMIT_SECONDS", 30)
+    assert checks.state().is_ready
+
+
+def test_a_running_server_is_ready_once_it_answers(serve: Callable[..., servers.LiveServer]) -> None:
+    running = serve()
+    answer = requests.get(f"{running.url}/health?ready=1", timeout=30)
+    assert (answer.status_code, answer.json()["ready"]) == (200, True)
+    assert settings.AUTH.database.url.reveal() not in answer.text

@@ -1,0 +1,212 @@
+"""Prometheus reads the metrics of all serving processes, with every series that dashboard and alert rules use."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+import authsvc
+from tests.live import servers
+
+Serve = Callable[..., servers.LiveServer]
+
+DEPLOY = servers.PROJECT / "deploy"
+RULES = DEPLOY / "prometheus" / "rules.yml"
+DASHBOARD = DEPLOY / "grafana" / "authsvc.json"
+TIMEOUT_SECONDS = 30
+PASSWORD = "correct horse 1"
+# In an expression: what is neither function, keyword, label nor duration.
+_SERIES = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b(?!\s*\()")
+_NO_SERIES = frozenset({"histogram_quantile"})
+
+
+class Page:
+    """What the listener serves, read again for each value."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/"
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the samples with these labels; 0 while the listener does not answer."""
+        try:
+            text = requests.get(self.url, timeout=10).text
+        except requests.RequestException:
+            return 0
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    def wait(self) -> None:
+        until(lambda: servers.is_listening(int(self.url.rpartition(":")[2].rstrip("/"))))
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "the condition did not become true in time"
+        time.sleep(0.05)
+
+
+def settings(port: int, **more: str) -> dict[str, str]:
+    return {
+        "AUTH_METRICS_ENABLED": "true",
+        "AUTH_METRICS_EXPORTER": "prometheus",
+        "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
+        "OTEL_EXPORTER_PROMETHEUS_PORT": str(port),
+        **more,
+    }
+
+
+def named_series() -> set[str]:
+    """What the dashboard and the rules ask Prometheus for."""
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    asked += re.findall(r"expr:(.*?)(?=\n {8}\w+:)", RULES.read_text(), re.DOTALL)
+    bare = [re.sub(r"\{[^}]*\}|\"[^\"]*\"|\bby \([^)]*\)|\[[^\]]*\]", "", each) for each in asked]
+    return {name for each in bare for name in _SERIES.findall(each)} - _NO_SERIES | {"up"}
+
+
+def needs(program: str) -> str:
+    """Its path; a skip, in CI a failure, where it is missing."""
+    found = shutil.which(program)
+    if found is None:
+        missing = pytest.fail if os.environ.get("CI") else pytest.skip
+        missing(f"{program} of Debian's package prometheus is not installed")
+    return str(found)
+
+
+def test_the_rules_and_the_configuration_are_what_prometheus_accepts() -> None:
+    promtool = needs("promtool")
+    for arguments in (["check", "rules", RULES], ["check", "config", DEPLOY / "prometheus" / "prometheus.yml"]):
+        done = subprocess.run([promtool, *map(str, arguments)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_every_alert_says_what_to_do() -> None:
+    alerts = re.split(r"\n {6}- alert: ", RULES.read_text())[1:]
+    assert len(alerts) > 8
+    for alert in alerts:
+        assert re.search(r"severity: (critical|warning|info)", alert)
+        assert "summary: " in alert
+        assert "runbook: " in alert
+
+
+@pytest.fixture
+def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
+    """`prometheus(port)` starts one that asks this port every second, and returns its address."""
+    program = needs("prometheus")
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(port: int) -> str:
+        own = servers.free_port()
+        text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+        text = text.replace("15s", "1s").replace("authsvc:9100", f"127.0.0.1:{port}").replace("rules.yml", str(RULES))
+        (tmp_path / "prometheus.yml").write_text(text)
+        command = [program, f"--config.file={tmp_path / 'prometheus.yml'}", f"--storage.tsdb.path={tmp_path / 'data'}"]
+        with (tmp_path / "prometheus.log").open("wb") as log:
+            started.append(
+                subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{own}"], stdout=log, stderr=log)
+            )
+        return f"http://127.0.0.1:{own}"
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def series(address: str) -> set[str]:
+    try:
+        found = requests.get(f"{address}/api/v1/label/__name__/values", timeout=5).json()
+    except requests.RequestException:
+        return set()
+    return set(found.get("data", []))
+
+
+def test_prometheus_finds_every_series_that_dashboard_and_rules_name(
+    serve: Serve, prometheus: Callable[[int], str]
+) -> None:
+    port = servers.free_port()
+    nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(servers.free_port())}
+    more = {"AUTH_SMTP_ADMIN_EMAIL": "auth@example.com", "AUTH_RATE_LIMIT_EMAIL_SENT": "1"}
+    server = serve(**settings(port, **nobody, **more))
+    address = prometheus(port)
+    account = {"email": "ann@example.com", "password": PASSWORD}
+    assert requests.post(f"{server.url}/signup", json=account, timeout=5).ok
+    refused = requests.post(f"{server.url}/signup", json=account | {"email": "bob@example.com"}, timeout=5)
+    assert refused.status_code == 429
+    assert requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=5).status_code == 400
+
+    until(lambda: named_series() <= series(address))
+    until(lambda: {rule["health"] for rule in rules(address)} == {"ok"})
+    assert len(named_series()) > 40
+
+
+def rules(address: str) -> list[dict[str, Any]]:
+    (group,) = requests.get(f"{address}/api/v1/rules", timeout=5).json()["data"]["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+@pytest.mark.parametrize("program", ["granian", "gunicorn"])
+def test_metrics_of_all_processes_are_added_up_and_outlive_them(program: str, serve: Serve) -> None:
+    port = servers.free_port()
+    page = Page(port)
+    server = serve(**settings(port, AUTH_SERVER=program, OTEL_RESOURCE_ATTRIBUTES="team=accounts"))
+    page.wait()
+    for _ in range(30):
+        assert requests.get(f"{server.url}/settings", timeout=5).ok
+    latency = "django_http_requests_latency_seconds_by_view_method"
+    until(lambda: responses(page, view="/settings", status="200") == 30)
+    assert page.value(f"{latency}_count", view="/settings", method="GET") == 30
+    assert page.value(f"{latency}_bucket", view="/settings", le="+Inf") == 30
+    assert 0 < page.value(f"{latency}_sum", view="/settings") < 300
+    assert page.value("auth_running") == 1
+    assert page.value("process_open_fds") > 0
+    assert page.value("target_info", auth_version=authsvc.__version__, team="accounts") == 1
+    until(lambda: page.value("django_migrations_applied_total") > 0)
+    assert page.value("django_migrations_unapplied_total") == 0
+    assert requests.get(f"{page.url}metrics", timeout=5).status_code == 404
+    with socket.create_connection(("127.0.0.1", port)) as one, socket.create_connection(("127.0.0.1", port)) as other:
+        one.sendall(b"GET / HT")
+        other.sendall(b"GET / HTTP/1.0\r\nHost: ")
+        until(lambda: has_hung_up_on(one) and has_hung_up_on(other))
+
+    for serving in psutil.Process(server.process.pid).children():
+        serving.kill()
+    until(lambda: responses(page, view="/settings", status="200") == 30)
+    until(lambda: page.value("auth_running") == 1)
+    assert server.stop() == 0
+    assert not servers.is_listening(port)
+    assert "unable to start metrics listener" not in server.log.read_text()
+
+
+def has_hung_up_on(slow: socket.socket) -> bool:
+    """Whether the other side has; if not, it gets one more byte."""
+    try:
+        slow.sendall(b"x")
+        return slow.recv(1, socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def responses(page: Page, **labels: str) -> float:
+    return page.value("django_http_responses_total_by_status_view_method_total", **labels)

@@ -1,0 +1,131 @@
+"""A process loads nothing for telemetry that is off, and serves without the parts whose libraries fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import servers
+from tests.settings import ENVIRONMENT
+
+OFF: dict[str, str] = {}
+TRACES = {"AUTH_TRACING_ENABLED": "true"}
+METRICS = {"AUTH_METRICS_ENABLED": "true"}
+PROMETHEUS = {
+    "AUTH_METRICS_EXPORTER": "prometheus",
+    "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
+    "OTEL_EXPORTER_PROMETHEUS_PORT": str(servers.free_port()),
+}
+LIBRARIES = ("opentelemetry", "prometheus_client", "django_prometheus", "grpc", "google.protobuf")
+
+SERVE_ONE = """
+import io, json, sys
+sys.modules.update({name: None for name in BLOCKED})
+CHANGED
+from authsvc.wsgi import application
+environ = {
+    "REQUEST_METHOD": "GET", "PATH_INFO": "/health", "QUERY_STRING": "", "SERVER_NAME": "x", "SERVER_PORT": "1",
+    "wsgi.url_scheme": "http", "wsgi.input": io.BytesIO(), "wsgi.errors": sys.stderr, "REMOTE_ADDR": "127.0.0.1",
+}
+statuses = []
+answer = application(environ, lambda status, headers: statuses.append(status))
+answer.close()
+loaded = sorted({name for name in LIBRARIES if sys.modules.get(name) is not None})
+print(json.dumps({"status": statuses[0], "loaded": loaded}))
+"""
+
+
+def serve_one(
+    env: dict[str, str], *, blocked: tuple[str, ...] = (), changed: str = ""
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Output and error lines of a process that answers one request; `changed` is code that alters the libraries."""
+    text = SERVE_ONE.replace("BLOCKED", repr(blocked)).replace("LIBRARIES", repr(LIBRARIES)).replace("CHANGED", changed)
+    own = {"DATABASE_URL": "postgres://nobody@127.0.0.1:9/none", "AUTH_MAILER_WORKER_ENABLED": "false"}
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=servers.PROJECT,
+        env={"PATH": os.environ["PATH"], **ENVIRONMENT, **own, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    log = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    return json.loads(done.stdout), [line for line in log if line["level"] == "error"]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        OFF,
+        {**TRACES, "AUTH_TRACING_EXPORTER": "other"},
+        {**METRICS, "AUTH_METRICS_EXPORTER": "other"},
+    ],
+    ids=["off", "unknown tracing exporter", "unknown metrics exporter"],
+)
+def test_telemetry_that_is_off_is_not_loaded(env: dict[str, str]) -> None:
+    said, errors = serve_one(env)
+    assert said == {"status": "200 OK", "loaded": []}
+    assert errors == []
+
+
+def test_without_the_libraries_each_part_has_an_error_line_and_requests_are_answered() -> None:
+    said, errors = serve_one({**TRACES, **METRICS}, blocked=("opentelemetry",))
+    assert said == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
+    assert sorted(line["msg"] for line in errors) == ["unable to start metrics", "unable to start tracing"]
+    assert all("pip install -r requirements.server.lock" in line["error"] for line in errors)
+
+
+@pytest.mark.parametrize(
+    ("env", "holder", "lacking", "message"),
+    [
+        (TRACES, "opentelemetry.sdk.trace", "TracerProvider", "unable to start tracing"),
+        (
+            {**METRICS, **PROMETHEUS},
+            "prometheus_client.multiprocess",
+            "MultiProcessCollector",
+            "unable to start metrics listener",
+        ),
+    ],
+    ids=["tracing", "metrics"],
+)
+def test_with_incompatible_libraries_the_part_is_left_out_and_requests_are_answered(
+    env: dict[str, str], holder: str, lacking: str, message: str
+) -> None:
+    said, errors = serve_one(env, changed=f"import {holder} as holder; del holder.{lacking}")
+    assert said["status"] == "200 OK"
+    assert {line["msg"] for line in errors} == {message}
+    assert all(lacking in line["error"] for line in errors)
+
+
+def test_the_directory_of_metrics_is_removed_and_so_are_those_of_killed_servers() -> None:
+    parent = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
+    unrelated = parent / f"authsvc-metrics-{secrets.token_hex(4)}"
+    unrelated.touch()
+    leftover = Path(tempfile.mkdtemp(prefix="authsvc-metrics-", dir=parent))
+    (leftover / "lock").touch()
+    try:
+        before = set(parent.glob("authsvc-metrics-*"))
+        said, errors = serve_one({**METRICS, **PROMETHEUS})
+        assert said == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
+        assert errors == []
+        assert unrelated.exists()
+        assert not leftover.exists()
+        assert set(parent.glob("authsvc-metrics-*")) <= before
+    finally:
+        unrelated.unlink()
+
+
+def test_an_unsupported_protocol_has_an_error_line_and_requests_are_answered() -> None:
+    said, errors = serve_one({**TRACES, **METRICS, "OTEL_EXPORTER_OTLP_PROTOCOL": "carrier-pigeon"})
+    assert said["status"] == "200 OK"
+    text = 'unsupported OpenTelemetry exporter protocol "carrier-pigeon"'
+    assert [line["msg"] for line in errors] == [text, text]
