@@ -82,7 +82,7 @@ def test_the_earlier_confirmation_counts(
     assert run("SELECT confirmed_at FROM users WHERE id = %s", user_id) == [(confirmed,)]
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_nobody_writes_a_generated_column(run: Run) -> None:
     user_id = insert_user(run)
     with pytest.raises(Error, match="confirmed_at"):
@@ -115,7 +115,7 @@ def test_the_address_of_an_identity_is_the_claimed_one_in_lower_case(run: Run, d
 # Uniqueness
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_an_address_belongs_to_one_account_in_all_audiences(run: Run) -> None:
     insert_user(run, email="a@b.co", aud="one")
     for audience in ("one", "two", None):
@@ -145,7 +145,7 @@ def test_a_number_belongs_to_one_account(run: Run, columns: dict[str, Any]) -> N
         insert_user(run, phone="15551234567", **columns)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_subject_of_a_provider_belongs_to_one_account(run: Run) -> None:
     one, other = insert_user(run), insert_user(run)
     insert_identity(run, one, provider="google", subject="7")
@@ -156,7 +156,7 @@ def test_a_subject_of_a_provider_belongs_to_one_account(run: Run) -> None:
             insert_identity(run, user_id, provider="google", subject="7")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_user_has_one_secret_of_a_purpose_and_a_link_is_one_users() -> None:
     user, other = make_user(), make_user()
     make_one_time_token(user)
