@@ -12,8 +12,8 @@ from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from accounts import errors
 from accounts.administration import admin_factors, support_messages, user_administration
+from accounts.administration import errors as administration_errors
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
 from accounts.users import deletion
@@ -76,14 +76,14 @@ class UserAdmin(OperatorAdmin):
     @model_admin.action(label="Confirm email", success_message="Email confirmed")
     def confirm_email(self, row: User, context: ActionContext) -> str | None:
         if not row.email or row.email_confirmed_at:
-            raise errors.NothingToConfirm
+            raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, email=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     @model_admin.action(label="Confirm phone", success_message="Phone confirmed")
     def confirm_phone(self, row: User, context: ActionContext) -> str | None:
         if not row.phone or row.phone_confirmed_at:
-            raise errors.NothingToConfirm
+            raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, phone=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
@@ -175,7 +175,9 @@ class UserAdmin(OperatorAdmin):
     ) -> None:
         if row.pk == model_admin.operator_of(request).id:
             # Prevents the last operator from locking all operators out.
-            self.message_user(request, f"{self.display_name(row)}: {errors.OwnAccount.message}", levels.ERROR)
+            self.message_user(
+                request, f"{self.display_name(row)}: {administration_errors.OwnAccount.message}", levels.ERROR
+            )
         else:
             super().run_action(request, call, row=row, success_message=success_message)
 

@@ -23,22 +23,3 @@ SMS_REQUEST = (errors.ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSen
 NEW_PASSWORD = (errors.PasswordTooLong, errors.WeakPassword, errors.BreachLookupFailed)
 CONTACT_CHANGE = (errors.EmailExists, errors.PhoneExists)
 """Of a confirmed address or number that has become somebody else's meanwhile."""
-PATH_OF_USER = (errors.UserIdNotAUuid, errors.UserNotFound)
-PATH_OF_FACTOR = (errors.FactorIdNotAUuid, errors.FactorNotFound)
-FACTOR_SWITCHES_AT_VERIFICATION = (
-    errors.TotpVerificationDisabled,
-    errors.PhoneVerificationDisabled,
-    errors.WebAuthnVerificationDisabled,
-    errors.FactorTypeUnknown,
-    errors.NoGatewayForFactor,
-)
-PASSKEY_CHALLENGE = (
-    errors.RelyingPartyUnknown,
-    errors.ChallengeIdMissing,
-    errors.ChallengeIdMalformed,
-    errors.CredentialMissing,
-    errors.PasskeyChallengeNotFound,
-    errors.PasskeyChallengeExpired,
-    errors.CredentialMalformed,
-    errors.CredentialRefused,
-)

@@ -115,4 +115,11 @@ REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_TOKEN": None,
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_THROTTLE_CLASSES": ["authsvc.api.throttling.TokenBucketThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["authsvc.api.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["authsvc.api.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "authsvc.api.renderers.FixedNegotiation",
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "authsvc.api.exception_handler.handle",
+    "FORMAT_SUFFIX_KWARG": None,
 }

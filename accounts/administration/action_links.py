@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.administration import invitations
+from accounts import errors as account_errors
+from accounts.administration import errors, invitations
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.passwords import policy
@@ -153,7 +153,7 @@ def _password_hash(wish: Wish, *, is_new: bool) -> str:
         return policy.undisclosed()
     if not wish.password:
         if is_new:
-            raise errors.PasswordRequired
+            raise account_errors.PasswordRequired
         return ""
     policy.validate_password(wish.password)
     return policy.hash(wish.password)
@@ -166,7 +166,7 @@ def _email_change(user: UserRecord, wish: Wish, *, caller: Caller, at: datetime)
         raise errors.SecureEmailChangeOff
     to = identifiers.email(wish.new_email)
     if queries.is_email_taken(to, except_user=user.id):
-        raise errors.EmailExists
+        raise account_errors.EmailExists
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(
             email_change=to, email_change_sent_at=at, email_change_confirm_status=0, updated_at=at

@@ -8,8 +8,10 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
+from accounts import errors as account_errors
+from accounts.administration import errors
 from accounts.mfa import enrolment, removal
+from accounts.mfa import errors as mfa_errors
 from accounts.models import Factor, FactorChallenge, FactorType, User
 from accounts.users import identifiers, queries
 from accounts.users.records import FactorRecord, UserRecord
@@ -41,7 +43,7 @@ def change(
             factor = _find(queries.require(user_id), factor_id)
             columns = _columns(factor, friendly_name=friendly_name, phone=phone)
             if not Factor.objects.filter(id=factor_id, user_id=user_id).update(**columns, updated_at=at):
-                raise errors.FactorNotFound
+                raise mfa_errors.FactorNotFound
             if columns.get("phone", factor.phone) != factor.phone:
                 # After the update, for which a challenge that is just being made has been waited for.
                 FactorChallenge.objects.filter(factor_id=factor_id, verified_at=None).delete_rows()
@@ -51,8 +53,8 @@ def change(
     except IntegrityError as error:
         said: Any = getattr(error.__cause__, "diag", None)
         if said and (said.constraint_name or "").endswith("unique_phone_factor_per_user"):
-            raise errors.FactorPhoneTaken from None
-        raise errors.FactorNameTaken(friendly_name) from None
+            raise mfa_errors.FactorPhoneTaken from None
+        raise mfa_errors.FactorNameTaken(friendly_name) from None
 
 
 def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> FactorRecord:
@@ -66,7 +68,7 @@ def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> F
     with transaction.atomic(durable=True):
         _hold(user_id)
         if not removal.take_away(user_id, factor_id):
-            raise errors.FactorNotFound
+            raise mfa_errors.FactorNotFound
         audit.record(audit.Action.FACTOR_DELETED, actor=user, caller=caller, at=at, traits=traits)
     return factor
 
@@ -91,7 +93,7 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
 def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[str, str]:
     columns = {}
     if len(friendly_name) > enrolment.LONGEST_NAME:
-        raise errors.FactorNameTooLong
+        raise mfa_errors.FactorNameTooLong
     if friendly_name:
         columns["friendly_name"] = friendly_name
     if phone and factor.factor_type == FactorType.PHONE:
@@ -102,11 +104,11 @@ def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[st
 def _hold(user_id: UUID) -> None:
     """Let nobody verify, enrol or give back a factor of this user until the transaction is over."""
     if not User.objects.lock(user_id):
-        raise errors.UserNotFound
+        raise account_errors.UserNotFound
 
 
 def _find(user: UserRecord, factor_id: UUID) -> FactorRecord:
     for factor in user.factors:
         if factor.id == str(factor_id):
             return factor
-    raise errors.FactorNotFound
+    raise mfa_errors.FactorNotFound

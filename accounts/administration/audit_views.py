@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 from django.http import HttpResponse
+from rest_framework.response import Response
 
-from accounts import errors, schemas
+from accounts.administration import errors, schemas
 from authsvc import clock
 from authsvc.api import pagination, turns
 from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.audit import search
 from tokens.api.authentication import AdminAuthentication
@@ -50,7 +50,7 @@ class AuditView(Endpoint):
             offset=page.offset,
             count_exactly=pagination.first(asked, "count") == "exact",
         )
-        answer = Answer([_payload(entry) for entry in entries])
+        answer = Response([_payload(entry) for entry in entries])
         answer["X-Total-Count"] = str(total)
         answer["Link"] = pagination.links(request.http.path, asked, page=page, total=total)
         return answer

@@ -6,7 +6,7 @@ import json
 import re
 from datetime import datetime, timedelta
 
-from accounts import errors
+from accounts.administration import errors
 from authsvc.conf import durations
 
 _LIFTED = "none"

@@ -8,7 +8,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts import errors
+from accounts import errors as account_errors
+from accounts.administration import errors
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users import queries
@@ -32,7 +33,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
     recipients.reserve_email(user.email, kind=EmailKind.RECOVERY)
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
-            raise errors.UserNotFound
+            raise account_errors.UserNotFound
         audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=_names(user))
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at

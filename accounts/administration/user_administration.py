@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
-from accounts.administration import bans
+from accounts import errors as account_errors
+from accounts.administration import bans, errors
 from accounts.models import Identity, User
 from accounts.passwords import hashers, policy
 from accounts.users import account_creation, identifiers, json_columns, pending_changes, queries
@@ -30,7 +30,7 @@ _LONGEST_NAME = 255
 _LONGEST_HASH = 1024
 _KEPT_UNIQUE: dict[str, type[ApiError]] = {
     "users_pkey": errors.UserIdTaken,
-    "users_email_partial_key": errors.EmailExists,
+    "users_email_partial_key": account_errors.EmailExists,
     "users_phone_key": errors.PhoneRegistered,
 }
 
@@ -76,7 +76,7 @@ def create(wish: NewUser, *, actor: Administrator, caller: Caller, at: datetime)
         raise errors.EmailOrPhoneRequired
     email = identifiers.email(wish.email) if wish.email else ""
     if email and queries.is_email_taken(email):
-        raise errors.EmailExists
+        raise account_errors.EmailExists
     phone = identifiers.phone(wish.phone) if wish.phone else ""
     if phone and User.objects.with_phone(phone).exists():
         raise errors.PhoneRegistered
@@ -144,7 +144,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     if role := _role(wish.role):
         columns["role"] = role
     if email and not user.is_sso_user and queries.is_email_taken(email, except_user=user_id):
-        raise errors.EmailExists
+        raise account_errors.EmailExists
     if phone and phone != user.phone and User.objects.with_phone(phone).exists():
         raise errors.PhoneRegistered
     columns |= _confirmed(wish, at=at)
@@ -161,7 +161,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
     try:
         with transaction.atomic(durable=True):
             if not User.objects.filter(id=user_id).update(**columns):
-                raise errors.UserNotFound
+                raise account_errors.UserNotFound
             _end_what_was_before(user, wish, email=email, phone=phone)
             if email and (email != user.email or wish.email_confirm):
                 _say(user_id, "email", value=email, is_verified=bool(wish.email_confirm), at=at)

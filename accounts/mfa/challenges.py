@@ -10,8 +10,7 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from accounts import errors
-from accounts.mfa import registry
+from accounts.mfa import errors, registry
 from accounts.models import Factor, FactorChallenge, FactorStatus, FactorType
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging

@@ -9,9 +9,8 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from accounts import errors
+from accounts.mfa import errors, registry, totp_algorithm
 from accounts.mfa import queries as mfa_queries
-from accounts.mfa import registry, totp_algorithm
 from accounts.models import Factor, FactorStatus, FactorType
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from accounts import errors
+from accounts import errors as account_errors
+from accounts.mfa import errors
 from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
 from accounts.models import Factor, FactorChallenge
 from accounts.users import identifiers
@@ -65,7 +66,7 @@ class Phone:
         if conf.current().sms.provider == "twilio_verify":
             verifier = messaging.phone_verifier.get()
             if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.answer.code):
-                raise errors.CodeExpired
+                raise account_errors.CodeExpired
         else:
             _compare(attempt.challenge, attempt.answer.code)
         return Proof(factor_id=attempt.factor.id, settle=_nothing)

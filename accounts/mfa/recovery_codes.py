@@ -6,9 +6,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.messages import notification_emails
-from accounts.mfa import attempt_limits, recovery_code_format, step_up
+from accounts.mfa import attempt_limits, errors, recovery_code_format, step_up
 from accounts.mfa.step_up import Verified
 from accounts.models import RecoveryCode
 from accounts.users.records import UserRecord

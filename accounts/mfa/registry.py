@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from accounts import errors
+from accounts.mfa import errors
 from accounts.mfa.factor_types import Kind
 from accounts.mfa.phone_factor import Phone
 from accounts.mfa.totp_factor import Totp

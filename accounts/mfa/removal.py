@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.messages import notification_emails
+from accounts.mfa import errors
 from accounts.models import Factor, FactorStatus, RecoveryCode
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging

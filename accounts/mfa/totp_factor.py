@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from accounts import errors
-from accounts.mfa import totp_algorithm
+from accounts.mfa import errors, totp_algorithm
 from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
 from accounts.models import Factor, FactorStatus
 from accounts.users.records import UserRecord

@@ -10,9 +10,8 @@ from uuid import UUID
 from django.db.models import F
 from django.db.models.functions import Least
 
-from accounts import errors
 from accounts.messages import notification_emails
-from accounts.mfa import attempt_limits, registry, step_up
+from accounts.mfa import attempt_limits, errors, registry, step_up
 from accounts.mfa.factor_types import Answer, Attempt, Kind, Proof
 from accounts.mfa.step_up import Verified
 from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode

@@ -6,21 +6,22 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
-from accounts.mfa import challenges, enrolment, recovery_codes, removal, verification
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts.mfa import challenges, enrolment, errors, recovery_codes, removal, schemas, verification
 from accounts.mfa.challenges import Challenged
 from accounts.mfa.enrolment import Enrolled, Wish
 from accounts.mfa.factor_types import Answer as FactorAnswer
+from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
 from accounts.users import identifiers
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
 from authsvc import clock
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -48,7 +49,7 @@ class FactorsView(_Endpoint):
             errors.FactorNameTaken,
             errors.IssuerTooLong,
             errors.FactorPhoneMissing,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.FactorPhoneTaken,
             errors.TooManyFactors,
             errors.FactorNeedsAal2,
@@ -63,7 +64,7 @@ class FactorsView(_Endpoint):
         It counts from its first verification on. A user who has a verified factor needs a session at `aal2`.
         """
         signed_in = authentication.user_of(request)
-        body = parsing.parse_body(request.http, FactorInput)
+        body = parsing.parse_body(request, FactorInput)
         wish = Wish(
             factor_type=body.factor_type or "",
             friendly_name=body.friendly_name or "",
@@ -71,13 +72,13 @@ class FactorsView(_Endpoint):
             phone=body.phone or "",
         )
         made = enrolment.enroll(signed_in, own(signed_in), wish, caller=request.caller, at=clock.now())
-        return Answer(_enrolled(made))
+        return Response(_enrolled(made))
 
 
 class FactorView(_Endpoint):
     @document(
         responses={200: schemas.RemovedFactor},
-        errors=(*error_sets.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
+        errors=(*errors.FACTOR_PATH, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Take a second factor away; sessions that it has raised are at `aal1` again."""
@@ -85,7 +86,7 @@ class FactorView(_Endpoint):
         user = own(signed_in)
         factor = _factor(user, factor_id)
         removal.unenroll(signed_in, user, UUID(factor.id), caller=request.caller, at=clock.now())
-        return Answer({"id": factor.id})
+        return Response({"id": factor.id})
 
 
 class ChallengeView(_Endpoint):
@@ -94,8 +95,8 @@ class ChallengeView(_Endpoint):
         body_optional=True,
         responses={200: schemas.FactorChallenge},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             *error_sets.SMS_REQUEST,
             RequestRateExceeded,
         ),
@@ -105,12 +106,12 @@ class ChallengeView(_Endpoint):
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         factor = _factor(user, factor_id)
-        self.throttle(Bucket.FACTOR_CHALLENGE, request.http)
+        throttling.check(Bucket.FACTOR_CHALLENGE, request)
         channel = ""
         if factor.factor_type != FactorType.TOTP:
-            channel = parsing.parse_body(request.http, ChallengeInput).channel or ""
+            channel = parsing.parse_body(request, ChallengeInput).channel or ""
         made = challenges.open(signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now())
-        return Answer(_challenged(made))
+        return Response(_challenged(made))
 
 
 class VerifyFactorView(_Endpoint):
@@ -118,8 +119,8 @@ class VerifyFactorView(_Endpoint):
         body=FactorAnswerInput,
         responses={200: Session},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             RequestRateExceeded,
             MessageNotAccepted,
             TooManyConcurrentRefreshes,
@@ -130,7 +131,7 @@ class VerifyFactorView(_Endpoint):
             errors.FactorNeedsAal2,
             errors.TotpCodeInvalid,
             errors.PhoneCodeInvalid,
-            errors.CodeExpired,
+            account_errors.CodeExpired,
             errors.WebAuthnAnswerMissing,
             errors.WebAuthnTypeUnknown,
             errors.CredentialResponseMissing,
@@ -146,20 +147,20 @@ class VerifyFactorView(_Endpoint):
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         factor = _factor(user, factor_id)
-        self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse_body(request.http, FactorAnswerInput)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
+        body = parsing.parse_body(request, FactorAnswerInput)
         answer = FactorAnswer(
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
         done = verification.verify(signed_in, user, UUID(factor.id), answer, caller=request.caller, at=clock.now())
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, subject=done.user))
 
 
 class RecoveryCodesView(_Endpoint):
     @document(responses={200: schemas.RemainingCodes}, errors=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Tell how many recovery codes are left."""
-        return Answer({"remaining": recovery_codes.remaining(own(authentication.user_of(request)))})
+        return Response({"remaining": recovery_codes.remaining(own(authentication.user_of(request)))})
 
     @document(
         responses={200: schemas.RecoveryCodes},
@@ -169,7 +170,7 @@ class RecoveryCodesView(_Endpoint):
         """Make ten new recovery codes in place of those before."""
         signed_in = authentication.user_of(request)
         codes = recovery_codes.create(signed_in, own(signed_in), caller=request.caller, at=clock.now())
-        return Answer({"codes": codes})
+        return Response({"codes": codes})
 
 
 class VerifyRecoveryCodeView(_Endpoint):
@@ -188,12 +189,12 @@ class VerifyRecoveryCodeView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Use a recovery code up in place of a lost factor, which raises the session to `aal2`."""
         signed_in = authentication.user_of(request)
-        self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse_body(request.http, RecoveryCodeInput)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
+        body = parsing.parse_body(request, RecoveryCodeInput)
         done = recovery_codes.verify(
             signed_in, own(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
         )
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, subject=done.user))
 
 
 def _factor(user: UserRecord, text: str) -> FactorRecord:

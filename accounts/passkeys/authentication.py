@@ -9,9 +9,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.models import CeremonyType, Passkey, User
-from accounts.passkeys import challenges
+from accounts.passkeys import challenges, errors
 from accounts.passkeys.challenges import Answer, Begun
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord

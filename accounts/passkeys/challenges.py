@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from accounts import errors
 from accounts.models import CeremonyType, PasskeyChallenge
+from accounts.passkeys import errors
 from accounts.users import identifiers
 from accounts.webauthn.ceremonies import Ceremony
 from authsvc import conf

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.models import Passkey
+from accounts.passkeys import errors
 from accounts.users.records import UserRecord
 from authsvc import audit
 from authsvc.audit import Administrator

@@ -6,9 +6,8 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
 from accounts.models import CeremonyType, Passkey
-from accounts.passkeys import challenges
+from accounts.passkeys import challenges, errors
 from accounts.passkeys.challenges import Answer, Begun
 from accounts.users.records import UserRecord
 from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import CredentialInput, PasskeyInput
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import management, payloads, registration
+from accounts.passkeys import errors, management, payloads, registration, schemas
 from accounts.passkeys.challenges import Answer as CredentialAnswer
+from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
 from accounts.users.subjects import own
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
@@ -33,10 +32,10 @@ class _Endpoint(Endpoint):
 
     documented_errors = (errors.PasskeysDisabled,)
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         if not conf.current().passkeys.enabled:
-            return self.refuse(errors.PasskeysDisabled(), request)
-        return super().dispatch(request, *args, **kwargs)
+            raise errors.PasskeysDisabled
+        super().initial(request, *args, **kwargs)
 
 
 class RegistrationOptionsView(_Endpoint):
@@ -55,7 +54,7 @@ class RegistrationOptionsView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Begin to make a passkey for the signed-in user."""
         signed_in = authentication.user_of(request)
-        return Answer(payloads.challenge(registration.begin(signed_in, own(signed_in), at=clock.now())))
+        return Response(payloads.challenge(registration.begin(signed_in, own(signed_in), at=clock.now())))
 
 
 class RegistrationView(_Endpoint):
@@ -66,7 +65,7 @@ class RegistrationView(_Endpoint):
         body=CredentialInput,
         responses={200: schemas.Passkey},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             errors.TooManyPasskeys,
             errors.CredentialExists,
             errors.PasskeysNeedAal2,
@@ -80,17 +79,17 @@ class RegistrationView(_Endpoint):
         registration.check_allowed(signed_in)
         answer = _answer(request)
         made = registration.complete(signed_in, user, answer, caller=request.caller, at=clock.now())
-        return Answer(payloads.passkey(made))
+        return Response(payloads.passkey(made))
 
 
 class AuthenticationOptionsView(_Endpoint):
-    bucket = Bucket.PASSKEY_AUTHENTICATION
+    throttle_scope = Bucket.PASSKEY_AUTHENTICATION
     captcha = True
 
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Begin to sign in by passkey."""
-        return Answer(payloads.challenge(passkey_authentication.begin(at=clock.now())))
+        return Response(payloads.challenge(passkey_authentication.begin(at=clock.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -98,7 +97,7 @@ class AuthenticationView(_Endpoint):
         body=CredentialInput,
         responses={200: Session},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
@@ -107,7 +106,7 @@ class AuthenticationView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
         done = passkey_authentication.complete(_answer(request), caller=request.caller, at=clock.now())
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, subject=done.user))
 
 
 class PasskeysView(_Endpoint):
@@ -118,7 +117,7 @@ class PasskeysView(_Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
         user = own(authentication.user_of(request))
-        return Answer([payloads.passkey(passkey) for passkey in management.of(user)])
+        return Response([payloads.passkey(passkey) for passkey in management.of(user)])
 
 
 class PasskeyView(_Endpoint):
@@ -136,9 +135,9 @@ class PasskeyView(_Endpoint):
         chosen = identifiers.uuid(passkey_id)
         if chosen is None:
             raise errors.PasskeyNotFound
-        name = parsing.parse_body(request.http, PasskeyInput).friendly_name or ""
+        name = parsing.parse_body(request, PasskeyInput).friendly_name or ""
         renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=clock.now())
-        return Answer(payloads.passkey(renamed))
+        return Response(payloads.passkey(renamed))
 
     @document(
         responses={204: None},
@@ -149,9 +148,9 @@ class PasskeyView(_Endpoint):
         signed_in = authentication.user_of(request)
         chosen = identifiers.uuid(passkey_id)
         management.remove(signed_in, own(signed_in), chosen, caller=request.caller, at=clock.now())
-        return NoContent()
+        return Response(status=204)
 
 
 def _answer(request: ServiceRequest) -> CredentialAnswer:
-    body = parsing.parse_body(request.http, CredentialInput)
+    body = parsing.parse_body(request, CredentialInput)
     return CredentialAnswer(challenge_id=body.challenge_id or "", credential=body.credential)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
@@ -14,10 +15,9 @@ from accounts.profile.profile import UserUpdateRequest
 from accounts.users import payloads
 from accounts.users.subjects import own
 from authsvc import clock
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -57,7 +57,7 @@ class UserView(Endpoint):
         """Show the signed-in user."""
         if not authentication.has_requested_audience(request):
             raise AudienceMismatch
-        return Answer(payloads.user(own(authentication.user_of(request))))
+        return Response(payloads.user(own(authentication.user_of(request))))
 
     @document(
         body=UserInput,
@@ -93,8 +93,8 @@ class UserView(Endpoint):
         other session and every outstanding link and code.
         """
         signed_in = authentication.user_of(request)
-        self.throttle(Bucket.USER, request.http)
-        body = parsing.parse_body(request.http, UserInput)
+        throttling.check(Bucket.USER, request)
+        body = parsing.parse_body(request, UserInput)
         user = profile.update_user(
             signed_in,
             own(signed_in),
@@ -103,7 +103,7 @@ class UserView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
 
 class ReauthenticateView(Endpoint):
@@ -124,4 +124,4 @@ class ReauthenticateView(Endpoint):
         """Send the user a code, the `nonce` that a change of password may ask for."""
         user = own(authentication.user_of(request))
         message_id = reauthentication.send_code(user, caller=request.caller, at=clock.now())
-        return Answer({"message_id": message_id} if message_id else {})
+        return Response({"message_id": message_id} if message_id else {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, errors
 from accounts.recovery import recovery
@@ -12,7 +13,6 @@ from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import error_sets as token_error_sets
@@ -29,7 +29,7 @@ class RecoverInput(Body, frozen=True):
 
 
 class RecoverView(Endpoint):
-    bucket = Bucket.RECOVER
+    throttle_scope = Bucket.RECOVER
     captcha = True
 
     @document(
@@ -46,7 +46,7 @@ class RecoverView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code to somebody who has lost the password."""
-        body = parsing.parse_body(request.http, RecoverInput)
+        body = parsing.parse_body(request, RecoverInput)
         recovery.send_recovery_email(
             email=body.email or "",
             challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
@@ -54,4 +54,4 @@ class RecoverView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})

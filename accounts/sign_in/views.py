@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
@@ -13,7 +14,6 @@ from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import error_sets as token_error_sets
@@ -47,7 +47,7 @@ class MagicLinkInput(Body, frozen=True):
 
 
 class OtpView(Endpoint):
-    bucket = Bucket.OTP
+    throttle_scope = Bucket.OTP
     captcha = True
 
     @document(
@@ -78,7 +78,7 @@ class OtpView(Endpoint):
 
         Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
         """
-        body = parsing.parse_body(request.http, OtpInput)
+        body = parsing.parse_body(request, OtpInput)
         if body.email and body.phone:
             raise errors.OnlyOneIdentifierOnOtp
         if body.email and body.channel:
@@ -93,7 +93,7 @@ class OtpView(Endpoint):
                 caller=request.caller,
                 at=clock.now(),
             )
-            return Answer({"message_id": message_id})
+            return Response({"message_id": message_id})
         if not body.email:
             raise errors.IdentifierMissingOnOtp
         passwordless.send_magic_link(
@@ -105,11 +105,11 @@ class OtpView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})
 
 
 class MagicLinkView(Endpoint):
-    bucket = Bucket.MAGIC_LINK
+    throttle_scope = Bucket.MAGIC_LINK
     captcha = True
 
     @document(
@@ -130,7 +130,7 @@ class MagicLinkView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Mail a link and a code that sign in, and make an account where there is none."""
-        body = parsing.parse_body(request.http, MagicLinkInput)
+        body = parsing.parse_body(request, MagicLinkInput)
         passwordless.send_magic_link(
             email=body.email or "",
             data=body.data or {},
@@ -140,4 +140,4 @@ class MagicLinkView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})

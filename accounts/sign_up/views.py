@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
@@ -12,10 +13,9 @@ from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
 from accounts.users import payloads
 from authsvc import clock, conf
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -70,10 +70,10 @@ class SignUpView(Endpoint):
         Answers the user, who has yet to confirm the address; a session where addresses are confirmed by themselves,
         and for visitors. An address that is in use by a confirmed account gets the answer of a new one, and no mail.
         """
-        body = parsing.parse_body(request.http, SignUpInput)
+        body = parsing.parse_body(request, SignUpInput)
         if not body.email and not body.phone:
             return self._anonymous(body, request)
-        self.throttle(Bucket.SIGNUPS, request.http)
+        throttling.check(Bucket.SIGNUPS, request)
         outcome = sign_up.sign_up(
             email=body.email or "",
             phone=body.phone or "",
@@ -86,14 +86,14 @@ class SignUpView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(_told(outcome))
+        return Response(_told(outcome))
 
     def _anonymous(self, body: SignUpInput, request: ServiceRequest) -> HttpResponse:
         if not conf.current().signup.anonymous_enabled:
             raise errors.AnonymousSignInsDisabled
-        self.throttle(Bucket.ANONYMOUS_SIGN_INS, request.http)
+        throttling.check(Bucket.ANONYMOUS_SIGN_INS, request)
         outcome = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
-        return Answer(_told(outcome))
+        return Response(_told(outcome))
 
 
 def _told(outcome: SignUpResult) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, NotRequired, TypedDict
+from typing import ClassVar, Literal, NotRequired, TypedDict, cast
 
 from django.http import HttpResponse, QueryDict
+from rest_framework.parsers import FormParser
+from rest_framework.response import Response
 
 from accounts import error_sets
 from accounts import errors as account_errors
@@ -15,7 +17,7 @@ from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer, SeeOther
+from authsvc.api.renderers import SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, RedirectEndpoint, ServiceRequest
 from authsvc.errors import BodyTooLarge
@@ -103,7 +105,7 @@ class MessageAccepted(TypedDict):
 class LinkEndpoint(RedirectEndpoint):
     """Redeems the token of a mailed link for a browser."""
 
-    bucket = Bucket.VERIFY
+    throttle_scope = Bucket.VERIFY
 
     def open_link(self, asked: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
         self.begin_redirecting(target, error_in_query=token.startswith(PKCE_MARK))
@@ -142,7 +144,7 @@ class VerifyView(LinkEndpoint):
         Where the operator has links confirmed (`AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED`), it answers a page with a
         button.
         """
-        asked, token = parsing.query_parameter(request.http, "type"), parsing.query_parameter(request.http, "token")
+        asked, token = parsing.query_parameter(request, "type"), parsing.query_parameter(request, "token")
         self.check(asked, token)
         target = self.redirect_target(request)
         if conf.current().mailer.link_confirm_page_enabled:
@@ -173,12 +175,12 @@ class VerifyView(LinkEndpoint):
 
         Of a change of address that both addresses confirm, the first confirmation answers no session.
         """
-        done = self._redeem(parsing.parse_body(request.http, VerifyInput), request)
+        done = self._redeem(parsing.parse_body(request, VerifyInput), request)
         if done.awaits_other_side:
-            return Answer({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
+            return Response({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
         told = {"type": done.type} if done.type in _TOLD_TYPES else {}
         assert done.tokens is not None  # noqa: S101  (only a browser is given a code instead)
-        return Answer(token_response(done.tokens, subject=done.user, **told))
+        return Response(token_response(done.tokens, subject=done.user, **told))
 
     @staticmethod
     def _redeem(body: VerifyInput, request: ServiceRequest) -> Redemption:
@@ -219,6 +221,8 @@ class ConfirmView(LinkEndpoint):
     the token of the link is all the authority there is. A page that has one to send could as well send the link itself.
     """
 
+    parser_classes = (FormParser,)
+
     @document(
         form=ConfirmForm,
         responses={303: _LED_ON},
@@ -227,7 +231,7 @@ class ConfirmView(LinkEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Redeem the link that the page of `GET /verify` shows a button for."""
-        form = QueryDict(parsing.read_body(request.http))
+        form = cast(QueryDict, request.data)
         asked, token, target = (_first(form, name) for name in ("type", "token", "redirect_to"))
         self.check(asked, token)
         target = redirects.resolve(header=None, query=target, referer=None)
@@ -235,7 +239,7 @@ class ConfirmView(LinkEndpoint):
 
 
 class ResendView(Endpoint):
-    bucket = Bucket.RESEND
+    throttle_scope = Bucket.RESEND
     captcha = True
 
     @document(
@@ -259,7 +263,7 @@ class ResendView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Send the confirmation of a sign-up, or of a change of address or number, once more."""
-        body = parsing.parse_body(request.http, ResendInput)
+        body = parsing.parse_body(request, ResendInput)
         message_id = resending.resend(
             type=body.type or "",
             email=body.email or "",
@@ -270,7 +274,7 @@ class ResendView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({"message_id": message_id})
+        return Response({"message_id": message_id})
 
 
 def _first(form: QueryDict, name: str) -> str:

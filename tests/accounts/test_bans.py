@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts import errors
 from accounts.administration import bans
+from accounts.administration import errors as administration_errors
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -54,7 +54,7 @@ def test_no_time_is_no_ban(text: str) -> None:
     ],
 )
 def test_other_texts_are_told_what_is_wrong(text: str, reason: str) -> None:
-    with pytest.raises(errors.BanDurationInvalid) as refusal:
+    with pytest.raises(administration_errors.BanDurationInvalid) as refusal:
         bans.until(text, at=AT)
     assert refusal.value.message == f"invalid format for ban duration: {reason}"
 

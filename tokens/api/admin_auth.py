@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import ClassVar, cast
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -24,6 +24,12 @@ class Admin:
 
     role: str
     user_id: UUID | None = None
+    is_authenticated: ClassVar[bool] = True
+    """For the permissions and throttles of DRF, as is `pk`."""
+
+    @property
+    def pk(self) -> str:
+        return str(self.user_id or self.role)
 
     @property
     def actor(self) -> audit.Administrator:

@@ -34,13 +34,16 @@ class BearerAuthentication(BaseAuthentication):
         errors.UserBanned,
     )
 
-    def authenticate(self, request: Request) -> tuple[SignedIn, Claims]:
+    def authenticate(self, request: Request) -> tuple[SignedIn, Claims] | None:
         presented = bearer_auth.token_in(request.META)
         if presented is None:
-            raise errors.NoAuthorization
+            return None
         found = bearer_auth.signed_in(presented, at=clock.now())
         request.META["authsvc.user_id"] = str(found[0].subject.id)
         return found
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
 
 
 class AdminAuthentication(BaseAuthentication):
@@ -57,14 +60,17 @@ class AdminAuthentication(BaseAuthentication):
         errors.SessionNoLongerValid,
     )
 
-    def authenticate(self, request: Request) -> tuple[Admin, None]:
+    def authenticate(self, request: Request) -> tuple[Admin, None] | None:
         presented = bearer_auth.token_in(request.META)
         if presented is None:
-            raise errors.NoAuthorization
+            return None
         admin = admin_auth.authenticate(presented, at=clock.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
         return admin, None
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
 
 
 def user_of(request: Request) -> SignedIn:

@@ -39,6 +39,8 @@ class IsAdmin(BasePermission):
     """A valid token with a role of an administrator; that of a user only while they have such a role."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
+        if request.user is None:
+            raise errors.NoAuthorization
         if not isinstance(request.user, Admin):
             raise errors.NotAdmin
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import UUID
 
 from authsvc.registration import Slot
@@ -77,6 +77,12 @@ class SignedIn:
     subject: Subject
     session: SessionFacts | None
     amr: tuple[AmrEntry, ...] = ()
+    is_authenticated: ClassVar[bool] = True
+    """For the permissions and throttles of DRF, as is `pk`."""
+
+    @property
+    def pk(self) -> str:
+        return str(self.subject.id)
 
     @property
     def is_aal2(self) -> bool:

@@ -15,9 +15,8 @@ from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
 from authsvc import clock, conf
-from authsvc.api import callers
+from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
-from authsvc.api.views import Endpoint
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session, security_key
 from authsvc.errors import ApiError
@@ -65,11 +64,11 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     key = security_key.first_key(user)
     try:
         if "ask" in request.POST:
-            Endpoint.throttle(Bucket.FACTOR_CHALLENGE, request)
+            throttling.check(Bucket.FACTOR_CHALLENGE, request)
             if request.POST["ask"] == "key" and key:
                 return _page(request, user, form, key_options=security_key.request_options(request, current, user, key))
             return _send_sms(request, current, user)
-        Endpoint.throttle(Bucket.FACTOR_VERIFY, request)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
         if "credential" in request.POST and key:
             security_key.verify(request, current, user, key, credential=request.POST["credential"])
         else:

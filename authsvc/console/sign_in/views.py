@@ -11,9 +11,8 @@ from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as password_sign_in
 from authsvc import clock, conf
-from authsvc.api import callers
+from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
-from authsvc.api.views import Endpoint
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
@@ -42,7 +41,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _page(request, SignInForm())
     form = SignInForm(request.POST)
     try:
-        Endpoint.throttle(Bucket.TOKEN, request)
+        throttling.check(Bucket.TOKEN, request)
         if not form.is_valid():
             return _page(request, form, status=400)
         _start_session(request, name=form.cleaned_data["name"], password=form.cleaned_data["password"])

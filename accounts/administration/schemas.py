@@ -1,10 +1,11 @@
-"""Bodies of the endpoints of accounts. Null is the same as absent; unknown keys are ignored."""
+"""Request and response bodies of administration, as the description of the API shows them."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired, TypedDict
 from uuid import UUID
 
+from accounts.schemas import Moment, User
 from authsvc.api.parsing import Body
 
 
@@ -77,45 +78,39 @@ class ChangeFactorInput(Body, frozen=True):
     """Of a phone factor."""
 
 
-class FactorInput(Body, frozen=True):
-    needs: ClassVar[tuple[str, ...]] = ("factor_type",)
-    factor_type: str | None = None
-    """`totp`, `phone` or `webauthn`."""
-    friendly_name: str | None = None
-    """Not that of another factor."""
-    issuer: str | None = None
-    """Of an authenticator app; the host of the site unless given."""
-    phone: str | None = None
-    """Of a phone."""
+class ActionLink(User):
+    """The user, and what signs them in: it belongs in no log."""
+
+    action_link: str
+    email_otp: str
+    """The code of the same message."""
+    hashed_token: str
+    """The token of the link, for `POST /verify` as `token_hash`."""
+    verification_type: str
+    redirect_to: str
 
 
-class ChallengeInput(Body, frozen=True):
-    channel: str | None = None
-    """`sms`, or `whatsapp` with a Twilio gateway; for a phone."""
-    webauthn: dict[str, Any] | None = None
+class Pagination(TypedDict):
+    """How a list by cursor goes on."""
+
+    next_cursor: NotRequired[str]
+    has_more: bool
 
 
-class FactorAnswerInput(Body, frozen=True):
-    needs: ClassVar[tuple[str, ...]] = ("challenge_id",)
-    challenge_id: UUID | None = None
-    code: str | None = None
-    """Of an app, or of a text message."""
-    webauthn: dict[str, Any] | None = None
-    """Of a security key: `type` as in the challenge, and `credential_response`."""
+class UserList(TypedDict):
+    """Users of one audience."""
+
+    users: list[User]
+    aud: str
+    pagination: NotRequired[Pagination]
+    """Where the list goes by cursor."""
 
 
-class RecoveryCodeInput(Body, frozen=True):
-    needs: ClassVar[tuple[str, ...]] = ("code",)
-    code: str | None = None
+class AuditEntry(TypedDict):
+    """One line of the audit trail."""
 
-
-class CredentialInput(Body, frozen=True):
-    needs: ClassVar[tuple[str, ...]] = ("challenge_id", "credential")
-    challenge_id: str | None = None
-    credential: Any = None
-    """What `navigator.credentials` returned; judged where it is verified."""
-
-
-class PasskeyInput(Body, frozen=True):
-    needs: ClassVar[tuple[str, ...]] = ("friendly_name",)
-    friendly_name: str | None = None
+    id: UUID
+    payload: dict[str, Any]
+    """Who did what: `action`, `actor_id`, `log_type`, `traits` and so on."""
+    created_at: Moment | None
+    ip_address: str
