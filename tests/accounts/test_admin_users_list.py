@@ -609,7 +609,7 @@ def test_cursors_lead_through_users_without_times(
     assert {len(page) for page in pages[:-1]} == {size}
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
     _thousands(12_000)
     with connection.cursor() as cursor:
@@ -623,7 +623,7 @@ def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
     assert "Seq Scan" not in plan
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("condition", "index"),
     [

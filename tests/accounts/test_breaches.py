@@ -282,7 +282,7 @@ def test_advice_comes_back_after_half_a_minute(api: Api, service: HttpPeer, monk
     assert sign_in(api, user).json()["weak_password"]["reasons"] == ["pwned"]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_nothing_is_open_while_the_service_is_asked(
     api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,7 +189,7 @@ def test_an_answer_is_good_once(api: Api) -> None:
     assert Session.objects.count() == 2
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
     holder = make_holder(api)
     begun = asked(api)

@@ -267,7 +267,7 @@ def test_there_are_only_so_many(api: Api, auth_config: ChangeConfig) -> None:
     assert Passkey.objects.count() == 1
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_not_even_at_the_same_moment_are_there_more(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passkeys={"max_per_user": 2})
     made = make_session()
@@ -284,7 +284,7 @@ def test_not_even_at_the_same_moment_are_there_more(api: Api, auth_config: Chang
     assert Passkey.objects.count() == 2
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_challenge_answered_by_many_is_won_by_one(api: Api) -> None:
     made = make_session()
     asked = begun(api, made.access_token)

@@ -124,6 +124,7 @@ def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
         assert all(name in plan for name in NAMES), plan
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("locale", "is_too_expensive"), [("C", True), ("C.UTF-8", False)])
 def test_letters_that_trigrams_do_not_know_are_out_of_reach(
     monkeypatch: pytest.MonkeyPatch, locale: str, is_too_expensive: bool

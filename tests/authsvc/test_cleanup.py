@@ -227,6 +227,7 @@ def test_one_run_takes_no_more_than_its_limit(table: str, most: int) -> None:
     assert [chore.run(at=AT) for _ in range(3)] == [most, 5, 0]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_rest_is_done_when_one_statement_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

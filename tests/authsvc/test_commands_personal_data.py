@@ -178,7 +178,7 @@ def test_no_column_that_could_open_anything_is_shown() -> None:
 # export_user
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("by", ["id", "email", "phone"])
 def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
     user = make_user()
@@ -212,7 +212,7 @@ def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
         assert str(strange) not in text
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_an_export_tells_nothing_that_opens_anything() -> None:
     user = make_user()
     secrets = [CODE, "totp-secret", "token-at-the-provider", user.password]
@@ -229,7 +229,7 @@ def test_an_export_tells_nothing_that_opens_anything() -> None:
     assert [secret for secret in secrets if not secret or secret in text] == []
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_an_export_is_kept_in_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
     user = make_user()
     file = tmp_path / "ann.json"
@@ -240,7 +240,7 @@ def test_an_export_is_kept_in_a_file_that_only_its_owner_reads(tmp_path: Path) -
         run("export_user", EMAIL, "-o", str(file))
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_nobody_is_no_export() -> None:
     with pytest.raises(CommandError, match="there is no such user"):
         run("export_user", EMAIL)

@@ -473,6 +473,7 @@ def test_nothing_is_written_into_the_audit_trail(api: Api) -> None:
         assert cursor.fetchone() == (0,)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_database_itself_keeps_to_the_rules(api: Api) -> None:
     """A row that no check has seen, such as an imported one."""
     created(api, OAUTH2)

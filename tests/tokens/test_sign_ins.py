@@ -45,7 +45,7 @@ def come_back(_: Api) -> Answer:
     return Browser().sign_in()
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("call", "method", "refusals"),
     [

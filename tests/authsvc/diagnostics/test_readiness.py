@@ -82,7 +82,7 @@ def test_the_queue_is_alive_when_somebody_works_or_nobody_waits(
     assert (answer.status_code, answer.json()["checks"]["queue"]["ok"]) == (expected, expected == 200)
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_migration_that_is_missing_makes_it_unready(api: Api) -> None:
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_migrations SET name = 'x' || name WHERE app = 'tokens' AND name LIKE '0001%'")

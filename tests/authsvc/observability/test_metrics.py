@@ -113,6 +113,7 @@ def test_statements_and_errors_are_counted(recorded: RecordedMetrics) -> None:
     assert recorded.changes("django_db_errors_total", "type") == {("DivisionByZero",): 1}
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_queue_is_read_by_state_and_age(api: Api, mailbox: Mailbox) -> None:
     api.post("/otp", {"email": "ann@example.com"})
     with connection.cursor() as cursor:
