@@ -13,7 +13,7 @@ from uuid import uuid4
 from django.db.models import DateTimeField, F, Model
 
 from accounts.models import Factor, User
-from accounts.passwords import policy
+from accounts.passwords import hashing
 from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import clock
@@ -183,7 +183,7 @@ def make_older(*rows: Model, by: timedelta) -> None:
 
 @functools.cache
 def _hash(password: str) -> str:
-    return policy.hash(password)
+    return hashing.hash_password(password)
 
 
 def _record(user: User) -> UserRecord:

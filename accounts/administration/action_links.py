@@ -13,7 +13,7 @@ from accounts import errors as account_errors
 from accounts.administration import errors, invitations
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
-from accounts.passwords import policy
+from accounts.passwords import hashing, policy
 from accounts.users import account_creation, identifiers, json_columns, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
@@ -150,13 +150,13 @@ def _sign_up(address: str, wish: Wish, *, caller: Caller, at: datetime) -> Actio
 def _password_hash(wish: Wish, *, is_new: bool) -> str:
     """The hash for an account to be confirmed; `""` for one that exists and is not given a password here."""
     if wish.type == "magiclink":
-        return policy.undisclosed()
+        return hashing.unusable_hash()
     if not wish.password:
         if is_new:
             raise account_errors.PasswordRequired
         return ""
     policy.validate_password(wish.password)
-    return policy.hash(wish.password)
+    return hashing.hash_password(wish.password)
 
 
 def _email_change(user: UserRecord, wish: Wish, *, caller: Caller, at: datetime) -> ActionLink:

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
-from accounts.passwords import hashers, policy
+from accounts.passwords import hashers, hashing, policy
 from accounts.users import account_creation, identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
@@ -149,7 +149,7 @@ def update(user_id: UUID, wish: Changes, *, actor: Administrator, caller: Caller
         raise errors.PhoneRegistered
     columns |= _confirmed(wish, at=at)
     if wish.password is not None:
-        sealed = encryption.encrypt(policy.hash(wish.password), bound_to=user_id)
+        sealed = encryption.encrypt(hashing.hash_password(wish.password), bound_to=user_id)
         columns |= {"password": sealed, **pending_changes.cleared_columns()}
     if email:
         columns["email"] = email
@@ -194,7 +194,7 @@ def _first_password(wish: NewUser) -> str:
         if len(wish.password_hash) > _LONGEST_HASH or not hashers.is_supported(wish.password_hash):
             raise errors.PasswordHashInvalid
         return ""
-    return policy.hash(wish.password) if wish.password else policy.undisclosed()
+    return hashing.hash_password(wish.password) if wish.password else hashing.unusable_hash()
 
 
 def _role(text: str | None) -> str:

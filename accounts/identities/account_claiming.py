@@ -78,10 +78,10 @@ def merge_user_metadata(
     data = identity_data or {}
     present = {key: value for key, value in data.items() if value is not None}
     with transaction.atomic(savepoint=False):
-        user = queries.known_by(
+        user = queries.merge_user_metadata(
             user_id=user_id,
-            said=orjson.dumps(present).decode(),
-            unsaid=[key for key in data if key not in present],
+            identity_data=orjson.dumps(present).decode(),
+            deleted_keys=[key for key in data if key not in present],
             signed_in_at=signed_in_at,
             at=at,
         )

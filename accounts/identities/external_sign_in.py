@@ -144,7 +144,7 @@ def _check_not_banned(user: UserRecord, *, at: datetime) -> None:
 def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
     candidate = identity.candidate.email
     emails = {*identity.verified_emails, *([candidate] if candidate else [])}
-    rows = identity_queries.owners(sorted(emails)) if emails else []
+    rows = identity_queries.address_owners(sorted(emails)) if emails else []
     return [
         AddressOwner(user_id=user_id, provider=provider, email=email, verified=bool(verified), audience=audience or "")
         for user_id, provider, email, verified, audience in rows

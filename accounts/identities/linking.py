@@ -194,5 +194,5 @@ def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
 
 def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
-    rows = identity_queries.owners(emails) if emails else []
+    rows = identity_queries.address_owners(emails) if emails else []
     return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}

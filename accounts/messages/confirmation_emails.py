@@ -109,7 +109,7 @@ def send(
     token = one_time_tokens.digests(secret, token_type=kind.token_type, identifier=user.email, at=at)
     with transaction.atomic(savepoint=False):
         entry = audit.prepare_entry(kind.action, actor=user, caller=caller, at=at, traits=traits)
-        queries.note_request(user_id=user.id, sent_at=kind.sent_at, entry=entry, token=token)
+        queries.store_secret_request(user_id=user.id, sent_at=kind.sent_at, entry=entry, token=token)
         if challenge is not None:
             flow_states.begin(
                 challenge=challenge,
@@ -128,7 +128,7 @@ def simulate_send(kind: ConfirmationEmail, *, address: str, at: datetime) -> Non
     secret = one_time_tokens.make(pkce=False)
     token = one_time_tokens.digests(secret, token_type=kind.token_type, identifier=address, at=at)
     with transaction.atomic(savepoint=False):
-        queries.note_request(
+        queries.store_secret_request(
             user_id=uuid4(), sent_at=kind.sent_at, entry=PendingEntry(id=uuid4(), payload="{}"), token=token
         )
         messaging.simulate_send()

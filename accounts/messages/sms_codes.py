@@ -80,7 +80,7 @@ def simulate_send(phone: str, *, at: datetime) -> str:
     token = _token(_code(phone, at=at), phone=phone, at=at)
     with transaction.atomic(savepoint=False):
         entry = PendingEntry(id=uuid4(), payload="{}")
-        queries.note_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
+        queries.store_secret_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
         messaging.simulate_send()
     return str(uuid4())
 
@@ -89,7 +89,7 @@ def _send_noted(user: UserRecord, entry: PendingEntry, *, sent_at: str, channel:
     code = _code(user.phone, at=at)
     token = _token(code, phone=user.phone, at=at)
     with transaction.atomic(savepoint=False):
-        queries.note_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
+        queries.store_secret_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
         return _announce(code, kind=SmsKind.CONFIRMATION, phone=user.phone, channel=channel, user_id=user.id, at=at)
 
 

@@ -11,14 +11,13 @@ from typing import Any
 from django.db import transaction
 
 from accounts.models import User
-from accounts.passwords import hashers, policy
+from accounts.passwords import hashers, hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 from tokens.errors import UserBannedAtSignIn
 from tokens.sessions import lifecycle, sign_in_metrics
@@ -77,8 +76,8 @@ def _try(
 ) -> PasswordSignIn | None:
     """None when what is stored has changed between its proof and the sign-in: only what holds then counts."""
     user = _find(email=email, phone=phone, aud=caller.audience)
-    stored = stored_hash(user) if user else None
-    if not policy.matches(password, stored) or user is None or stored is None:
+    stored = hashing.stored_hash(user) if user else None
+    if not hashing.verify_password(password, stored) or user is None or stored is None:
         raise errors.InvalidCredentials
     if roles is not None and user.role not in roles:
         raise errors.InvalidCredentials
@@ -89,7 +88,7 @@ def _try(
     if phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmed
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
-    renewed = policy.hash(password) if hashers.needs_rehash(stored) else stored
+    renewed = hashing.hash_password(password) if hashers.needs_rehash(stored) else stored
     if renewed != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(renewed, bound_to=user.id)
     with transaction.atomic(durable=True):
@@ -107,13 +106,3 @@ def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
     if email:
         return queries.find_by("email", identifiers.lower_email(email), aud=aud)
     return queries.find_by("phone", identifiers.bare_phone(phone), aud=aud)
-
-
-def stored_hash(user: UserRecord) -> str | None:
-    """The user's password hash without its envelope, None when there is no password."""
-    if not user.password_hash:
-        return None
-    try:
-        return encryption.decrypt(user.password_hash, bound_to=user.id)
-    except encryption.DecryptionError as error:
-        raise UnexpectedFailure("Unable to decrypt the password hash of the user") from error

@@ -16,7 +16,7 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
-from accounts.passwords import policy
+from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
 from accounts.users import account_creation, identifiers, json_columns
 from accounts.users import queries as user_queries
@@ -131,7 +131,7 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
             messaging.enforce_sms_interval(group, address=request.phone)
     existing = _find_existing(request)
     # Always hash, so that the response time does not reveal whether the account exists.
-    password_hash = policy.undisclosed() if request.password is None else policy.hash(request.password)
+    password_hash = hashing.unusable_hash() if request.password is None else hashing.hash_password(request.password)
     if existing is None:
         try:
             return _create(request, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
@@ -207,8 +207,8 @@ def _repeat(
         is_repeated = queries.repeat_sign_up(
             user_id=existing.id,
             provider=request.provider,
-            stamped=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
-            is_nobodys=is_unowned,
+            time_column=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
+            is_unowned=is_unowned,
             password=encryption.encrypt(password_hash, bound_to=existing.id) if is_unowned else None,
             user_metadata=None if identity_data is None else json.dumps(account_creation.user_metadata(identity_data)),
             identity_data=None if identity_data is None else json.dumps(identity_data),

@@ -11,7 +11,7 @@ from django.db import transaction
 from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
-from accounts.passwords import policy
+from accounts.passwords import hashing, policy
 from accounts.users import json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
@@ -170,9 +170,9 @@ def _first_password(proof: VerifiedSecret, *, password: str | None, by_browser: 
         return None
     if password is not None:
         policy.validate_password(password)
-        return policy.hash(password)
+        return hashing.hash_password(password)
     if proof.asked == "signup" and not by_browser and not any(p not in ("email", "phone") for p in user.providers):
         raise errors.PasswordRequiredToConfirm
     if user.invited_at is not None:
-        return policy.undisclosed()
+        return hashing.unusable_hash()
     return None

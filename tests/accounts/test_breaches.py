@@ -45,7 +45,7 @@ KNOWN = list_of(f"{SUFFIX}:3")
 def service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     """The service that lists breached passwords and knows one; the look-up is on, nothing is remembered."""
     auth_config(breaches={"enabled": True})
-    monkeypatch.setattr(breaches, "_advise_again_at", 0.0)
+    monkeypatch.setattr(breaches, "_no_advice_before", 0.0)
     breaches._bloom.cache_clear()
     with HttpPeer() as peer:
         peer.answer(KNOWN)
@@ -277,8 +277,8 @@ def test_advice_comes_back_after_half_a_minute(api: Api, service: HttpPeer, monk
     service.answer(Answer(status=503), KNOWN)
     user = make_user(password=PWNED)
     assert sign_in(api, user).json()["weak_password"] is None
-    assert 29 < breaches._advise_again_at - time.monotonic() <= 30
-    monkeypatch.setattr(breaches, "_advise_again_at", time.monotonic())
+    assert 29 < breaches._no_advice_before - time.monotonic() <= 30
+    monkeypatch.setattr(breaches, "_no_advice_before", time.monotonic())
     assert sign_in(api, user).json()["weak_password"]["reasons"] == ["pwned"]
 
 
@@ -287,13 +287,13 @@ def test_nothing_is_open_while_the_service_is_asked(
     api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside: list[bool] = []
-    ask = breaches._call_for
+    ask = breaches._shared_call
 
     def spy(prefix: str) -> Any:
         inside.append(transaction.get_connection().in_atomic_block)
         return ask(prefix)
 
-    monkeypatch.setattr(breaches, "_call_for", spy)
+    monkeypatch.setattr(breaches, "_shared_call", spy)
     sign_up(api)
     sign_in(api, make_user(password=PWNED))
     user = make_user(password="", confirmed=False)
@@ -322,7 +322,7 @@ def test_look_ups_of_one_range_at_once_share_a_call(service: HttpPeer) -> None:
 def test_one_who_gives_up_does_not_take_the_answer_from_the_others(
     service: HttpPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breaches, "_PATIENCE", breaches._PATIENCE / 10)
+    monkeypatch.setattr(breaches, "_ADVICE_TIMEOUT", breaches._ADVICE_TIMEOUT / 10)
     service.answer(Answer(body=KNOWN.body, delay=0.5))
     found: list[bool] = []
     other = threading.Thread(target=lambda: found.append(breaches.is_breached(PWNED)))

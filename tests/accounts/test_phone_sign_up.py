@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Identity, User
-from accounts.passwords import policy
+from accounts.passwords import hashing
 from authsvc import clock
 from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
@@ -75,7 +75,7 @@ def test_a_new_number_makes_an_unconfirmed_account_and_a_text(api: Api, mailbox:
     assert identity["identity_data"] == {**known, "a": 1, "b": None}
     user = User.objects.get()
     assert (user.phone, user.email) == (PHONE, None)
-    assert policy.matches(PASSWORD, user.password)
+    assert hashing.verify_password(PASSWORD, user.password)
     (text,) = mailbox.texts
     assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.CONFIRMATION, PHONE, "sms", user.id)
     assert text.expires_at == (user.confirmation_sent_at or clock.now()) + timedelta(seconds=60)

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from accounts.models import Identity, User
-from accounts.passwords import policy
+from accounts.passwords import hashing
 from authsvc import clock
 from authsvc.conf.schema import AuthConfig, Rate
 from authsvc.messaging import EmailKind
@@ -96,7 +96,7 @@ def test_a_new_address_makes_an_unconfirmed_account_and_a_mail(api: Api, mailbox
     assert (user.email_change, user.phone_change, user.email_change_confirm_status) == ("", "", 0)
     assert user.password is not None
     assert user.password.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
-    assert policy.matches(PASSWORD, user.password)
+    assert hashing.verify_password(PASSWORD, user.password)
     row = token_row()
     assert (row.token_type, row.relates_to, row.attempts) == ("confirmation_token", EMAIL, 0)
     assert row.created_at == user.confirmation_sent_at == user.created_at
@@ -409,7 +409,7 @@ def test_a_weak_password_is_refused_with_its_reasons(
 @pytest.mark.parametrize("password", ["sechs!", "ü" * 36, "x" * 72])
 def test_passwords_of_every_permitted_length_are_accepted(api: Api, password: str) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": password}).status_code == 200
-    assert policy.matches(password, User.objects.get().password)
+    assert hashing.verify_password(password, User.objects.get().password)
 
 
 # Auto-confirm
@@ -462,7 +462,7 @@ def test_under_auto_confirm_an_unconfirmed_account_is_confirmed(
         "sub": str(user.id), "email": EMAIL, "email_verified": True, "phone_verified": False, "new": 2,
     }  # fmt: skip
     after = User.objects.get()
-    assert policy.matches(PASSWORD, after.password)
+    assert hashing.verify_password(PASSWORD, after.password)
     assert after.raw_user_meta_data == shown["user_metadata"]
     assert audit_trail() == [("user_signedup", {"provider": "email"}), ("login", {"provider": "email"})]
     assert not OneTimeToken.objects.exists()
@@ -533,7 +533,7 @@ def test_a_repeated_sign_up_replaces_password_data_and_mail(api: Api, mailbox: M
     assert second["identities"][0]["identity_data"] == second["user_metadata"]
     assert second["identities"][0]["identity_id"] == first["identities"][0]["identity_id"]
     user = User.objects.get()
-    assert policy.matches("the other password", user.password)
+    assert hashing.verify_password("the other password", user.password)
     assert user.raw_user_meta_data == second["user_metadata"]
     assert Identity.objects.get().identity_data == second["user_metadata"]
     assert audit_trail() == [("user_confirmation_requested", {"provider": "email"})] * 2

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
-from accounts.passwords import policy
+from accounts.passwords import hashing
 from authsvc import clock
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_session, make_user
@@ -56,7 +56,7 @@ def test_createuser_makes_an_unconfirmed_account_and_sends_nothing(mailbox: Mail
     user = User.objects.get(id=run("createuser", "Ann@Example.com", PASSWORD))
     assert (user.email, user.role, user.email_confirmed_at) == (EMAIL, "authenticated", None)
     assert user.password is not None
-    assert policy.matches(PASSWORD, user.password)
+    assert hashing.verify_password(PASSWORD, user.password)
     assert mailbox.emails == []
     (entry,) = audit_payloads()
     assert (entry["action"], entry["actor_username"], entry["traits"]["user_id"]) == (

@@ -13,7 +13,7 @@ from django.db import connection
 from psycopg.types.json import Jsonb
 
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, User
-from accounts.passwords import policy
+from accounts.passwords import hashing
 from authsvc.models import AuditLogEntry
 from authsvc.security import crypto
 from oauthproviders.models import ClientState, CustomProvider
@@ -431,7 +431,7 @@ def test_more_rows_than_one_batch_all_arrive(reference: Reference, monkeypatch: 
 
 
 def test_an_imported_authenticator_app_is_asked_for_and_answers(reference: Reference, api: Api) -> None:
-    user_id = reference.user("ada@example.com", encrypted_password=policy.hash(PASSWORD))
+    user_id = reference.user("ada@example.com", encrypted_password=hashing.hash_password(PASSWORD))
     reference.insert(
         "mfa_factors",
         id=uuid4(),
