@@ -12,7 +12,7 @@ from django.db import connection
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts import admins
 from tests.accounts.admins import EMAIL_EXISTS, PHONE_EXISTS, ask, can_sign_in, done

@@ -8,7 +8,7 @@ import pytest
 
 from accounts.models import Factor, FactorChallenge, User
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests.accounts.admins import USER_NOT_FOUND, ask, done
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, make_owner

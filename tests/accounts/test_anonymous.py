@@ -8,7 +8,7 @@ import jwt
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.conf.schema import Rate, Secret, Vonage
+from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user

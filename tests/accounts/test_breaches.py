@@ -15,7 +15,7 @@ from django.db import transaction
 from accounts import errors
 from accounts.models import User
 from accounts.passwords import breaches, policy
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_one_time_token, make_user
 from tests.fakes.http_peer import Answer, HttpPeer

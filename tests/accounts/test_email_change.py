@@ -11,7 +11,7 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox

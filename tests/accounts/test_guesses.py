@@ -13,7 +13,7 @@ from django.db import connection, transaction
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Secret, Vonage
+from authsvc.conf import Secret, Vonage
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_one_time_token, make_session, make_user

@@ -15,13 +15,13 @@ from django.db import connection
 from accounts.models import User
 from accounts.passwords import hashers
 from authsvc import clock, messaging
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from mailer.models import Message
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
-from tokens.jwt import service_tokens
+from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +33,7 @@ EXISTS = "A user with this email address has already been registered"
 
 @pytest.fixture
 def admin() -> str:
-    return service_tokens.issue(role="service_role", life=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
 
 
 def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> Answer:

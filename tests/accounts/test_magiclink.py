@@ -10,7 +10,7 @@ import pytest
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_user

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from authsvc.messaging import Email, EmailKind
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user

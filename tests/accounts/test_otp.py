@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accounts.models import User
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from authsvc.messaging import EmailKind
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, make_user

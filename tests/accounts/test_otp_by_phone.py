@@ -10,7 +10,7 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user

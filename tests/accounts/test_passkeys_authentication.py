@@ -13,7 +13,7 @@ import pytest
 from accounts.models import Passkey, PasskeyChallenge, User
 from authsvc import clock
 from authsvc.api import captcha
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from tests.accounts.passkeys import (
     CHALLENGE_EXPIRED,
     CHALLENGE_NOT_FOUND,

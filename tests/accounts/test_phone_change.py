@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
 from tests.accounts.threads import at_once

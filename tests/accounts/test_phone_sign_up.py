@@ -10,7 +10,7 @@ import pytest
 from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from authsvc.security import crypto
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox

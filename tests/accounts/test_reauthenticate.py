@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox

@@ -13,7 +13,7 @@ import pytest
 
 from accounts import errors
 from accounts.messages import mail_hosts, recipients
-from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.conf import AuthConfig, Rate
 from authsvc.errors import UnexpectedFailure
 from authsvc.messaging import EmailKind
 from authsvc.models import RateLimit

@@ -11,7 +11,7 @@ import pytest
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig, Rate, Secret, Vonage
+from authsvc.conf import AuthConfig, Rate, Secret, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_session, make_user

@@ -23,7 +23,7 @@ from pytest_django import DjangoDbBlocker
 
 from accounts.users.search import indexes, queries
 from accounts.users.search.filters import UserFilter
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.db import advisory_locks, postgresql
 from tests import debian_postgresql, factories
 from tests.conftest import ChangeConfig

@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Vonage
+from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from authsvc.security import rate_limits
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox

@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import Identity
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_factor, make_session, make_user
 from tests.observations import contents, refused

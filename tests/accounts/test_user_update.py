@@ -13,7 +13,7 @@ from django.db import connection
 from accounts.models import User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret
+from authsvc.conf import Rate, Secret
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox

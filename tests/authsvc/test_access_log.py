@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_one_time_token, make_session, make_user
 

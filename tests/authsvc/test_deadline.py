@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import User
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_one_time_token, make_user
 from tests.observations import refused

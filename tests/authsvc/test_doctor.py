@@ -15,7 +15,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from authsvc.conf.schema import Provider, Secret
+from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import proxy_echo
 from authsvc.diagnostics.database import DatabaseDiagnostic
 from authsvc.diagnostics.proxy import ProxyDiagnostic

@@ -15,7 +15,7 @@ from django.db.models import Model
 
 from accounts.models import Factor, FactorStatus, FactorType, User
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Answer, Api
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import audit_trail, contents, refused

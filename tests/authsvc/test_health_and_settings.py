@@ -9,7 +9,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 import authsvc
-from authsvc.conf.schema import AuthConfig, Provider, Secret
+from authsvc.conf import AuthConfig, Provider, Secret
 from tests.conftest import Api
 
 ChangeConfig = Callable[..., AuthConfig]

@@ -16,9 +16,9 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
+from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.conf import schema
 from authsvc.db.sql import namespaced
 from authsvc.models import RateLimit
 from authsvc.security import rate_limits
@@ -157,7 +157,7 @@ def test_an_event_is_admitted_once_in_its_interval(bucket: str) -> None:
 
 @pytest.mark.django_db
 def test_a_window_opens_with_its_first_event_and_closes_after_an_hour(bucket: str) -> None:
-    rate = schema.Rate(events=2)
+    rate = conf.Rate(events=2)
 
     def take() -> float | None:
         return rate_limits.consume_event(bucket=bucket, rate=rate)
@@ -178,7 +178,7 @@ def test_a_window_opens_with_its_first_event_and_closes_after_an_hour(bucket: st
 
 @pytest.mark.django_db
 def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
-    rate = schema.Rate(events=20, over=timedelta(seconds=20))
+    rate = conf.Rate(events=20, over=timedelta(seconds=20))
 
     def take() -> float | None:
         return rate_limits.consume_event(bucket=bucket, rate=rate)
@@ -200,14 +200,14 @@ def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize("over", [None, timedelta(hours=1)])
 def test_a_rate_of_nothing_refuses_every_event_for_ever(bucket: str, over: timedelta | None) -> None:
-    rate = schema.Rate(events=0, over=over)
+    rate = conf.Rate(events=0, over=over)
     assert rate_limits.consume_event(bucket=bucket, rate=rate) == math.inf
     assert rate_limits.check_event(bucket=bucket, rate=rate) == math.inf
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("rate", [schema.Rate(events=2), schema.Rate(events=2, over=timedelta(minutes=30))])
-def test_asking_when_an_event_is_left_takes_none(bucket: str, rate: schema.Rate) -> None:
+@pytest.mark.parametrize("rate", [conf.Rate(events=2), conf.Rate(events=2, over=timedelta(minutes=30))])
+def test_asking_when_an_event_is_left_takes_none(bucket: str, rate: conf.Rate) -> None:
     def take() -> float | None:
         return rate_limits.consume_event(bucket=bucket, rate=rate)
 
@@ -233,7 +233,7 @@ def test_sweeping_keeps_what_may_still_limit(bucket: str, auth_config: AuthConfi
     def rows() -> set[tuple[str, str]]:
         return set(RateLimit.objects.filter(bucket__startswith=bucket).values_list("bucket", "key"))
 
-    weekly = schema.Rate(events=1, over=timedelta(days=7))
+    weekly = conf.Rate(events=1, over=timedelta(days=7))
     rate_limits.consume_event(bucket=bucket, rate=weekly)
     rate_limits.consume(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
     rate_limits.allow_once(group=f"{bucket}-mail", key="a@b.co", interval=timedelta(seconds=60))

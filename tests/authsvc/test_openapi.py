@@ -21,7 +21,7 @@ from rest_framework.response import Response
 import authsvc
 from authsvc.api.openapi import generator, operations, responses, views
 from authsvc.api.views import Endpoint, ServiceRequest
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests import openapi
 from tests.architecture.test_error_catalogue import catalogue
 from tests.conftest import Api

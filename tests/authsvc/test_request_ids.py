@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_session, make_user
 

@@ -12,7 +12,7 @@ from django.db.migrations.state import ProjectState
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import messaging
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import encryption
 from oauthproviders.models import CustomProvider
 from oauthproviders.oidc import openid_connect

@@ -14,7 +14,7 @@ from django.db import connection
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Provider
+from authsvc.conf import Provider
 from oauthproviders.oidc import openid_connect
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_session, make_user

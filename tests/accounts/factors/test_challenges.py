@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import Factor, FactorChallenge
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from authsvc.messaging import SmsKind
 from authsvc.security import encryption
 from tests.accounts.factors import wire

@@ -11,7 +11,7 @@ import pytest
 
 from accounts.models import Factor, FactorChallenge
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts.factors import wire
 from tests.accounts.factors.test_totp import decoded

@@ -10,7 +10,7 @@ import pytest
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, Owner, done, make_owner

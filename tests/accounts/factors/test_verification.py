@@ -11,7 +11,7 @@ from django.conf import settings
 
 from accounts.models import Factor, FactorChallenge
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
 from tests.accounts.factors import wire

@@ -13,7 +13,7 @@ import pytest
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests import factories
 from tests.accounts.factors import test_webauthn_factor as keys
 from tests.accounts.factors import wire

@@ -11,13 +11,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.db import advisory_locks, postgresql
 from tests.live.servers import server_url
 
 
 def settings_of(url: str, **fields: Any) -> dict[str, Any]:
-    return postgresql.settings_from(schema.Database(url=schema.Secret(url), **fields))
+    return postgresql.settings_from(conf.Database(driver="postgres", url=conf.Secret(url), **fields))
 
 
 @pytest.mark.parametrize(

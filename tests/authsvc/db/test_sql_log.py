@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from authsvc.db import sql
 from authsvc.observability import logs
 from tests.factories import make_user

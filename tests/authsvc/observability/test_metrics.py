@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from accounts.passwords import hashers
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.db.postgresql_metrics.base import DatabaseWrapper
 from authsvc.jobs.queue_metrics import QueueCollector
 from authsvc.observability import metrics
