@@ -15,7 +15,7 @@ from django.test import RequestFactory
 from authsvc.api import middleware, turns
 from authsvc.api.turns import Turns
 from authsvc.server import serving
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_session, make_user
 
@@ -143,7 +143,7 @@ def test_one_thread_is_left_to_others(lists: Lists, auth_config: ChangeConfig, c
 
 def asked(api: Api, path: str, *, bearer: str = "") -> Answer:
     try:
-        return api.get(path, bearer=bearer or admins.token())
+        return api.get(path, bearer=bearer or admin_requests.token())
     finally:
         connection.close()
 
