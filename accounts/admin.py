@@ -126,7 +126,7 @@ class UserAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end_sessions(self, row: User, context: ActionContext) -> str | None:
-        ended = revocation.end_all(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        ended = revocation.end_all_sessions(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"{self.display_name(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
     @model_admin.action(

@@ -22,7 +22,7 @@ from authsvc.messaging import EmailKind
 from authsvc.security import encryption
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class ActionLink:
     user: UserRecord
     type: str
     """What the link became: `signup` for a magic link whose account did not exist."""
-    secret: Secret
+    secret: OneTimeSecret
     url: str = field(repr=False)
     redirect_to: str
 
@@ -174,16 +174,16 @@ def _email_change(user: UserRecord, wish: Wish, *, caller: Caller, at: datetime)
         if user.email_change != to:
             # A link given out for another new address must not confirm this one.
             for each in _EMAIL_CHANGES.values():
-                one_time_tokens.drop(user_id=user.id, token_type=each)
+                one_time_tokens.delete(user_id=user.id, token_type=each)
         secret = _issue(user, token_type, identifier=user.email if is_current else to, at=at)
         return _link(wish.type, _read(user), secret, wish, caller=caller)
 
 
-def _issue(user: UserRecord, token_type: TokenType, *, identifier: str, at: datetime) -> Secret:
+def _issue(user: UserRecord, token_type: TokenType, *, identifier: str, at: datetime) -> OneTimeSecret:
     return one_time_tokens.issue(user_id=user.id, token_type=token_type, identifier=identifier, pkce=False, at=at)
 
 
-def _link(type: str, user: UserRecord, secret: Secret, wish: Wish, *, caller: Caller) -> ActionLink:
+def _link(type: str, user: UserRecord, secret: OneTimeSecret, wish: Wish, *, caller: Caller) -> ActionLink:
     form = _FORMS[type]
     url = confirmation_emails.action_link(
         base=caller.link_base,

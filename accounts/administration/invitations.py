@@ -19,7 +19,7 @@ from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 from tokens.sessions import lifecycle
 
 
@@ -86,7 +86,7 @@ def prepare(
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
-) -> tuple[UserRecord, Secret]:
+) -> tuple[UserRecord, OneTimeSecret]:
     """The invited account as it stands then, new unless `found`, and the secret that confirms it.
 
     Joins the caller's transaction. Raises EmailExists when the account found has been confirmed meanwhile, and
@@ -123,6 +123,6 @@ def reopen(found: UserRecord, *, password: str, at: datetime, **columns: Any) ->
         if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
         if found.confirmed_at is None:
-            lifecycle.revoke_all(found.id)
+            lifecycle.revoke_all_sessions(found.id)
             account_claiming.remove_unverified_identities(found, at=at)
         return queries.get(found.id) or found

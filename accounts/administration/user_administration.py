@@ -240,11 +240,11 @@ def _end_what_was_before(user: UserRecord, wish: Changes, *, email: str, phone: 
     """What was sent to an address that is no longer the user's must not sign anybody in, nor what a password let in."""
     has_moved = (email or user.email) != user.email or (phone or user.phone) != user.phone
     if wish.password is not None or wish.email_confirm or wish.phone_confirm or has_moved:
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
     if wish.password is not None or has_moved:
-        flow_states.abandon(user.id)
+        flow_states.delete_user_flows(user.id)
     if wish.password is not None:
-        lifecycle.revoke_all(user.id)
+        lifecycle.revoke_all_sessions(user.id)
 
 
 def _say(user_id: UUID, provider: str, *, value: str, is_verified: bool, at: datetime) -> None:

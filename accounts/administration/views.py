@@ -106,7 +106,7 @@ class UsersView(AdminEndpoint):
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -142,7 +142,7 @@ class UserView(AdminEndpoint):
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -178,7 +178,7 @@ class UserView(AdminEndpoint):
         user = user_administration.update(
             chosen,
             Changes(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -196,7 +196,7 @@ class UserView(AdminEndpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -233,7 +233,7 @@ class UserFactorView(AdminEndpoint):
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -259,7 +259,7 @@ class UserPasskeyView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
-        actor = admin_auth.admin_of(request).actor
+        actor = admin_auth.get_admin(request).actor
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
         )
@@ -283,7 +283,7 @@ class InviteView(AdminEndpoint):
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -323,7 +323,7 @@ class GenerateLinkView(AdminEndpoint):
         )
         made = action_links.generate(
             wish,
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )

@@ -17,8 +17,8 @@ from authsvc.messaging import Sms, SmsKind
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Secret
-from tokens.queries import NewToken
+from tokens.one_time.one_time_tokens import OneTimeSecret
+from tokens.one_time.queries import NewToken
 
 TEST_MESSAGE_ID = "test-otp"
 """Stands for the message id where a number has a fixed code and nothing leaves."""
@@ -99,8 +99,8 @@ def _code(phone: str, *, at: datetime) -> str:
 
 
 def _token(code: str, *, phone: str, at: datetime) -> NewToken:
-    secret = Secret(code=code, link_token="")
-    return one_time_tokens.digests(secret, token_type=TokenType.CONFIRMATION, identifier=phone, at=at)
+    secret = OneTimeSecret(code=code, link_token="")
+    return one_time_tokens.hash_secret(secret, token_type=TokenType.CONFIRMATION, identifier=phone, at=at)
 
 
 def _announce(

@@ -26,7 +26,7 @@ from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import aal, lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 _TRUSTED_FOR = timedelta(hours=24)
 """A session younger than this may change the password without a further proof."""
@@ -71,7 +71,13 @@ class _Change:
 
 
 def update_user(
-    signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest, *, redirect_to: str, caller: Caller, at: datetime
+    signed_in: SignedInUser,
+    user: UserRecord,
+    wish: UserUpdateRequest,
+    *,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
 ) -> UserRecord:
     """Make the changes, or announce those that have to be confirmed first; the user as it stands afterwards.
 
@@ -83,7 +89,7 @@ def update_user(
     password_hash = _new_hash(user, change.password)
     _admit_messages(user, change, at=at)
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
+        held = lifecycle.lock_signed_in_user(signed_in)
         if change.weakens:
             _check_level(held)
         if password_hash is not None:
@@ -97,7 +103,7 @@ def update_user(
         return _read(user)
 
 
-def _checked(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest) -> _Change:
+def _checked(signed_in: SignedInUser, user: UserRecord, wish: UserUpdateRequest) -> _Change:
     email = identifiers.email(wish.email) if wish.email else ""
     phone = identifiers.phone(wish.phone) if wish.phone else ""
     channel = identifiers.channel(wish.channel or "") if phone else "sms"
@@ -105,7 +111,9 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest) -> 
         policy.validate_password(wish.password)
     email = email if email != user.email else ""
     phone = phone if phone != user.phone else ""
-    challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
+    challenge = (
+        pkce.parse_challenge(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
+    )
     group = conf.current().jwt.admin_group_name
     if wish.app_metadata is not None and not (group and user.aud == conf.current().jwt.aud and user.role == group):
         raise errors.AppMetadataNotAllowed
@@ -127,9 +135,9 @@ def _checked(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest) -> 
     )
 
 
-def _check_level(signed_in: SignedIn) -> None:
+def _check_level(signed_in: SignedInUser) -> None:
     """Who has a second factor shows it before an address, a number or the password changes."""
-    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
         raise errors.InsufficientAal
 
 
@@ -145,7 +153,7 @@ def _unless_taken(change: _Change) -> _Change:
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
-def _prove_again(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest, *, at: datetime) -> None:
+def _prove_again(signed_in: SignedInUser, user: UserRecord, wish: UserUpdateRequest, *, at: datetime) -> None:
     """What the configuration asks for before a password changes: a nonce, the current password."""
     config, session = conf.current().passwords, signed_in.session
     if config.update_requires_reauthentication and (session is None or at > session.created_at + _TRUSTED_FOR):
@@ -197,13 +205,15 @@ def _is_number_confirmed_at_once(change: _Change) -> bool:
     return conf.current().sms.autoconfirm and not change.phone_is_taken
 
 
-def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
+def _set_password(
+    signed_in: SignedInUser, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime
+) -> None:
     """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
     sealed = encryption.encrypt(password_hash, bound_to=user.id)
     User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **pending_changes.cleared_columns())
-    one_time_tokens.clear(user.id)
-    flow_states.abandon(user.id)
-    lifecycle.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
+    one_time_tokens.delete_all(user.id)
+    flow_states.delete_user_flows(user.id)
+    lifecycle.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
         messaging.send(notification_emails.password_changed(user))
@@ -221,7 +231,7 @@ def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
 def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
     if _is_number_confirmed_at_once(change):
         contact_changes.complete_phone_change(user, phone=change.phone, at=at)
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
         return
     contact_changes.start_phone_change(
         user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at
@@ -231,7 +241,7 @@ def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
 def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller: Caller, at: datetime) -> None:
     if _is_confirmed_at_once(user, change):
         contact_changes.complete_email_change(user, email=change.email, at=at)
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
         return
     contact_changes.start_email_change(
         user,

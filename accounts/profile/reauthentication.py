@@ -73,12 +73,12 @@ def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
         verifier = messaging.phone_verifier.get()
         if not verifier.is_approved(phone=user.phone, code=nonce):
             raise account_errors.CodeExpired
-    elif not token.answers(nonce):
-        one_time_tokens.count_wrong_code([token.id])
+    elif not token.matches(nonce):
+        one_time_tokens.record_wrong_code([token.id])
         raise errors.NonceInvalid
     elif not token.is_fresh(at):
         raise errors.NonceInvalid
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(reauthentication_sent_at=None, updated_at=at)
-        if not one_time_tokens.spend(token, user_id=user.id, by_code=True):
+        if not one_time_tokens.consume_all(token, user_id=user.id, by_code=True):
             raise errors.NonceInvalid

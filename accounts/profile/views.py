@@ -13,7 +13,7 @@ from accounts import errors as account_errors
 from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
 from accounts.users import payloads
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
@@ -57,7 +57,7 @@ class UserView(Endpoint):
         """Show the signed-in user."""
         if not authentication.has_requested_audience(request):
             raise AudienceMismatch
-        return Response(payloads.user(own(authentication.user_of(request))))
+        return Response(payloads.user(get_user_record(authentication.get_signed_in_user(request))))
 
     @document(
         body=UserInput,
@@ -92,12 +92,12 @@ class UserView(Endpoint):
         A new address or number waits in `new_email` or `new_phone` for its confirmation. A new password ends every
         other session and every outstanding link and code.
         """
-        signed_in = authentication.user_of(request)
+        signed_in = authentication.get_signed_in_user(request)
         throttling.check(Bucket.USER, request)
         body = parsing.parse_body(request, UserInput)
         user = profile.update_user(
             signed_in,
-            own(signed_in),
+            get_user_record(signed_in),
             UserUpdateRequest(**msgspec.structs.asdict(body)),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
@@ -122,6 +122,6 @@ class ReauthenticateView(Endpoint):
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the user a code, the `nonce` that a change of password may ask for."""
-        user = own(authentication.user_of(request))
+        user = get_user_record(authentication.get_signed_in_user(request))
         message_id = reauthentication.send_code(user, caller=request.caller, at=clock.now())
         return Response({"message_id": message_id} if message_id else {})

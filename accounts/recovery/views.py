@@ -49,7 +49,7 @@ class RecoverView(Endpoint):
         body = parsing.parse_body(request, RecoverInput)
         recovery.send_recovery_email(
             email=body.email or "",
-            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),

@@ -21,7 +21,7 @@ from authsvc.caller import Caller
 from authsvc.security import encryption
 from tokens.errors import UserBannedAtSignIn
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class PasswordSignIn:
     """Where the password falls short of today's rules; it was accepted all the same."""
 
 
-@sign_in_metrics.watched("password", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("password", user_id=lambda done: done.user.id)
 def sign_in_with_password(
     *,
     email: str,
@@ -98,7 +98,7 @@ def _try(
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = lifecycle.start(subject=user, method="password", caller=caller, at=at, not_after=not_after)
+        tokens = lifecycle.start_session(user=user, method="password", caller=caller, at=at, not_after=not_after)
     return PasswordSignIn(user=user, tokens=tokens, weakness=policy.find_weakness(password))
 
 

@@ -58,4 +58,4 @@ class PasswordGrant:
             email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
         )
         weak = done.weakness and {"message": done.weakness.message, "reasons": list(done.weakness.reasons)}
-        return payloads.token_response(done.tokens, subject=done.user, weak_password=weak)
+        return payloads.token_response(done.tokens, user=done.user, weak_password=weak)

@@ -83,7 +83,7 @@ class OtpView(Endpoint):
             raise errors.OnlyOneIdentifierOnOtp
         if body.email and body.channel:
             raise errors.ChannelWithoutPhone
-        challenge = pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method)
+        challenge = pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method)
         if body.phone:
             message_id = passwordless.send_sms_code(
                 phone=body.phone,
@@ -135,7 +135,7 @@ class MagicLinkView(Endpoint):
             email=body.email or "",
             data=body.data or {},
             create_user=True,
-            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),

@@ -100,4 +100,4 @@ def _told(outcome: SignUpResult) -> dict[str, Any]:
     """The user alone, or with tokens where the sign-up has signed them in."""
     if outcome.tokens is None:
         return payloads.user(outcome.user)
-    return token_response(outcome.tokens, subject=outcome.user)
+    return token_response(outcome.tokens, user=outcome.user)

@@ -44,7 +44,7 @@ def start_email_change(
             email_change=email, email_change_sent_at=at, email_change_confirm_status=0, updated_at=at
         )
         if challenge is not None:
-            flow_states.begin(
+            flow_states.start_email_flow(
                 challenge=challenge, provider_type="email_change", method="email_change", user_id=user.id, at=at
             )
         pending = dataclasses.replace(user, email_change=email)
@@ -58,7 +58,7 @@ def start_email_change(
                 )
             )
         else:
-            one_time_tokens.drop(user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT)
+            one_time_tokens.delete(user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT)
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.EMAIL_CHANGE_NEW, identifier=email, pkce=pkce, at=at
         )

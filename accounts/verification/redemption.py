@@ -22,9 +22,9 @@ from authsvc.security import encryption
 from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Outstanding
+from tokens.one_time.one_time_tokens import StoredToken
 from tokens.sessions import lifecycle
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
@@ -35,7 +35,7 @@ class VerifiedSecret:
     """A secret that fits: whose it is, which it is, and what it was presented as."""
 
     user: UserRecord
-    token: Outstanding | None
+    token: StoredToken | None
     """None for a fixed code, which is stored nowhere and good more than once."""
     by_code: bool = False
     """It was the stored code that was presented: one that can be guessed, and bears only so many guesses."""
@@ -83,26 +83,26 @@ def redeem(
             return Redemption(user=user, type=proof.type)
         _take_effect(proof, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
         if proof.token is None:
-            one_time_tokens.clear(user.id)
-        elif not one_time_tokens.spend(proof.token, user_id=user.id, by_code=proof.by_code):
+            one_time_tokens.delete_all(user.id)
+        elif not one_time_tokens.consume_all(proof.token, user_id=user.id, by_code=proof.by_code):
             raise proof.refusal
         if new_hash is not None:
-            lifecycle.revoke_all(user.id)
+            lifecycle.revoke_all_sessions(user.id)
         present = queries.get(user.id)
         if present is None:
             raise proof.refusal  # deleted by somebody else just now
         user = present
         if pkce:
             method = _FLOW_METHODS.get(proof.type, proof.type)
-            code = flow_states.hand_out_code(user_id=user.id, method=method, at=at)
+            code = flow_states.issue_code(user_id=user.id, method=method, at=at)
             return Redemption(user=user, type=proof.type, auth_code=code)
-        tokens = lifecycle.start(subject=user, method="otp", caller=caller, at=at)
+        tokens = lifecycle.start_session(user=user, method="otp", caller=caller, at=at)
     return Redemption(user=user, type=proof.type, tokens=tokens)
 
 
 def _spend_one(proof: VerifiedSecret) -> None:
     token = proof.token
-    if token is None or not one_time_tokens.take(token, by_code=proof.by_code):
+    if token is None or not one_time_tokens.consume(token, by_code=proof.by_code):
         raise proof.refusal
 
 

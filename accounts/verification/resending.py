@@ -37,7 +37,7 @@ def resend(
     if type not in ("signup", "email_change", "sms", "phone_change"):
         raise errors.ResendTypeMissing
     mails = type in ("signup", "email_change")
-    challenge = pkce.parse(challenge=code_challenge, method=code_challenge_method) if mails else None
+    challenge = pkce.parse_challenge(challenge=code_challenge, method=code_challenge_method) if mails else None
     if type == "signup" and not email:
         raise errors.ResendNeedsEmail
     if type == "sms" and not phone:

@@ -18,7 +18,7 @@ from authsvc.security import crypto
 from tokens.errors import UserBanned
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import PKCE_MARK, Outstanding
+from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
 from tokens.sessions import sign_in_metrics
 
 # What a type is checked against; `email` stands for whichever of the two a client was sent.
@@ -38,7 +38,7 @@ class _SentSecret:
     """The last secret of a type that went to an address or number."""
 
     user: UserRecord
-    token: Outstanding
+    token: StoredToken
     is_only: bool
     """Nobody else waits for one of that type there."""
 
@@ -47,24 +47,24 @@ def _signed_in(done: Redemption) -> UUID | None:
     return done.user.id if done.tokens is not None else None
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redemption:
     """Redeem a link as a browser opens it: a session, or a code when the link belongs to a PKCE flow."""
-    pkce = token.startswith(PKCE_MARK)
+    pkce = token.startswith(PKCE_PREFIX)
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
     proof = _find_by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Redemption:
     """Redeem the token of a link that a client posts: always a session."""
     proof = _find_by_link(type=type, token=token, at=at)
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def redeem_email_code(
     *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
 ) -> Redemption:
@@ -90,7 +90,7 @@ def redeem_email_code(
     return redemption.redeem(proof, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("otp", who=_signed_in)
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in)
 def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Redemption:
     """The same for a code that was texted. A number's fixed code is good at any time; a gateway may check its own."""
     number = identifiers.phone(phone)
@@ -127,7 +127,7 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
     )
     if found is None:
         raise errors.LinkExpired
-    user, token_sent = found[0], one_time_tokens.read(found[1])
+    user, token_sent = found[0], one_time_tokens.from_row(found[1])
     if user.is_banned(at):
         raise UserBanned
     if not token_sent.is_fresh(at):
@@ -137,10 +137,10 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
 
 def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
     """The secret that this code is. Raises CodeExpired, having counted a wrong code."""
-    fitting = [each for each in sent if each.token.answers(code)]
+    fitting = [each for each in sent if each.token.matches(code)]
     if not fitting:
         if sent:
-            one_time_tokens.count_wrong_code([each.token.id for each in sent])
+            one_time_tokens.record_wrong_code([each.token.id for each in sent])
         raise account_errors.CodeExpired
     return min(fitting, key=lambda each: each.token.token_type != TokenType.CONFIRMATION)
 
@@ -149,7 +149,7 @@ def _newest_secrets(identifier: str, *, types: tuple[TokenType, ...], audience: 
     """At most one of each type."""
     found = queries.find_newest_tokens(identifier=identifier, aud=audience, token_types=[str(each) for each in types])
     return [
-        _SentSecret(user=user, token=one_time_tokens.read(columns), is_only=waiting == 1)
+        _SentSecret(user=user, token=one_time_tokens.from_row(columns), is_only=waiting == 1)
         for user, columns, waiting in found
     ]
 

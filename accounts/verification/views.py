@@ -26,10 +26,10 @@ from tokens.api import error_sets as token_error_sets
 from tokens.api.payloads import token_fragment, token_response
 from tokens.api.schemas import Session
 from tokens.errors import NoFlowForLink, UserBanned
-from tokens.one_time.one_time_tokens import PKCE_MARK
+from tokens.one_time.one_time_tokens import PKCE_PREFIX
 
 LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
-_LINK_TOKEN = re.compile(rf"(?:{PKCE_MARK})?[0-9a-f]{{56}}")
+_LINK_TOKEN = re.compile(rf"(?:{PKCE_PREFIX})?[0-9a-f]{{56}}")
 _TOLD_TYPES = frozenset({"signup", "recovery", "invite"})
 _LED_ON = ResponseDoc(
     "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
@@ -108,10 +108,10 @@ class LinkEndpoint(RedirectEndpoint):
     throttle_scope = Bucket.VERIFY
 
     def open_link(self, asked: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
-        self.begin_redirecting(target, error_in_query=token.startswith(PKCE_MARK))
+        self.begin_redirecting(target, error_in_query=token.startswith(PKCE_PREFIX))
         done = verification.open_link(type=asked, token=token, caller=request.caller, at=clock.now())
         if done.awaits_other_side:
-            return SeeOther(_told_in_redirect(target, in_query=token.startswith(PKCE_MARK)))
+            return SeeOther(_told_in_redirect(target, in_query=token.startswith(PKCE_PREFIX)))
         if done.tokens is None:
             return SeeOther(redirects.with_query(target, {"code": done.auth_code or ""}))
         return SeeOther(redirects.with_fragment(target, token_fragment(done.tokens, type=done.type)))
@@ -180,7 +180,7 @@ class VerifyView(LinkEndpoint):
             return Response({"code": "200", "msg": _OTHER_SIDE})  # a text, unlike the code of an error
         told = {"type": done.type} if done.type in _TOLD_TYPES else {}
         assert done.tokens is not None  # noqa: S101  (only a browser is given a code instead)
-        return Response(token_response(done.tokens, subject=done.user, **told))
+        return Response(token_response(done.tokens, user=done.user, **told))
 
     @staticmethod
     def _redeem(body: VerifyInput, request: ServiceRequest) -> Redemption:

@@ -21,7 +21,7 @@ from mailer.models import Message
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
-from tokens.jwt import service_tokens
+from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +33,7 @@ EXISTS = "A user with this email address has already been registered"
 
 @pytest.fixture
 def admin() -> str:
-    return service_tokens.issue(role="service_role", life=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
 
 
 def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> Answer:

@@ -55,7 +55,7 @@ def test_the_right_password_signs_in(api: Api) -> None:
     ]  # fmt: skip
     assert session["weak_password"] is None
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert (claims.sub, claims.exp, claims.aal) == (str(user.id), session["expires_at"], "aal1")
     assert [entry.method for entry in claims.amr] == ["password"]
     row = Session.objects.get()

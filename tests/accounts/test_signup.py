@@ -55,7 +55,7 @@ def signed_in(answer: Answer) -> dict[str, Any]:
     session: dict[str, Any] = answer.json()
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert (claims.exp, claims.sub) == (session["expires_at"], session["user"]["id"])
     return session
 
@@ -193,7 +193,7 @@ def test_without_an_audience_the_empty_one_is_used(api: Api, auth_config: Change
     auth_config(jwt={"aud": ""}, mailer={"autoconfirm": True})
     session = signed_in(api.post("/signup", SIGN_UP))
     assert session["user"]["aud"] == ""
-    assert access_tokens.read(session["access_token"], at=clock.now()).raw["aud"] == ""
+    assert access_tokens.decode(session["access_token"], at=clock.now()).raw["aud"] == ""
     assert api.get("/user", bearer=session["access_token"]).status_code == 200
     assert api.post("/token?grant_type=password", SIGN_UP).status_code == 200
 
@@ -755,7 +755,7 @@ def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config:
     assert (shown["email"], shown["phone"], shown["identities"]) == ("", "", [])
     assert (shown["app_metadata"], shown["user_metadata"]) == ({}, {"a": 1})
     assert [name for name in shown if name.endswith("_at")] == ["last_sign_in_at", "created_at", "updated_at"]
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert claims.is_anonymous is True
     assert [entry.method for entry in claims.amr] == ["anonymous"]
     user = User.objects.get()

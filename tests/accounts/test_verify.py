@@ -77,7 +77,7 @@ def moved_on(answer: Answer, type: str) -> dict[str, str]:
     assert list(fragment) == ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
     assert (fragment["expires_in"], fragment["sb"], fragment["token_type"]) == ("3600", "", "bearer")
     assert fragment["type"] == type
-    claims = access_tokens.read(fragment["access_token"], at=clock.now())
+    claims = access_tokens.decode(fragment["access_token"], at=clock.now())
     assert str(claims.exp) == fragment["expires_at"] + ".0"
     assert [entry.method for entry in claims.amr] == ["otp"]
     assert answer.headers["Cache-Control"] == "no-store"
@@ -423,7 +423,7 @@ def test_a_pkce_link_gives_a_code_that_gives_a_session(
     body = {"auth_code": code, "code_verifier": VERIFIER}
     session = api.post("/token?grant_type=pkce", body)
     assert list(session.json()) == SESSION_KEYS
-    claims = access_tokens.read(session.json()["access_token"], at=clock.now())
+    claims = access_tokens.decode(session.json()["access_token"], at=clock.now())
     assert [entry.method for entry in claims.amr] == [method]
     assert User.objects.get().last_sign_in_at is not None
     assert not FlowState.objects.exists()
@@ -503,7 +503,7 @@ def test_every_form_of_a_proof_signs_in(api: Api, type: str, purpose: TokenType,
     }
     session = signed_in(api.post("/verify", {"type": type, **forms[form]}), told)
     shown = session["user"]
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert [entry.method for entry in claims.amr] == ["otp"]
     assert shown["email_confirmed_at"] == shown["confirmed_at"]
     assert shown["user_metadata"].get("email_verified") is True

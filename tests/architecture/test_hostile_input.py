@@ -354,7 +354,7 @@ def test_forged_refresh_tokens_are_nobodys() -> None:
     key = secrets.token_bytes(32)
     before = contents()
     for session_id, counter in ((session.id, 0), (session.id, 2**63 - 1), (uuid4(), 0)):
-        forged = refresh_tokens.seal(session_id=session_id, counter=counter, key=key)
+        forged = refresh_tokens.encode(session_id=session_id, counter=counter, key=key)
         said = documented(post("/token?grant_type=refresh_token", {"refresh_token": forged}), 400)
         assert said["error_code"] == "refresh_token_not_found"
     for legacy in ("abcdefghijkl", "A" * 22):

@@ -20,7 +20,7 @@ from authsvc import clock
 from tests.fakes.collector import Collector, Span
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.live import servers
-from tokens.jwt import service_tokens
+from tokens.jwt import access_tokens
 
 Serve = Callable[..., servers.LiveServer]
 
@@ -40,7 +40,7 @@ def beneath(parent: Span, name: str) -> Callable[[Span], bool]:
 
 
 def administrator() -> dict[str, str]:
-    token = service_tokens.issue(role="service_role", life=timedelta(minutes=5), at=clock.now())
+    token = access_tokens.issue_service_token(role="service_role", lifetime=timedelta(minutes=5), at=clock.now())
     return {"Authorization": f"Bearer {token}"}
 
 
