@@ -20,7 +20,7 @@ from tests.observations import audit_payloads, contents, refused
 from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 NEW_EMAIL = "ann@new.example.com"

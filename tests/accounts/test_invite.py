@@ -24,7 +24,7 @@ from tests.observations import audit_payloads, contents, refused
 from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 STRANGERS = "the password of a stranger 1"
@@ -131,6 +131,7 @@ def test_a_member_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox) -> N
     assert (contents(), mailbox.emails) == (before, [])
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_address_of_another_audience_is_taken(api: Api, admin: str, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False, audience="elsewhere")
     refused(invite(api, admin), 422, "email_exists", EXISTS)
@@ -162,6 +163,7 @@ def test_an_address_that_may_not_be_mailed_leaves_no_account_behind(
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_mail_that_nobody_takes_leaves_no_account_behind(api: Api, admin: str) -> None:
     def refuse(**_: object) -> None:
         raise RuntimeError("the queue is gone")
@@ -254,6 +256,7 @@ def test_an_invitation_neither_waits_for_the_interval_between_mails_nor_begins_o
     assert len(mailbox.emails) == 4
 
 
+@pytest.mark.django_db(transaction=True)
 def test_two_invitations_at_the_same_moment_make_one_account(api: Api, admin: str, mailbox: Mailbox) -> None:
     ready = threading.Barrier(4)
 

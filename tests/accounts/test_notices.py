@@ -15,7 +15,7 @@ from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import let_limits_pass
 from tokens.models import OneTimeToken
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -19,7 +19,7 @@ from tests.observations import audit_payloads, audit_trail, contents, refused
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

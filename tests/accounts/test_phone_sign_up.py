@@ -18,7 +18,7 @@ from tests.factories import PASSWORD, make_older, make_one_time_token, make_sess
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PHONE = "15551234567"
 SIGN_UP = {"phone": PHONE, "password": PASSWORD}

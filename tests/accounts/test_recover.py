@@ -18,7 +18,7 @@ from tests.factories import CHALLENGE, make_one_time_token, make_user
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -18,7 +18,7 @@ from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_sessi
 from tests.observations import audit_trail, contents, let_limits_pass, refused
 from tokens.models import FlowState, OneTimeToken, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -22,7 +22,7 @@ from tests.observations import audit_payloads, audit_trail, contents, let_limits
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -415,6 +415,7 @@ def test_passwords_of_every_permitted_length_are_accepted(api: Api, password: st
 # Auto-confirm
 
 
+@pytest.mark.django_db(transaction=True)
 def test_under_auto_confirm_a_new_account_is_signed_in_at_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
@@ -479,6 +480,7 @@ def test_under_either_auto_confirm_a_confirmed_address_is_an_error(
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_auto_confirmed_phone_number_is_signed_in_at_once(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     session = signed_in(api.post("/signup", {"phone": "+1 555 1234567", "password": PASSWORD, "data": {"a": 1}}))

@@ -14,7 +14,7 @@ from tests.conftest import Api
 from tests.factories import make_factor, make_session, make_user
 from tests.observations import contents, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

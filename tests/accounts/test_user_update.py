@@ -28,7 +28,7 @@ from tests.factories import (
 from tests.observations import audit_trail, contents, refused
 from tokens.models import OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 PHONE = "15551234567"

@@ -30,7 +30,7 @@ from tests.observations import audit_trail, contents, fragment_of, let_limits_pa
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -132,6 +132,7 @@ def test_a_link_opens_once(api: Api) -> None:
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("pkce", [False, True])
 @pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
 def test_of_many_uses_at_once_one_wins(type: str, pkce: bool) -> None:
@@ -703,6 +704,7 @@ def test_of_two_secrets_with_one_code_the_confirmation_goes_first(api: Api) -> N
     signed_in(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), "signup")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_many_right_codes_at_once_make_one_session() -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     statuses: list[int] = []

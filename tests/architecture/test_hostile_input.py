@@ -32,7 +32,7 @@ from tests.observations import contents
 from tokens.models import Session, TokenType
 from tokens.sessions import refresh_tokens
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

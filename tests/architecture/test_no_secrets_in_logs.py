@@ -44,7 +44,7 @@ from tokens.models import OneTimeToken, Session
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, refresh_tokens, users
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -290,6 +290,7 @@ def story(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) -> St
         return told(api, mailbox, smtp, auth_config)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nothing_secret_is_logged(story: Story, log: Log) -> None:
     written = log.written()
     lines = [json.loads(line) for line in written.splitlines()]
@@ -299,6 +300,7 @@ def test_nothing_secret_is_logged(story: Story, log: Log) -> None:
     assert found_in(written, story.secrets) == []
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nothing_secret_reaches_a_handler_that_hides_nothing(story: Story, log: Log) -> None:
     seen = log.seen()
     assert "request completed" in seen

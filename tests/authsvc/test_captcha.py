@@ -24,7 +24,7 @@ from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.observations import contents, refused
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

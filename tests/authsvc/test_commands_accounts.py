@@ -19,7 +19,7 @@ from tests.tokens.wire import claims
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 

@@ -14,7 +14,7 @@ from tests.conftest import Api
 from tests.factories import PASSWORD, make_one_time_token, make_user
 from tests.observations import refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

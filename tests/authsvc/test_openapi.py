@@ -147,7 +147,7 @@ def test_an_answer_that_is_not_of_the_document_is_noticed(answer: dict[str, Any]
 # Served
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/openapi.json", "/openapi.json/"])
 def test_it_is_served_without_a_statement(
     api: Api, django_assert_num_queries: DjangoAssertNumQueries, path: str

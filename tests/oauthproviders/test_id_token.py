@@ -24,7 +24,7 @@ from tests.fakes.issuer import Issuer, SigningKey, at_hash
 from tests.observations import audit_trail, contents, refused
 from tokens.models import AmrClaim, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 RSA = SigningKey()
 BUILT_IN = ("apple", "google", "azure", "facebook", "keycloak", "kakao", "vercel_marketplace", "snapchat")

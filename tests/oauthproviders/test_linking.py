@@ -33,7 +33,7 @@ from tests.observations import audit_trail, fragment_of, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 from tokens.sessions import revocation
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ada@example.com"
 MAILED = "Unverified email with github. A confirmation email has been sent to your github email"

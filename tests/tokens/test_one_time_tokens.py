@@ -15,7 +15,7 @@ from tests.tokens import wire
 from tokens.models import OneTimeToken, Session, TokenType
 from tokens.one_time.one_time_tokens import OneTimeSecret
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 BAD_LINK = (403, "otp_expired", "Email link is invalid or has expired")
 BAD_CODE = (403, "otp_expired", "Token has expired or is invalid")

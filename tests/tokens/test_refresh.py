@@ -20,7 +20,7 @@ from tests.tokens import wire
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 from tokens.sessions import refresh_tokens
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 SECOND = timedelta(seconds=1)
 INTERVAL = timedelta(seconds=10)

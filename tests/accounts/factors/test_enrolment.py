@@ -20,7 +20,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_older, make_session, make_user
 from tests.observations import audit_payloads, audit_trail, contents, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 TOO_MANY = (
     422,
