@@ -207,7 +207,7 @@ def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothi
     answer = overtaken(
         owner.user,
         lambda: wire.verify(api, owner.token, owner.factor.id, challenge_id, code),
-        lambda: admin_factors.change(
+        lambda: admin_factors.update(
             owner.user.id,
             owner.factor.id,
             friendly_name="",
