@@ -124,7 +124,7 @@ def test_a_request_that_has_failed_is_waited_for_no_more(lists: Lists) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize(("connections", "waiting"), [(0, serving.THREADS - 1), (3, 2), (1, 0)])
+@pytest.mark.parametrize(("connections", "waiting"), [(0, serving.THREADS - 1), (4, 2), (2, 0)])
 def test_one_thread_is_left_to_others(lists: Lists, auth_config: ChangeConfig, connections: int, waiting: int) -> None:
     auth_config(api={"processes": 1}, mailer={"worker_enabled": False}, database={"max_pool_size": connections})
     of = Turns()
