@@ -67,7 +67,7 @@ def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> F
     traits = {"user_id": str(user_id), "factor_id": factor.id}
     with transaction.atomic(durable=True):
         _hold(user_id)
-        if not removal.take_away(user_id, factor_id):
+        if not removal.delete_factor(user_id, factor_id):
             raise mfa_errors.FactorNotFound
         audit.record(audit.Action.FACTOR_DELETED, actor=user, caller=caller, at=at, traits=traits)
     return factor
@@ -84,7 +84,7 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
         if not user.factors:
             raise errors.NoFactors
         for factor in user.factors:
-            removal.take_away(user_id, UUID(factor.id))
+            removal.delete_factor(user_id, UUID(factor.id))
             traits = {"user_id": str(user_id), "factor_id": factor.id}
             audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
     return len(user.factors)
@@ -92,7 +92,7 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
 
 def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[str, str]:
     columns = {}
-    if len(friendly_name) > enrolment.LONGEST_NAME:
+    if len(friendly_name) > enrolment.MAX_NAME_LENGTH:
         raise mfa_errors.FactorNameTooLong
     if friendly_name:
         columns["friendly_name"] = friendly_name

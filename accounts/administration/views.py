@@ -254,7 +254,7 @@ class UserPasskeysView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(_user_id(user_id))
-        return Response([passkey_payloads.passkey(passkey) for passkey in management.of(user)])
+        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class UserPasskeyView(AdminEndpoint):
@@ -263,7 +263,9 @@ class UserPasskeyView(AdminEndpoint):
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
         actor = admin_auth.admin_of(request).actor
-        management.take_away(user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now())
+        management.remove_as_admin(
+            user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
+        )
         return Response(status=204)
 
 

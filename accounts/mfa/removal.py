@@ -1,4 +1,4 @@
-"""Taking a second factor away, and with it what it has proved."""
+"""Removal of second factors, which lowers the sessions that they have stepped up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tokens.sessions.subjects import SignedIn
 
 
 def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: Caller, at: datetime) -> None:
-    """Remove a factor of one's own; a verified one only in a session that has shown a factor.
+    """Remove a factor of the signed-in user; a verified one only from a session at aal2.
 
     Raises FactorNotFound or UnenrolmentNeedsAal2.
     """
@@ -38,15 +38,16 @@ def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: 
             "session_id": str(signed_in.session.id),
         }
         audit.record(audit.Action.FACTOR_UNENROLLED, actor=user, caller=caller, at=at, traits=traits)
-        take_away(user.id, factor.id)
+        delete_factor(user.id, factor.id)
         if user.email:
             messaging.send(notification_emails.factor_unenrolled(user, factor_type=factor.factor_type))
 
 
-def take_away(user_id: UUID, factor_id: UUID) -> bool:
-    """Delete a factor and lower the sessions that it has raised; whether it was there. Joins the transaction.
+def delete_factor(user_id: UUID, factor_id: UUID) -> bool:
+    """Delete a factor and lower the sessions that it has stepped up; False when there is no such factor.
 
-    With the last verified one go the recovery codes, and every session is at one factor again.
+    With the last verified factor, the recovery codes are deleted and every session returns to aal1. Must run inside a
+    transaction.
     """
     with transaction.atomic(savepoint=False):
         if not Factor.objects.filter(id=factor_id, user_id=user_id).delete_rows():

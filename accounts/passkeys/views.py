@@ -1,4 +1,4 @@
-"""/passkeys: passkeys of the signed-in user, and signing in by one."""
+"""/passkeys: passkeys of the signed-in user, and sign-in by passkey."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from accounts.passkeys import authentication as passkey_authentication
 from accounts.passkeys import errors, management, payloads, registration, schemas
-from accounts.passkeys.challenges import Answer as CredentialAnswer
+from accounts.passkeys.challenges import CredentialResponse
 from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
 from accounts.users.subjects import own
@@ -28,7 +28,7 @@ from tokens.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
-    """Nothing is looked at while passkeys are off, not even who asks."""
+    """Answers every request with an error while passkeys are disabled, before authentication."""
 
     documented_errors = (errors.PasskeysDisabled,)
 
@@ -52,9 +52,9 @@ class RegistrationOptionsView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Begin to make a passkey for the signed-in user."""
+        """Start the registration of a passkey for the signed-in user."""
         signed_in = authentication.user_of(request)
-        return Response(payloads.challenge(registration.begin(signed_in, own(signed_in), at=clock.now())))
+        return Response(payloads.challenge(registration.start(signed_in, own(signed_in), at=clock.now())))
 
 
 class RegistrationView(_Endpoint):
@@ -73,12 +73,12 @@ class RegistrationView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Keep the passkey that a browser has made."""
+        """Store the passkey that the browser has created."""
         signed_in = authentication.user_of(request)
         user = own(signed_in)
         registration.check_allowed(signed_in)
-        answer = _answer(request)
-        made = registration.complete(signed_in, user, answer, caller=request.caller, at=clock.now())
+        response = _response(request)
+        made = registration.complete(signed_in, user, response, caller=request.caller, at=clock.now())
         return Response(payloads.passkey(made))
 
 
@@ -88,8 +88,8 @@ class AuthenticationOptionsView(_Endpoint):
 
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Begin to sign in by passkey."""
-        return Response(payloads.challenge(passkey_authentication.begin(at=clock.now())))
+        """Start a sign-in by passkey."""
+        return Response(payloads.challenge(passkey_authentication.start(at=clock.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -105,7 +105,7 @@ class AuthenticationView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
-        done = passkey_authentication.complete(_answer(request), caller=request.caller, at=clock.now())
+        done = passkey_authentication.complete(_response(request), caller=request.caller, at=clock.now())
         return Response(token_response(done.tokens, subject=done.user))
 
 
@@ -117,7 +117,7 @@ class PasskeysView(_Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
         user = own(authentication.user_of(request))
-        return Response([payloads.passkey(passkey) for passkey in management.of(user)])
+        return Response([payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class PasskeyView(_Endpoint):
@@ -144,13 +144,13 @@ class PasskeyView(_Endpoint):
         errors=(errors.PasskeyNotFound, errors.PasskeysNeedAal2),
     )
     def delete(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
-        """Remove a passkey; sessions that began with it live on."""
+        """Remove a passkey. Sessions that it started stay."""
         signed_in = authentication.user_of(request)
         chosen = identifiers.uuid(passkey_id)
         management.remove(signed_in, own(signed_in), chosen, caller=request.caller, at=clock.now())
         return Response(status=204)
 
 
-def _answer(request: ServiceRequest) -> CredentialAnswer:
+def _response(request: ServiceRequest) -> CredentialResponse:
     body = parsing.parse_body(request, CredentialInput)
-    return CredentialAnswer(challenge_id=body.challenge_id or "", credential=body.credential)
+    return CredentialResponse(challenge_id=body.challenge_id or "", credential=body.credential)

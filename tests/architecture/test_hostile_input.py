@@ -433,7 +433,7 @@ def test_extraordinary_data_is_kept_and_the_account_works(
     # Read as the expectation is: an integer beyond 64 bits as a double.
     assert orjson.loads(first.content)["user_metadata"] == expected
     (mail,) = mailbox.emails
-    opened = encryption.unseal(encryption.seal(mail), message_id=mail.id)
+    opened = encryption.decrypt(encryption.encrypt(mail), message_id=mail.id)
     assert isinstance(opened, messaging.Email)
     assert opened.variables["Data"] == mail.variables["Data"]
 

@@ -237,9 +237,9 @@ def send(mailbox: Mailbox) -> None:
             message_id=message.id,
             channel="email",
             kind=str(message.kind),
-            sealed=encryption.seal(message),
+            encrypted=encryption.encrypt(message),
             attempt=1,
-            pause=timedelta(seconds=30),
+            retry_delay=timedelta(seconds=30),
             at=clock.now(),
         )
     except Exception as error:

@@ -102,7 +102,7 @@ def test_what_works_ends_with_0_and_a_line_for_each() -> None:
     call_command("doctor", stdout=printed)
     lines = printed.getvalue().splitlines()
     assert any(line.startswith("ok       database version: PostgreSQL ") for line in lines)
-    assert any(line.startswith("unused   mail: none leaves") for line in lines)
+    assert any(line.startswith("unused   email: no mail server is configured") for line in lines)
     assert lines[-1] == "0 failures, 0 warnings"
 
 
@@ -127,7 +127,7 @@ def test_the_mail_server_is_greeted_and_gets_no_letter(auth_config: ChangeConfig
 )
 def test_a_mail_back_end_is_made_and_not_used(backend: str, expected: Outcome, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"backend": backend}, smtp={"admin_email": "a@example.com"})
-    assert outcomes(EmailDiagnostic()) == {"mail": expected}
+    assert outcomes(EmailDiagnostic()) == {"email": expected}
 
 
 def test_templates_are_fetched_and_read(peer: HttpPeer, auth_config: ChangeConfig) -> None:

@@ -95,7 +95,7 @@ def test_every_error_of_the_api_is_declared_by_somebody() -> None:
     }
     undeclared = catalogue() - declared - set(responses.ANYWHERE)
     of_the_console = {
-        *("MessageExpired", "MessageSealed", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
+        *("MessageExpired", "MessageUndecryptable", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
         *("OwnAccount", "SessionOver"),
     }
     bases = {"UnprocessableInput", "FrameworkError"}

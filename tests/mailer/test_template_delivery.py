@@ -138,8 +138,8 @@ def deliver(message: Email) -> None:
         message_id=message.id,
         channel="email",
         kind=str(message.kind),
-        sealed=encryption.seal(message),
+        encrypted=encryption.encrypt(message),
         attempt=1,
-        pause=timedelta(seconds=5),
+        retry_delay=timedelta(seconds=5),
         at=clock.now(),
     )

@@ -22,7 +22,7 @@ from authsvc import clock, jobs, messaging
 from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
 from authsvc.messaging import Email, EmailKind
-from mailer import tasks
+from mailer.delivery import tasks
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
@@ -136,7 +136,7 @@ def test_a_letter_that_expires_within_its_pause_is_tried_again_before(
     queue.make_due(attempts=3)
     wait_until(lambda: queue.states() == ["todo"] and len(queue.outcomes()) == 2)
     assert queue.outcomes() == [(1, "retry"), (4, "retry")]
-    assert tasks.PAUSES[3] == timedelta(minutes=10)
+    assert tasks.RETRY_DELAYS[3] == timedelta(minutes=10)
     assert timedelta(minutes=3) < expires_at - queue.next_run() < timedelta(minutes=5)
 
 
@@ -153,9 +153,9 @@ def test_after_the_last_pause_a_letter_has_failed_and_can_be_retried_by_hand(
     smtp.answers["RCPT"] = "450 4.2.0 greylisted"
     message = post()
     wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
-    queue.make_due(attempts=len(tasks.PAUSES))
+    queue.make_due(attempts=len(tasks.RETRY_DELAYS))
     wait_until(lambda: queue.states() == ["failed"])
-    assert queue.outcomes() == [(1, "retry"), (len(tasks.PAUSES) + 1, "failed")]
+    assert queue.outcomes() == [(1, "retry"), (len(tasks.RETRY_DELAYS) + 1, "failed")]
     smtp.answers.clear()
     jobs.retry_failed_job(job_id=queue.jobs()[0]["id"])
     wait_until(lambda: not queue.jobs())

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from accounts.mfa import challenges, recovery_codes, verification
-from accounts.mfa.factor_types import Answer
+from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from accounts.users.subjects import own
@@ -92,12 +92,12 @@ def _verify(request: HttpRequest, current: SignedIn, user: UserRecord, *, choice
         return
     factor = next(candidate for candidate in user.factors if candidate.id == choice)
     if factor.factor_type == FactorType.TOTP:
-        challenge_id = challenges.open(current, user, UUID(factor.id), caller=caller, at=at).id
+        challenge_id = challenges.create(current, user, UUID(factor.id), caller=caller, at=at).id
     else:
         challenge_id = UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32)
     # The tokens are discarded: the browser has the cookie only.
     verification.verify(
-        current, user, UUID(factor.id), Answer(challenge_id=challenge_id, code=code), caller=caller, at=at
+        current, user, UUID(factor.id), FactorResponse(challenge_id=challenge_id, code=code), caller=caller, at=at
     )
 
 
@@ -107,7 +107,7 @@ def _send_sms(request: HttpRequest, current: SignedIn, user: UserRecord) -> Http
     chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
     if not chosen:
         return _page(request, user, CodeForm(choices=_choices(user)), status=400)
-    made = challenges.open(current, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
+    made = challenges.create(current, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
     console_session.set_value(request, _CHALLENGE, str(made.id))
     form = CodeForm(choices=_choices(user), initial={"factor": chosen[0].id})
     return _page(request, user, form, sent_to=_factor_name(chosen[0]))

@@ -137,7 +137,7 @@ django.setup()
 from accounts.mfa import attempt_limits
 for _ in range(2):
     try:
-        with attempt_limits.counted(sys.argv[1], sys.argv[2]):
+        with attempt_limits.limit_attempts(sys.argv[1], sys.argv[2]):
             raise ValueError("a wrong code")
     except ValueError:
         print("counted")

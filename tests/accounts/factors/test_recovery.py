@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accounts.mfa import recovery_code_format
+from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode
 from authsvc import clock
 from authsvc.conf.schema import Secret, Twilio
@@ -197,9 +197,9 @@ def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
         sms={"provider": "twilio", "twilio": twilio},
         mailer={"worker_enabled": False},
     )
-    code, *_ = recovery_code_format.make()
+    code, *_ = recovery_codes.generate()
     owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
-    digest = recovery_code_format.digest(code, user_id=owner.user.id)
+    digest = recovery_codes.hash_code(code, user_id=owner.user.id)
     RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=clock.now() - timedelta(days=9))
     # Not as long as there is no factor at all, either.
     refused(use(api, owner.token, code), *INVALID)

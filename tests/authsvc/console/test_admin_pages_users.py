@@ -226,7 +226,7 @@ def test_a_bare_account_has_a_page_with_words_for_what_is_not_there(inside: Cons
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
     text = text_of(inside, page_of(user))
-    for said in ("Anonymous user", "Not signed in anywhere.", "None has been sent yet.", "No entries."):
+    for said in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
         assert said in text
 
 

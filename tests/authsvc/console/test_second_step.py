@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accounts.mfa import recovery_code_format
+from accounts.mfa import recovery_codes
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc import clock
 from authsvc.conf.schema import Secret, Twilio
@@ -201,8 +201,8 @@ def test_a_recovery_code_opens_the_console_too(
     console: Console, operator: User, app: Factor, auth_config: ChangeConfig
 ) -> None:
     auth_config(mfa={"recovery_codes_enabled": True})
-    code, *_ = recovery_code_format.make()
-    digest = recovery_code_format.digest(code, user_id=operator.id)
+    code, *_ = recovery_codes.generate()
+    digest = recovery_codes.hash_code(code, user_id=operator.id)
     RecoveryCode.objects.create(user=operator, code_hash=digest, created_at=clock.now() - timedelta(days=1))
     console.sign_in("op@example.com")
     assert "Recovery code" in console.get(STEP).content.decode()

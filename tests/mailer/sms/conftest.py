@@ -58,6 +58,6 @@ def use_gateway(peer: HttpPeer, auth_config: ChangeConfig) -> UseGateway:
 
 def send(*, to: str = "15551234567", channel: str = "sms", body: str = "Your code is 123456") -> str:
     """Hand one message to the configured gateway."""
-    gateway = sms.configured()
+    gateway = sms.configured_gateway()
     assert gateway is not None
-    return gateway.send(sms.Text(to=to, channel=channel, body=body, code="123456"))
+    return gateway.send(sms.SmsMessage(to=to, channel=channel, body=body, code="123456"))

@@ -10,7 +10,7 @@ import pytest
 
 from authsvc.conf import schema
 from mailer import sms
-from mailer.errors import NotDelivered
+from mailer.errors import DeliveryFailed
 from mailer.sms import twilio
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
@@ -65,8 +65,8 @@ TAKEN: dict[str, Any] = {
 NAMES = {"twilio": "SM1", "twilio_verify": "VE1", "messagebird": "mb1", "textlocal": "1151895224", "vonage": "0A1"}
 
 
-def refusal(**given: str) -> NotDelivered:
-    with pytest.raises(NotDelivered) as caught:
+def refusal(**given: str) -> DeliveryFailed:
+    with pytest.raises(DeliveryFailed) as caught:
         send(**given)
     return caught.value
 
@@ -388,8 +388,8 @@ def test_every_provider_of_the_settings_has_a_gateway() -> None:
 
 def test_without_complete_credentials_there_is_no_gateway(use_gateway: UseGateway, auth_config: ChangeConfig) -> None:
     use_gateway("twilio")
-    assert isinstance(sms.configured(), twilio.Twilio)
+    assert isinstance(sms.configured_gateway(), twilio.Twilio)
     use_gateway("twilio", account_sid="")
-    assert sms.configured() is None
+    assert sms.configured_gateway() is None
     auth_config(sms={"provider": ""})
-    assert sms.configured() is None
+    assert sms.configured_gateway() is None

@@ -1,4 +1,4 @@
-"""Letters on their way out: composed once, then over SMTP or through the operator's Django e-mail back end."""
+"""Composes emails and sends them through SMTP or the configured Django email back end."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from django.core import mail
 from authsvc import conf
 from authsvc.messaging import Email, EmailKind
 from mailer.email import smtp
-from mailer.errors import NotDelivered
+from mailer.errors import DeliveryFailed
 from mailer.rendering import renderer
 
 _CHARSET = Charset("utf-8")
 _CHARSET.header_encoding = QP
 _CHARSET.body_encoding = QP
 
-# Everything that some reader takes for the end of a line, and what has no place in one.
+# Control characters and everything that some reader treats as a line end.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-# Nothing that an address could end at, so that what is named is what is written to.
+# Excludes all characters at which a parser could end an address.
 _ATOM = r"""[^\s\x00-\x20\x7f-\x9f\ud800-\udfff<>()\[\],:;@\\"]+"""
 _ADDRESS = re.compile(f"{_ATOM}@{_ATOM}")
-# Readers would decode the first, and the others cannot be folded.
-_TO_BE_CODED = re.compile(r"=\?|[^ ]{900}| {70}")
+# Readers would decode the first one, and the others cannot be folded.
+_NEEDS_ENCODING = re.compile(r"=\?|[^ ]{900}| {70}")
 _HEADER_NAME = re.compile(r"[!-9;-~]+")  # RFC 5322 §3.6.8
 _STRUCTURE = frozenset({"content-type", "content-transfer-encoding", "mime-version"})
 
 logger = logging.getLogger(__name__)
 
 
-class Letter(mail.EmailMultiAlternatives):
-    """A mail whose additional headers may have several values each, and whose subject is read as it was written."""
+class OutgoingEmail(mail.EmailMultiAlternatives):
+    """An email with repeatable additional headers and a subject that readers do not reinterpret."""
 
     header_values: Mapping[str, tuple[str, ...]] = {}
 
     def message(self, **options: Any) -> Any:
         built = super().message(**options)
         subject = str(self.subject)
-        if _TO_BE_CODED.search(subject):
+        if _NEEDS_ENCODING.search(subject):
             built.replace_header("Subject", Header(subject, _CHARSET, header_name="Subject"))
         for name, values in self.header_values.items():
             del built[name]
@@ -54,36 +54,36 @@ class Letter(mail.EmailMultiAlternatives):
 
 
 def send(message: Email, rendered: renderer.Rendered, *, at: datetime) -> str:
-    """Hand one letter to the mail server, or to nobody when none is configured.
+    """Send one email; does nothing if no mail server is configured.
 
-    Returns the gateway's id of it or its answer, empty when there is none. Raises NotDelivered, permanent when the
-    recipient is not one bare address; a back end of the operator's choice raises what it likes.
+    Returns the gateway's id of the message or its answer, or an empty string. Raises DeliveryFailed, permanent if the
+    recipient is not a bare address. A configured back end may raise any error.
     """
     config = conf.current()
     if not _ADDRESS.fullmatch(message.to):
-        raise NotDelivered("the recipient is not an address", permanent=True)
+        raise DeliveryFailed("the recipient is not an address", permanent=True)
     if not config.mailer.backend and not config.smtp.host:
         return ""
-    letter = compose(message, rendered, at=at)
+    outgoing = compose(message, rendered, at=at)
     if config.smtp.logging_enabled:
         fields = {"mail_type": str(message.kind), "mail_from": config.smtp.admin_email, "mail_to": message.to}
         logger.info("mail.send", extra={"event": "mail.send", **fields})
     if config.mailer.backend:
-        return _through_backend(letter)
-    return smtp.send(sender=letter.from_email, recipient=letter.to[0], content=_octets(letter))
+        return _send_through_backend(outgoing)
+    return smtp.send(sender=outgoing.from_email, recipient=outgoing.to[0], content=_as_bytes(outgoing))
 
 
-def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> Letter:
-    """The letter with its headers. Its Message-ID is the message's own id, so that a second copy is known as one."""
+def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> OutgoingEmail:
+    """Build the email. Its Message-ID is the message's id, so that mail readers recognize a second copy."""
     config = conf.current().smtp
     added = _added_headers(message.kind)
-    given = {name.lower(): values[0] for name, values in added.items()}
+    overrides = {name.lower(): values[0] for name, values in added.items()}
     sender = formataddr((_one_line(config.sender_name or config.admin_email), config.admin_email), _CHARSET)
     domain = config.admin_email.rpartition("@")[2]
-    letter = Letter(
-        subject=given.get("subject", _one_line(rendered.subject).strip()),
+    outgoing = OutgoingEmail(
+        subject=overrides.get("subject", _one_line(rendered.subject).strip()),
         body=rendered.text,
-        from_email=given.get("from", sender),
+        from_email=overrides.get("from", sender),
         to=[message.to],
         headers={
             "Message-ID": f"<{message.id}@{domain}>",
@@ -91,14 +91,14 @@ def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> Let
             **{name: ", ".join(values) for name, values in added.items()},
         },
     )
-    letter.attach_alternative(rendered.html, "text/html")
-    letter.header_values = added
-    letter.encoding = _CHARSET
-    return letter
+    outgoing.attach_alternative(rendered.html, "text/html")
+    outgoing.header_values = added
+    outgoing.encoding = _CHARSET
+    return outgoing
 
 
 def _added_headers(kind: EmailKind) -> dict[str, tuple[str, ...]]:
-    """SMTP_HEADERS without what cannot be a header or would contradict the body."""
+    """SMTP_HEADERS without invalid headers and those that would contradict the body."""
     added = {}
     for name, values in conf.current().smtp.headers.items():
         lines = tuple(_one_line(value.replace("$messageType", str(kind))) for value in values if value)
@@ -107,19 +107,19 @@ def _added_headers(kind: EmailKind) -> dict[str, tuple[str, ...]]:
     return added
 
 
-def _through_backend(letter: Letter) -> str:
+def _send_through_backend(outgoing: OutgoingEmail) -> str:
     config = conf.current().mailer
     connection = mail.get_connection(config.backend, fail_silently=False, **config.backend_options)
-    if not connection.send_messages([letter]):
-        raise NotDelivered(f"{config.backend} did not take the message")
-    # Anymail's back ends leave what the gateway said on the message.
-    status = getattr(letter, "anymail_status", None)
+    if not connection.send_messages([outgoing]):
+        raise DeliveryFailed(f"{config.backend} did not accept the message")
+    # Anymail's back ends store the gateway's answer on the message.
+    status = getattr(outgoing, "anymail_status", None)
     gateway_id = getattr(status, "message_id", None)
     return "" if gateway_id is None else str(gateway_id)
 
 
-def _octets(letter: Letter) -> bytes:
-    content: bytes = letter.message().as_bytes(linesep="\r\n")
+def _as_bytes(outgoing: OutgoingEmail) -> bytes:
+    content: bytes = outgoing.message().as_bytes(linesep="\r\n")
     return content
 
 
