@@ -15,7 +15,7 @@ from accounts.models import Factor, FactorChallenge, FactorStatus, FactorType
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class CreatedChallenge:
 
 
 def create(
-    signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, channel: str = "", caller: Caller, at: datetime
+    signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, channel: str = "", caller: Caller, at: datetime
 ) -> CreatedChallenge:
     """Challenge a factor of the user. The response must come from the same session; several challenges may be open.
 

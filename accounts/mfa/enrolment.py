@@ -19,7 +19,7 @@ from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 MAX_NAME_LENGTH = 255
 """Maximum number of characters in a friendly name; an index limits it."""
@@ -54,7 +54,7 @@ class EnrolledFactor:
 
 
 def enroll(
-    signed_in: SignedIn, user: UserRecord, request: EnrolmentRequest, *, caller: Caller, at: datetime
+    signed_in: SignedInUser, user: UserRecord, request: EnrolmentRequest, *, caller: Caller, at: datetime
 ) -> EnrolledFactor:
     """Start the enrolment of a factor. Raises the errors of enrolment in their documented order."""
     handler = registry.handler_for(request.factor_type)
@@ -68,7 +68,7 @@ def enroll(
     secret, uri = _totp_secret(user, request)
     mfa_queries.delete_abandoned_factors(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
+        held = lifecycle.lock_signed_in_user(signed_in)
         if phone:
             _delete_unverified(user.id, phone=phone)
         _check(held, _read(user), name=request.friendly_name)
@@ -135,7 +135,7 @@ def _delete_unverified(user_id: UUID, *, phone: str) -> None:
     same.delete_rows()
 
 
-def _check(signed_in: SignedIn, user: UserRecord, *, name: str) -> None:
+def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:
     config = conf.current().mfa
     if any((factor.friendly_name or "") == name for factor in user.factors):
         raise errors.FactorNameTaken(name)

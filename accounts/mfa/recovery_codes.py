@@ -18,7 +18,7 @@ from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 METHOD = "mfa/recovery_code"
 SET_SIZE = 10
@@ -44,7 +44,7 @@ def hash_code(code: str, *, user_id: UUID) -> str:
     return hashlib.sha256(f"{user_id}:{bare}".encode()).hexdigest()
 
 
-def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetime) -> list[str]:
+def create(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: datetime) -> list[str]:
     """Create a new set of codes, which replaces the last one. The session must be at aal2.
 
     Raises RecoveryCodesDisabled, RecoveryCodesNeedFactor or RecoveryCodesNeedAal2.
@@ -52,8 +52,8 @@ def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetim
     check_enabled()
     codes = generate()
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
-        if not held.subject.has_verified_factor:
+        held = lifecycle.lock_signed_in_user(signed_in)
+        if not held.user.has_verified_factor:
             raise errors.RecoveryCodesNeedFactor
         if not held.is_aal2:
             raise errors.RecoveryCodesNeedAal2
@@ -71,8 +71,8 @@ def count_remaining(user: UserRecord) -> int:
     return RecoveryCode.objects.filter(user_id=user.id).count()
 
 
-@sign_in_metrics.watched("mfa", who=lambda done: done.user.id)
-def verify(signed_in: SignedIn, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> StepUpResult:
+@sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
+def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> StepUpResult:
     """Use up a code and step up the session.
 
     Raises FactorCodeMissing, RecoveryCodesDisabled, RecoveryCodeInvalid, and RequestRateExceeded after too many wrong
@@ -100,9 +100,9 @@ def check_enabled() -> None:
         raise errors.RecoveryCodesDisabled
 
 
-def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
+def _take(held: SignedInUser, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
     # A code replaces a verified factor, so it is worth nothing without one.
-    if not held.subject.has_verified_factor:
+    if not held.user.has_verified_factor:
         raise errors.RecoveryCodeInvalid
     if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest).delete_rows():
         raise errors.RecoveryCodeInvalid

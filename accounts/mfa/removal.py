@@ -15,10 +15,10 @@ from authsvc import audit, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import lifecycle, step_up
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
-def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: Caller, at: datetime) -> None:
+def unenroll(signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, caller: Caller, at: datetime) -> None:
     """Remove a factor of the signed-in user; a verified one only from a session at aal2.
 
     Raises FactorNotFound or UnenrolmentNeedsAal2.
@@ -26,7 +26,7 @@ def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: 
     if signed_in.session is None:
         raise UnexpectedFailure("A valid session and factor are required to unenroll a factor")
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
+        held = lifecycle.lock_signed_in_user(signed_in)
         factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
         if factor is None:
             raise errors.FactorNotFound

@@ -17,8 +17,8 @@ from authsvc.caller import Caller
 from tokens import errors
 from tokens.sessions import lifecycle
 from tokens.sessions import step_up as session_step_up
-from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.issuance import TokenPair
+from tokens.sessions.users import SignedInUser
 
 _TIMEOUT = 5.0
 """Seconds that a verification waits for its session, while refreshes hold it."""
@@ -32,11 +32,11 @@ class StepUpResult:
 
 
 def complete(
-    signed_in: SignedIn,
+    signed_in: SignedInUser,
     *,
     method: str,
     factor_id: UUID | None,
-    redeem: Callable[[SignedIn], None],
+    redeem: Callable[[SignedInUser], None],
     caller: Caller,
     at: datetime,
 ) -> StepUpResult:
@@ -50,12 +50,12 @@ def complete(
     while time.monotonic() < deadline:
         with transaction.atomic(durable=True):
             # One at a time per user, because each step-up ends other sessions of the user.
-            redeem(lifecycle.hold(signed_in))
-            user = queries.get(signed_in.subject.id)
+            redeem(lifecycle.lock_signed_in_user(signed_in))
+            user = queries.get(signed_in.user.id)
             if user is None:
                 raise errors.UserNotFoundForToken
             tokens = session_step_up.step_up(
-                signed_in, subject=user, method=method, factor_id=factor_id, caller=caller, at=at
+                signed_in, user=user, method=method, factor_id=factor_id, caller=caller, at=at
             )
             if tokens is None:
                 transaction.set_rollback(True)

@@ -20,14 +20,20 @@ from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import sign_in_metrics
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 _LARGEST_SMALLINT = 32_767
 
 
-@sign_in_metrics.watched("mfa", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
 def verify(
-    signed_in: SignedIn, user: UserRecord, factor_id: UUID, response: FactorResponse, *, caller: Caller, at: datetime
+    signed_in: SignedInUser,
+    user: UserRecord,
+    factor_id: UUID,
+    response: FactorResponse,
+    *,
+    caller: Caller,
+    at: datetime,
 ) -> StepUpResult:
     """Verify the response to a challenge. The first verification completes the enrolment of the factor.
 
@@ -86,7 +92,7 @@ def _address(text: str | None) -> IPv4Address | IPv6Address | None:
 
 
 def _take(
-    held: SignedIn, attempt: VerificationAttempt, handler: FactorHandler, proof: Proof, *, caller: Caller
+    held: SignedInUser, attempt: VerificationAttempt, handler: FactorHandler, proof: Proof, *, caller: Caller
 ) -> None:
     """Use up the challenge and store the changes of the proof. Must run inside the transaction of the step-up."""
     factor, challenge, at = attempt.factor, attempt.challenge, attempt.at
@@ -94,7 +100,7 @@ def _take(
     if locked is None or locked.phone != factor.phone:  # deleted, or its phone changed, since the first read
         raise errors.FactorNotFound
     is_first_use = locked.status == FactorStatus.UNVERIFIED
-    has_verified_factor = held.subject.has_verified_factor
+    has_verified_factor = held.user.has_verified_factor
     if is_first_use and has_verified_factor and not held.is_aal2:
         # The enrolment began before there was a verified factor, perhaps with a stolen password alone.
         raise errors.FactorNeedsAal2

@@ -18,7 +18,7 @@ from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput,
 from accounts.models import FactorType
 from accounts.users import identifiers
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import document
@@ -29,14 +29,14 @@ from authsvc.messaging import MessageNotAccepted
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
-from tokens.api.permissions import IsNoVisitor, IsSignedIn
+from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
 from tokens.errors import TooManyConcurrentRefreshes
 
 
 class _Endpoint(Endpoint):
     authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn, IsNoVisitor)
+    permission_classes = (IsSignedIn, IsNotAnonymous)
 
 
 class FactorsView(_Endpoint):
@@ -63,7 +63,7 @@ class FactorsView(_Endpoint):
 
         The factor counts after its first verification. A user with a verified factor needs a session at `aal2`.
         """
-        signed_in = authentication.user_of(request)
+        signed_in = authentication.get_signed_in_user(request)
         body = parsing.parse_body(request, FactorInput)
         enrolment_request = EnrolmentRequest(
             factor_type=body.factor_type or "",
@@ -71,7 +71,9 @@ class FactorsView(_Endpoint):
             issuer=body.issuer or "",
             phone=body.phone or "",
         )
-        made = enrolment.enroll(signed_in, own(signed_in), enrolment_request, caller=request.caller, at=clock.now())
+        made = enrolment.enroll(
+            signed_in, get_user_record(signed_in), enrolment_request, caller=request.caller, at=clock.now()
+        )
         return Response(_enrolled(made))
 
 
@@ -82,8 +84,8 @@ class FactorView(_Endpoint):
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Remove a second factor. Sessions that it has stepped up return to `aal1`."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
         removal.unenroll(signed_in, user, UUID(factor.id), caller=request.caller, at=clock.now())
         return Response({"id": factor.id})
@@ -103,8 +105,8 @@ class ChallengeView(_Endpoint):
     )
     def post(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
         """Challenge a second factor. A phone receives a code by text message."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
         throttling.check(Bucket.FACTOR_CHALLENGE, request)
         channel = ""
@@ -146,8 +148,8 @@ class VerifyFactorView(_Endpoint):
 
         Earlier refresh tokens become invalid, and other sessions of the user below `aal2` end.
         """
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
         throttling.check(Bucket.FACTOR_VERIFY, request)
         body = parsing.parse_body(request, FactorAnswerInput)
@@ -155,14 +157,16 @@ class VerifyFactorView(_Endpoint):
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
         done = verification.verify(signed_in, user, UUID(factor.id), response, caller=request.caller, at=clock.now())
-        return Response(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, user=done.user))
 
 
 class RecoveryCodesView(_Endpoint):
     @document(responses={200: schemas.RemainingCodes}, errors=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Return the number of recovery codes that are left."""
-        return Response({"remaining": recovery_codes.count_remaining(own(authentication.user_of(request)))})
+        return Response(
+            {"remaining": recovery_codes.count_remaining(get_user_record(authentication.get_signed_in_user(request)))}
+        )
 
     @document(
         responses={200: schemas.RecoveryCodes},
@@ -170,8 +174,8 @@ class RecoveryCodesView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create ten recovery codes, which replace the earlier ones."""
-        signed_in = authentication.user_of(request)
-        codes = recovery_codes.create(signed_in, own(signed_in), caller=request.caller, at=clock.now())
+        signed_in = authentication.get_signed_in_user(request)
+        codes = recovery_codes.create(signed_in, get_user_record(signed_in), caller=request.caller, at=clock.now())
         return Response({"codes": codes})
 
 
@@ -190,13 +194,13 @@ class VerifyRecoveryCodeView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Use up a recovery code in place of a lost factor and step up the session to `aal2`."""
-        signed_in = authentication.user_of(request)
+        signed_in = authentication.get_signed_in_user(request)
         throttling.check(Bucket.FACTOR_VERIFY, request)
         body = parsing.parse_body(request, RecoveryCodeInput)
         done = recovery_codes.verify(
-            signed_in, own(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
+            signed_in, get_user_record(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
         )
-        return Response(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, user=done.user))
 
 
 def _factor(user: UserRecord, text: str) -> FactorRecord:

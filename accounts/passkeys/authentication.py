@@ -20,7 +20,7 @@ from authsvc import audit
 from authsvc.caller import Caller
 from tokens.errors import UserBanned
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def start(*, at: datetime) -> StartedCeremony:
     return challenges.store(ceremonies.request(), type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
 
 
-@sign_in_metrics.watched("passkey", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("passkey", user_id=lambda done: done.user.id)
 def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> PasskeySignIn:
     """Sign in the user of the credential. Raises, in this order:
 
@@ -75,7 +75,7 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
         traits = {"passkey_id": str(passkey.id)}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = lifecycle.start(subject=user, method="passkey", caller=caller, at=at)
+        tokens = lifecycle.start_session(user=user, method="passkey", caller=caller, at=at)
     return PasskeySignIn(user=user, tokens=tokens)
 
 

@@ -14,7 +14,7 @@ from authsvc import audit
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 MAX_NAME_BYTES = 120
 """Maximum size of a name in UTF-8 bytes."""
@@ -42,14 +42,14 @@ def rename(user: UserRecord, passkey_id: UUID, *, friendly_name: str, caller: Ca
     return passkey
 
 
-def remove(signed_in: SignedIn, user: UserRecord, passkey_id: UUID | None, *, caller: Caller, at: datetime) -> None:
+def remove(signed_in: SignedInUser, user: UserRecord, passkey_id: UUID | None, *, caller: Caller, at: datetime) -> None:
     """Remove a passkey of the signed-in user; its sessions stay. Raises PasskeysNeedAal2 or PasskeyNotFound.
 
     `passkey_id` is None for a malformed id.
     """
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
-        if held.subject.has_verified_factor and not held.is_aal2:
+        held = lifecycle.lock_signed_in_user(signed_in)
+        if held.user.has_verified_factor and not held.is_aal2:
             raise errors.PasskeysNeedAal2
         _delete(user.id, passkey_id)
         traits = {"passkey_id": str(passkey_id)}

@@ -15,18 +15,18 @@ from accounts.webauthn.ceremonies import Descriptor
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
-def check_allowed(signed_in: SignedIn) -> None:
+def check_allowed(signed_in: SignedInUser) -> None:
     """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
-    if signed_in.subject.is_sso_user:
+    if signed_in.user.is_sso_user:
         raise errors.PasskeysOfSsoUser
-    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
         raise errors.PasskeysNeedAal2
 
 
-def start(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> StartedCeremony:
+def start(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> StartedCeremony:
     """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
     check_allowed(signed_in)
     known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
@@ -45,7 +45,7 @@ def start(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> StartedCere
 
 
 def complete(
-    signed_in: SignedIn, user: UserRecord, response: CredentialResponse, *, caller: Caller, at: datetime
+    signed_in: SignedInUser, user: UserRecord, response: CredentialResponse, *, caller: Caller, at: datetime
 ) -> Passkey:
     """Verify and store the new credential. Raises the errors of `check_allowed` and of the response, in this order:
 
@@ -65,7 +65,7 @@ def complete(
     try:
         with transaction.atomic(durable=True):
             # One at a time per user, so that the limit holds.
-            held = lifecycle.hold(signed_in)
+            held = lifecycle.lock_signed_in_user(signed_in)
             check_allowed(held)
             if Passkey.objects.filter(user_id=user.id).count() >= conf.current().passkeys.max_per_user:
                 raise errors.TooManyPasskeys

@@ -13,7 +13,7 @@ from accounts.passkeys import errors, management, payloads, registration, schema
 from accounts.passkeys.challenges import CredentialResponse
 from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
@@ -22,7 +22,7 @@ from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
-from tokens.api.permissions import IsNoVisitor, IsSignedIn
+from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
 from tokens.errors import UserBanned
 
@@ -40,7 +40,7 @@ class _Endpoint(Endpoint):
 
 class RegistrationOptionsView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn, IsNoVisitor)
+    permission_classes = (IsSignedIn, IsNotAnonymous)
 
     @document(
         responses={200: schemas.PasskeyChallenge},
@@ -53,13 +53,13 @@ class RegistrationOptionsView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start the registration of a passkey for the signed-in user."""
-        signed_in = authentication.user_of(request)
-        return Response(payloads.challenge(registration.start(signed_in, own(signed_in), at=clock.now())))
+        signed_in = authentication.get_signed_in_user(request)
+        return Response(payloads.challenge(registration.start(signed_in, get_user_record(signed_in), at=clock.now())))
 
 
 class RegistrationView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn, IsNoVisitor)
+    permission_classes = (IsSignedIn, IsNotAnonymous)
 
     @document(
         body=CredentialInput,
@@ -74,8 +74,8 @@ class RegistrationView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Store the passkey that the browser has created."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         registration.check_allowed(signed_in)
         response = _response(request)
         made = registration.complete(signed_in, user, response, caller=request.caller, at=clock.now())
@@ -106,7 +106,7 @@ class AuthenticationView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
         done = passkey_authentication.complete(_response(request), caller=request.caller, at=clock.now())
-        return Response(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, user=done.user))
 
 
 class PasskeysView(_Endpoint):
@@ -116,7 +116,7 @@ class PasskeysView(_Endpoint):
     @document(responses={200: list[schemas.Passkey]})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
-        user = own(authentication.user_of(request))
+        user = get_user_record(authentication.get_signed_in_user(request))
         return Response([payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
@@ -131,7 +131,7 @@ class PasskeyView(_Endpoint):
     )
     def patch(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
         """Rename a passkey."""
-        user = own(authentication.user_of(request))
+        user = get_user_record(authentication.get_signed_in_user(request))
         chosen = identifiers.uuid(passkey_id)
         if chosen is None:
             raise errors.PasskeyNotFound
@@ -145,9 +145,9 @@ class PasskeyView(_Endpoint):
     )
     def delete(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
         """Remove a passkey. Sessions that it started stay."""
-        signed_in = authentication.user_of(request)
+        signed_in = authentication.get_signed_in_user(request)
         chosen = identifiers.uuid(passkey_id)
-        management.remove(signed_in, own(signed_in), chosen, caller=request.caller, at=clock.now())
+        management.remove(signed_in, get_user_record(signed_in), chosen, caller=request.caller, at=clock.now())
         return Response(status=204)
 
 

@@ -64,7 +64,7 @@ class Bucket(StrEnum):
 
     @property
     def field(self) -> str:
-        """The field of `conf.schema.Limits` that holds the rate."""
+        """The field of `conf.Limits` that holds the rate."""
         return _FIELDS.get(self, "otp")
 
     @property

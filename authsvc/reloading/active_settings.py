@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import LazySettings, settings
 
 from authsvc import conf
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 
 _derived: tuple[AuthConfig, Mapping[str, Any]] | None = None
 """The Django settings that follow from the settings object that was asked for last."""

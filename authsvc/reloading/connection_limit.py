@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from django.db import connections
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.server import serving
 
 
@@ -30,7 +30,7 @@ class Room:
     def size(self) -> int:
         return self._size
 
-    def fit(self, config: schema.AuthConfig) -> None:
+    def fit(self, config: conf.AuthConfig) -> None:
         """Take the limit that new settings have."""
         with self._change:
             self._size = min(self._threads, serving.threads_of(config, processes=self._processes))

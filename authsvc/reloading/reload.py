@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
@@ -15,19 +13,12 @@ from django.db import DatabaseError, connection
 
 from authsvc import conf
 from authsvc.api.throttling import Bucket
-from authsvc.conf import deprecations, durations, schema
+from authsvc.conf import durations, loading
 from authsvc.reloading import active_settings
 from authsvc.reloading.connection_limit import Room
 from authsvc.security import rate_limits
 from authsvc.server import processes, serving
 
-NEED_RESTART: Mapping[str, frozenset[str]] = {
-    "api": frozenset({"host", "port", "server", "processes"}),
-    "database": frozenset({"url", "namespace", "prepared_statements_enabled"}),
-    "mailer": frozenset({"worker_enabled", "dev_inbox_folder"}),
-}
-"""Fields of a section that keep their value until a restart, beside the sections in `NEED_RESTART_WHOLLY`."""
-NEED_RESTART_WHOLLY = frozenset({"logging", "telemetry", "reloading"})
 _CHECKED = (checks.Tags.compatibility, checks.Tags.security, checks.Tags.templates)
 
 _MESSAGE_LIMITS = {"email_sent": "RATE_LIMIT_EMAIL_SENT", "sms_sent": "RATE_LIMIT_SMS_SENT"}
@@ -70,7 +61,7 @@ class Swap:
                 logger.error("reloader: error loading config", extra={"error": str(error)})
             return False
         old = conf.newest()
-        new, kept_back = _with_what_stays(new, old)
+        new, kept_back = loading.keep_until_restart(new, old)
         active_settings.change(new)
         self.room.fit(new)
         self._overlay = overlay
@@ -78,7 +69,7 @@ class Swap:
             logger.info("reloading api with new configuration")
             for name in kept_back:
                 logger.warning("a changed setting counts after a restart only", extra={"setting": name})
-            deprecations.announce(new.notices)
+            conf.notices.log(new.notices)
             _restart_limiters(old.limits, new.limits)
         return True
 
@@ -92,7 +83,7 @@ def _read(folder: Path) -> dict[str, str]:
         raise Refused(str(error)) from None
 
 
-def _checked(variables: Mapping[str, str]) -> schema.AuthConfig:
+def _checked(variables: Mapping[str, str]) -> conf.AuthConfig:
     """Settings as `serve` would accept them: the rules, and the system checks with what is derived from them."""
     try:
         new = conf.load_merged(variables)
@@ -105,18 +96,7 @@ def _checked(variables: Mapping[str, str]) -> schema.AuthConfig:
     return new
 
 
-def _with_what_stays(new: schema.AuthConfig, old: schema.AuthConfig) -> tuple[schema.AuthConfig, list[str]]:
-    """The new settings with what needs a restart as it is, and the names of what was to change all the same."""
-    kept_back = [name for name in sorted(NEED_RESTART_WHOLLY) if getattr(new, name) != getattr(old, name)]
-    sections: dict[str, Any] = {name: getattr(old, name) for name in NEED_RESTART_WHOLLY}
-    for name, fields in NEED_RESTART.items():
-        before, after = getattr(old, name), getattr(new, name)
-        sections[name] = dataclasses.replace(after, **{field: getattr(before, field) for field in fields})
-        kept_back += [f"{name}.{field}" for field in sorted(fields) if getattr(before, field) != getattr(after, field)]
-    return dataclasses.replace(new, **sections), kept_back
-
-
-def _restart_limiters(old: schema.Limits, new: schema.Limits) -> None:
+def _restart_limiters(old: conf.Limits, new: conf.Limits) -> None:
     """Counters of limits that have changed begin anew; the others go on."""
     changed = list(_changed(old, new))
     for bucket, field, setting in changed:
@@ -144,7 +124,7 @@ def _restart_limiters(old: schema.Limits, new: schema.Limits) -> None:
         connection.close()
 
 
-def _changed(old: schema.Limits, new: schema.Limits) -> Iterator[tuple[str, str, str]]:
+def _changed(old: conf.Limits, new: conf.Limits) -> Iterator[tuple[str, str, str]]:
     """Bucket, field and setting of each limiter whose limit is another now."""
     for field, setting in _MESSAGE_LIMITS.items():
         if getattr(old, field) != getattr(new, field):
@@ -154,7 +134,7 @@ def _changed(old: schema.Limits, new: schema.Limits) -> Iterator[tuple[str, str,
             yield bucket.value, bucket.field, _REQUEST_LIMITS[bucket.field]
 
 
-def _shown(limit: schema.Rate | float) -> str:
-    if not isinstance(limit, schema.Rate):
+def _shown(limit: conf.Rate | float) -> str:
+    if not isinstance(limit, conf.Rate):
         return f"{limit:g}"
     return f"{limit.events}/{durations.text(limit.over)}" if limit.over else str(limit.events)

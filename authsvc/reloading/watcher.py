@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from django.core.exceptions import ImproperlyConfigured
 
 from authsvc import conf
-from authsvc.conf import schema
 from authsvc.reloading import active_settings, folder
 from authsvc.reloading.reload import Swap
 from authsvc.server import processes
@@ -104,7 +103,7 @@ class _Bell:
 class Watcher:
     """The watch of one process over one directory."""
 
-    def __init__(self, path: Path, swap: Reloader, configured: schema.Reloading, looks: folder.Looks | None) -> None:
+    def __init__(self, path: Path, swap: Reloader, configured: conf.Reloading, looks: folder.Looks | None) -> None:
         """`looks`: of the directory when its files were read last."""
         self._path = path
         self._swap = swap

@@ -16,14 +16,13 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import MPServer
 
-from authsvc import reloading
-from authsvc.conf import schema
+from authsvc import conf, reloading
 from authsvc.server import processes, serving
 
 logger = logging.getLogger(__name__)
 
 
-def run(config: schema.AuthConfig, application: Callable[..., Any]) -> None:
+def run(config: conf.AuthConfig, application: Callable[..., Any]) -> None:
     """Serve until a signal asks to stop; returns when the last request has been answered.
 
     `application` has been loaded after `processes.preload`; this process must have no threads of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import socket
 
-from authsvc.conf import schema
+from authsvc import conf
 
 THREADS = 4
 """Blocking threads per process: they wait on PostgreSQL, so some more than cores, and every one keeps a connection."""
@@ -23,44 +23,51 @@ HEADER_BYTES = 65_536
 DRAIN_SECONDS = 60
 
 
-def processes(config: schema.AuthConfig) -> int:
+def processes(config: conf.AuthConfig) -> int:
     """Serving processes: as set, else one per core; never more than the database may have connections for."""
     wanted = config.api.processes or multiprocessing.cpu_count()
     limit = config.database.max_pool_size
     return max(1, min(wanted, limit // (1 + _beside(config)))) if limit else wanted
 
 
-def threads(config: schema.AuthConfig) -> int:
+def threads(config: conf.AuthConfig) -> int:
     """Threads per process, so that all connections together stay within the database's limit."""
     return threads_of(config, processes=processes(config))
 
 
-def threads_of(config: schema.AuthConfig, *, processes: int) -> int:
+def threads_of(config: conf.AuthConfig, *, processes: int) -> int:
     """The same for a number of processes that is given."""
     limit = config.database.max_pool_size
     return max(1, min(THREADS, limit // processes - _beside(config))) if limit else THREADS
 
 
-def connections(config: schema.AuthConfig) -> int:
+def connections(config: conf.AuthConfig) -> int:
     """What all processes together may hold open to the database."""
     return processes(config) * (threads(config) + _beside(config))
 
 
-def _beside(config: schema.AuthConfig) -> int:
+def _beside(config: conf.AuthConfig) -> int:
     if not config.mailer.worker_enabled:
         return 0
     return WORKER_CONNECTIONS + (INDEX_CONNECTIONS if config.index_worker.is_on else 0)
 
 
-def address(config: schema.AuthConfig) -> str:
-    """The address to listen on; every IPv4 interface unless one is chosen."""
-    return config.api.host or "0.0.0.0"  # noqa: S104  (the default of the API_HOST setting)
+def address(config: conf.AuthConfig) -> str:
+    """The IP address to listen on: every IPv4 interface unless AUTH_API_HOST is set; a name stands for one address.
+
+    An IPv4 address of a name is preferred. Raises OSError when the name is unknown.
+    """
+    if not config.api.host:
+        return "0.0.0.0"  # noqa: S104  (the default of AUTH_API_HOST)
+    found = socket.getaddrinfo(config.api.host, config.api.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = [(family, str(address[0])) for family, _, _, _, address in found]
+    return next((address for family, address in addresses if family == socket.AF_INET), addresses[0][1])
 
 
-def check_address(config: schema.AuthConfig) -> None:
-    """Raise OSError when the listen address cannot be had.
+def check_address(config: conf.AuthConfig) -> None:
+    """Raise OSError when the service cannot listen on its address.
 
-    Asked beforehand because the servers share their port among processes, and two installations of one user would
+    Checked in advance because the processes of a server share their port, and two installations of one user would
     silently share it as well.
     """
     host = address(config)

@@ -17,7 +17,6 @@ import requests
 from django.conf import LazySettings, settings
 
 from authsvc import conf
-from authsvc.conf import schema
 from authsvc.reloading import active_settings, watcher
 from authsvc.reloading import folder as folder_module
 from authsvc.reloading import reload as swap_module
@@ -133,9 +132,7 @@ def test_settings_come_and_go_under_load_and_wrong_ones_change_nothing(
 def test_a_signal_asks_for_a_reload_and_a_later_process_begins_with_it(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
-    server = reload_server(
-        AUTH_SERVER="gunicorn", AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false"
-    )
+    server = reload_server(AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false")
     put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
     time.sleep(0.5)
     assert told(server)["disable_signup"] is False
@@ -172,7 +169,7 @@ def test_what_needs_a_restart_stays_and_is_named(
     assert settings.AUTH.jwt.exp.total_seconds() == 77
     assert (settings.AUTH.api.port, settings.AUTH.logging) == (before.api.port, before.logging)
     named = {vars(record)["setting"] for record in caplog.records if "after a restart" in record.message}
-    assert named == {"api.port", "database.namespace", "logging", "mailer.dev_inbox_folder"}
+    assert named == {"AUTH_API_PORT", "AUTH_DB_NAMESPACE", "AUTH_LOG_LEVEL", "AUTH_MAILER_DEV_INBOX_FOLDER"}
 
 
 OTHER_SETTINGS = {
@@ -286,7 +283,7 @@ class Reloads:
 def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[Reloads]:
     """Reloads asked for by a watcher of `folder` that is told or looks by itself."""
     counted = Reloads()
-    configured = schema.Reloading(
+    configured = conf.Reloading(
         notify_enabled=request.param == "notices",
         poller_enabled=request.param == "polling",
         poller_interval=timedelta(milliseconds=50),

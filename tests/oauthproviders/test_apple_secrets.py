@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from django.core.management import CommandError, call_command
 
-from authsvc.conf.schema import Provider, Secret
+from authsvc.conf import Provider, Secret
 from oauthproviders import tasks
 from oauthproviders.providers import apple_client_secret
 from tests.conftest import ChangeConfig

@@ -14,7 +14,7 @@ from accounts.users.records import FactorRecord, UserRecord
 from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.console.sign_in import console_session
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 _CHALLENGE = "key_challenge"
 
@@ -29,14 +29,16 @@ def first_key(user: UserRecord) -> FactorRecord | None:
     return next(keys, None)
 
 
-def request_options(request: HttpRequest, current: SignedIn, user: UserRecord, key: FactorRecord) -> str:
+def request_options(request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. Returns the options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
     made = challenges.create(current, user, UUID(key.id), caller=callers.caller_of(request), at=clock.now())
     console_session.set_value(request, _CHALLENGE, str(made.id))
     return orjson.dumps(made.members["webauthn"]["credential_options"]["publicKey"]).decode()
 
 
-def verify(request: HttpRequest, current: SignedIn, user: UserRecord, key: FactorRecord, *, credential: str) -> None:
+def verify(
+    request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord, *, credential: str
+) -> None:
     """Verify the browser's response (JSON) and step up the session. Raises the errors of verification."""
     try:
         response = orjson.loads(credential)

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
