@@ -20,8 +20,9 @@ try:
 except ImproperlyConfigured as error:
     sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
 
-from authsvc import reloading
+
 from authsvc.server import connection_draining, processes, serving, startup
+from authsvc.server.reload import start as start_reload
 
 try:
     _address = serving.address(_config)
@@ -66,7 +67,7 @@ def when_ready(_arbiter: Any) -> None:
     """Before the first process is made."""
     processes.freeze()
     # So that a process which takes the place of another begins with settings as new as those of the others.
-    reloading.start()
+    start_reload()
 
 
 def post_worker_init(worker: Any) -> None:
