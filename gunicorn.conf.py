@@ -1,4 +1,4 @@
-"""Settings of gunicorn for this service, for `gunicorn authsvc.wsgi` and for `AUTH_SERVER=gunicorn`."""
+"""Settings of gunicorn for this service: `gunicorn -c gunicorn.conf.py authsvc.wsgi`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,26 @@ from types import FrameType
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
-from authsvc import conf, reloading
-from authsvc.server import connection_draining, processes, serving
+from authsvc import conf
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "authsvc.settings")
-_config = conf.current()
+try:
+    _config = conf.current()
+except ImproperlyConfigured as error:
+    sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
 
-bind = f"{serving.address(_config)}:{_config.api.port}"
+
+from authsvc.server import connection_draining, processes, serving, startup
+from authsvc.server.reload import start as start_reload
+
+try:
+    _address = serving.address(_config)
+except OSError:
+    # `startup.prepare` reports it once logging is set up.
+    _address = "127.0.0.1"
+bind = f"[{_address}]:{_config.api.port}" if ":" in _address else f"{_address}:{_config.api.port}"
 workers = serving.processes(_config)
 worker_class = "gthread"
 # Loaded once and shared by the serving processes.
@@ -29,7 +41,7 @@ graceful_timeout = serving.DRAIN_SECONDS
 keepalive = serving.IDLE_SECONDS
 # A second way in, which wants a home folder to write to.
 control_socket_disable = True
-# A listener for each process: one that stops closes its own door (`listening`), not that of all.
+# One listener per process: a process that stops drains its own connections, not those of the others.
 reuse_port = True
 # Access tokens travel in a header and grow with the user's metadata.
 limit_request_line = 8190
@@ -47,18 +59,15 @@ logconfig_dict = {
 
 
 def on_starting(_arbiter: Any) -> None:
-    """Before anything listens: with listeners that share a port nobody else finds out that somebody has it."""
-    try:
-        serving.check_address(_config)
-    except OSError as error:
-        sys.exit(f"http server listen failed: {error}")
+    """Runs once, before gunicorn listens and forks."""
+    startup.prepare(_config)
 
 
 def when_ready(_arbiter: Any) -> None:
     """Before the first process is made."""
     processes.freeze()
     # So that a process which takes the place of another begins with settings as new as those of the others.
-    reloading.start()
+    start_reload()
 
 
 def post_worker_init(worker: Any) -> None:

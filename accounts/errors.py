@@ -1,4 +1,4 @@
-"""What can be wrong with an address, a password, a sign-up, a sign-in or a proof."""
+"""Errors that several packages of accounts raise."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class ChannelInvalid(ValidationFailed):
 
 
 class PasswordTooLong(ValidationFailed):
-    """More than 72 bytes, of which some imported hashes would not see the rest."""
+    """More than 72 bytes, the maximum of bcrypt."""
 
     message = "Password cannot be longer than 72 characters"
 
 
 class WeakPassword(ApiError):
-    """It falls short of the policy; `reasons` are the stable words for programs, `sentences` say the same to people."""
+    """The password violates the policy. `reasons` are stable codes for programs, `sentences` are for users."""
 
     status = 422
     error_code = "weak_password"
@@ -51,13 +51,13 @@ class WeakPassword(ApiError):
 
 
 class BreachLookupFailed(UnexpectedFailure):
-    """Nobody could say whether a password is known from breaches, and then the operator wants none accepted."""
+    """The breach look-up failed, and the operator has configured to refuse passwords in this case."""
 
     message = "Unable to perform password strength check with HaveIBeenPwned.org."
 
 
 class EmailAddressNotAuthorized(ApiError):
-    """The operator has said who may be mailed, and this is somebody else."""
+    """The address is not in the operator's allow list."""
 
     status = 400
     error_code = "email_address_not_authorized"
@@ -67,7 +67,7 @@ class EmailAddressNotAuthorized(ApiError):
 
 
 class EmailAddressInvalid(ApiError):
-    """Of the right form, but no mail would arrive there."""
+    """The address is well-formed, but cannot receive mail."""
 
     status = 400
     error_code = "email_address_invalid"
@@ -87,7 +87,7 @@ class PasswordRequired(ValidationFailed):
 
 
 class UserAlreadyRegistered(ApiError):
-    """The email address belongs to a confirmed account, and the service confirms by itself."""
+    """The email address belongs to a confirmed account, and auto-confirm is on."""
 
     status = 422
     error_code = "user_already_exists"
@@ -95,7 +95,7 @@ class UserAlreadyRegistered(ApiError):
 
 
 class PhoneAlreadyRegistered(ApiError):
-    """The same for a phone number, under the status its clients know."""
+    """The phone belongs to a confirmed account, and auto-confirm is on. The status differs for existing clients."""
 
     status = 400
     error_code = "user_already_exists"
@@ -103,7 +103,7 @@ class PhoneAlreadyRegistered(ApiError):
 
 
 class CodeExpired(ApiError):
-    """Wrong, used or too old, or nobody has this address: nobody is told which."""
+    """The code is wrong, used or too old, or no account has the address; the error does not reveal which."""
 
     status = 403
     error_code = "otp_expired"
@@ -115,14 +115,11 @@ class RecoveryAddressMissing(ValidationFailed):
 
 
 class MailRequestsDisabled(ApiError):
-    """Recovery and resending while sign-in by email is off."""
+    """Recovery and resend while sign-in by email is disabled."""
 
     status = 400
     error_code = "email_provider_disabled"
     message = "Email logins are disabled"
-
-
-# /admin/users
 
 
 class UserNotFound(ApiError):

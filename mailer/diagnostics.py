@@ -61,7 +61,7 @@ class SmsDiagnostic:
         gateway = sms.configured_gateway()
         if gateway is None:
             remedy = "Set AUTH_SMS_PROVIDER and its credentials, or disable phone sign-in and phone factors."
-            yield failure("SMS", config.fault, remedy) if is_used else unused("SMS", config.fault)
+            yield failure("SMS", config.problem, remedy) if is_used else unused("SMS", config.problem)
             return
         try:
             gateway.check_credentials()

@@ -24,7 +24,7 @@ class UserWithEmailNotFound(ApiError):
 
 
 class SecureEmailChangeOff(ValidationFailed):
-    """The present address confirms nothing where changes are confirmed by the new one alone."""
+    """Secure email change is disabled, so that the new address alone confirms a change."""
 
     message = "Enable secure email change to generate link for current email"
 
@@ -44,7 +44,7 @@ class PasswordAndHash(ValidationFailed):
 
 
 class PasswordHashInvalid(ValidationFailed):
-    """Of no form that can be read, or too costly to compute."""
+    """The format of the hash is unknown, or its parameters are too expensive."""
 
     message = "Invalid password hash"
 
@@ -98,7 +98,7 @@ class OwnAccount(UnprocessableInput):
 
 
 class NoFactors(ApiError):
-    """All factors of somebody are to go, and there are none."""
+    """A reset of second factors found none."""
 
     status = 404
     error_code = "mfa_factor_not_found"

@@ -22,9 +22,9 @@ class GenerateLinkInput(Body, frozen=True):
     """`signup`, `invite`, `magiclink`, `recovery`, `email_change_current` or `email_change_new`."""
     email: str | None = None
     new_email: str | None = None
-    """Of a change of address."""
+    """The new address of an email change."""
     password: str | None = None
-    """Of a new account; on one that exists it takes the place of the present one."""
+    """The password of a new account; replaces that of an existing one."""
     data: dict[str, Any] | None = None
     """`user_metadata` of a new account."""
     redirect_to: str | None = None
@@ -37,13 +37,13 @@ class NewUserInput(Body, frozen=True):
     email: str | None = None
     phone: str | None = None
     password: str | None = None
-    """The policy of passwords does not hold here."""
+    """The password policy does not apply."""
     password_hash: str | None = None
     """bcrypt, Argon2i, Argon2id or Firebase scrypt, in place of a password."""
     email_confirm: bool | None = None
-    """Whether the address counts as confirmed."""
+    """Mark the email address as confirmed."""
     phone_confirm: bool | None = None
-    """Whether the number counts as confirmed."""
+    """Mark the phone as confirmed."""
     user_metadata: dict[str, Any] | None = None
     app_metadata: dict[str, Any] | None = None
     ban_duration: str | None = None
@@ -56,9 +56,9 @@ class ChangeUserInput(Body, frozen=True):
     phone: str | None = None
     password: str | None = None
     email_confirm: bool | None = None
-    """Whether the address counts as confirmed."""
+    """Mark the email address as confirmed."""
     phone_confirm: bool | None = None
-    """Whether the number counts as confirmed."""
+    """Mark the phone as confirmed."""
     user_metadata: dict[str, Any] | None = None
     """Merged; null deletes a key."""
     app_metadata: dict[str, Any] | None = None
@@ -69,21 +69,21 @@ class ChangeUserInput(Body, frozen=True):
 
 class DeleteUserInput(Body, frozen=True):
     should_soft_delete: bool | None = None
-    """Keep the row, made unreadable."""
+    """Keep the row without personal data."""
 
 
 class ChangeFactorInput(Body, frozen=True):
     friendly_name: str | None = None
     phone: str | None = None
-    """Of a phone factor."""
+    """The phone of a phone factor."""
 
 
 class ActionLink(User):
-    """The user, and what signs them in: it belongs in no log."""
+    """The user with a link and a code that sign them in. Must not be logged."""
 
     action_link: str
     email_otp: str
-    """The code of the same message."""
+    """The code of the same email."""
     hashed_token: str
     """The token of the link, for `POST /verify` as `token_hash`."""
     verification_type: str
@@ -91,7 +91,7 @@ class ActionLink(User):
 
 
 class Pagination(TypedDict):
-    """How a list by cursor goes on."""
+    """The position of the next page."""
 
     next_cursor: NotRequired[str]
     has_more: bool
@@ -103,14 +103,14 @@ class UserList(TypedDict):
     users: list[User]
     aud: str
     pagination: NotRequired[Pagination]
-    """Where the list goes by cursor."""
+    """Present with pagination by cursor."""
 
 
 class AuditEntry(TypedDict):
-    """One line of the audit trail."""
+    """An entry of the audit log."""
 
     id: UUID
     payload: dict[str, Any]
-    """Who did what: `action`, `actor_id`, `log_type`, `traits` and so on."""
+    """The event: `action`, `actor_id`, `log_type`, `traits` and so on."""
     created_at: Moment | None
     ip_address: str

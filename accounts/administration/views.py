@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from accounts import error_sets
 from accounts import errors as account_errors
 from accounts import schemas as account_schemas
 from accounts.administration import action_links, admin_factors, errors, invitations, schemas, user_administration
-from accounts.administration.action_links import ActionLink, Wish
+from accounts.administration.action_links import ActionLink, LinkRequest
 from accounts.administration.schemas import (
     ChangeFactorInput,
     ChangeUserInput,
@@ -22,7 +23,7 @@ from accounts.administration.schemas import (
     InviteInput,
     NewUserInput,
 )
-from accounts.administration.user_administration import Changes, NewUser
+from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.mfa import errors as mfa_errors
 from accounts.passkeys import errors as passkey_errors
 from accounts.passkeys import management
@@ -32,7 +33,7 @@ from accounts.users import deletion, identifiers, payloads, queries
 from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
 from authsvc import clock, conf
-from authsvc.api import pagination, parsing, turns
+from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
@@ -66,67 +67,73 @@ class AdminEndpoint(Endpoint):
 class UsersView(AdminEndpoint):
     @document(
         query=(
-            Parameter("page", "Counted from 1."),
-            Parameter("per_page", "Entries on a page, 50 unless given."),
-            Parameter("count", "`exact`: count every row for the total, where an estimate would be told.", ("exact",)),
-            Parameter("sort", "By age, `created_at desc` unless given.", ("created_at asc", "created_at desc")),
-            Parameter("filter", "Part of the address, or of `user_metadata.full_name`; `%` and `_` are wild."),
-            Parameter("email", "Exactly this address."),
-            Parameter("phone", "Exactly this number."),
-            Parameter("id", "Exactly this user."),
-            Parameter("cursor", "Where the list goes by cursor: what the page before said."),
-            Parameter("limit", "Where the list goes by cursor: entries on a page, up to 1000."),
+            Parameter("page", "The page, from 1."),
+            Parameter("per_page", "Users per page, 50 by default."),
+            Parameter("count", "`exact` counts every row for the total instead of estimating a large one.", ("exact",)),
+            Parameter("sort", "The order, `created_at desc` by default.", ("created_at asc", "created_at desc")),
+            Parameter(
+                "filter", "Part of the email address or of `user_metadata.full_name`; `%` and `_` are wildcards."
+            ),
+            Parameter("email", "The exact email address."),
+            Parameter("phone", "The exact phone."),
+            Parameter("id", "The exact id."),
+            Parameter("cursor", "With pagination by cursor: `next_cursor` of the previous page."),
+            Parameter("limit", "With pagination by cursor: users per page, up to 1000."),
         ),
         responses={
-            200: ResponseDoc("Users, newest first; by cursor without the total.", schemas.UserList, headers=TOTALS)
+            200: ResponseDoc(
+                "Users, newest first; with pagination by cursor without the total.", schemas.UserList, headers=TOTALS
+            )
         },
         errors=(pagination.ListParameterInvalid, filters.SortInvalid, pagination.PaginationInvalid),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """List the users of an audience, those deleted softly included.
+        """List the users of an audience, including soft-deleted ones.
 
-        Conditions add up. One that is empty, and a parameter that is not known, is refused and never means "all".
+        All conditions must match. An empty condition or an unknown parameter is an error.
         """
-        asked = request.http.GET
-        wanted = filters.parse(asked, aud=request.caller.audience)
-        by_page = any(pagination.first(asked, name) for name in ("page", "per_page"))
+        parameters = request.http.GET
+        user_filter = filters.parse(parameters, aud=request.caller.audience)
+        by_page = any(pagination.first(parameters, name) for name in ("page", "per_page"))
         if conf.current().experimental.cursor_pagination_enabled and not by_page:
-            return self._stretch(request, wanted)
-        page = pagination.parse(asked)
-        _give_way(wanted, rows=page.limit)
-        found = listing.list_page(wanted, page)
-        answer = Response({"users": payload.users(found.users), "aud": wanted.aud})
-        answer["X-Total-Count"] = str(found.total)
-        answer["Link"] = pagination.links(request.http.path, asked, page=page, total=found.total)
-        return answer
+            return self._list_by_cursor(request, user_filter)
+        page = pagination.parse(parameters)
+        with _list_slot(user_filter):
+            listed = listing.list_page(user_filter, page)
+            users = payload.users(listed.users)
+        response = Response({"users": users, "aud": user_filter.aud})
+        response["X-Total-Count"] = str(listed.total)
+        response["Link"] = pagination.links(request.http.path, parameters, page=page, total=listed.total)
+        return response
 
     @document(body=NewUserInput, responses={200: account_schemas.User}, errors=_NEW_USER_ERRORS)
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Make a user; nothing is sent."""
+        """Create a user. No message is sent."""
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
         return Response(payloads.user(user))
 
     @staticmethod
-    def _stretch(request: ServiceRequest, wanted: UserFilter) -> HttpResponse:
-        asked = request.http.GET
-        after, size = filters.parse_cursor_page(asked)
-        _give_way(wanted, rows=size)
-        found = listing.list_after(wanted, after=after, size=size)
-        position: dict[str, Any] = {"next_cursor": found.next_cursor} if found.next_cursor else {}
-        position["has_more"] = bool(found.next_cursor)
-        answer = Response({"users": payload.users(found.users), "aud": wanted.aud, "pagination": position})
-        if found.next_cursor:
+    def _list_by_cursor(request: ServiceRequest, user_filter: UserFilter) -> HttpResponse:
+        parameters = request.http.GET
+        after, size = filters.parse_cursor_page(parameters)
+        with _list_slot(user_filter):
+            listed = listing.list_after(user_filter, after=after, size=size)
+            users = payload.users(listed.users)
+        position: dict[str, Any] = {"next_cursor": listed.next_cursor} if listed.next_cursor else {}
+        position["has_more"] = bool(listed.next_cursor)
+        response = Response({"users": users, "aud": user_filter.aud, "pagination": position})
+        if listed.next_cursor:
             target = pagination.url(
-                request.http.path, asked, cursor=found.next_cursor, limit=size, page=None, per_page=None
+                request.http.path, parameters, cursor=listed.next_cursor, limit=size, page=None, per_page=None
             )
-            answer["Link"] = f'<{target}>; rel="next"'
-        return answer
+            response["Link"] = f'<{target}>; rel="next"'
+        return response
 
 
 class UserView(AdminEndpoint):
@@ -136,13 +143,13 @@ class UserView(AdminEndpoint):
         errors=(*_NEW_USER_ERRORS, errors.UserIdNotAUuid, errors.UserIdMismatch),
     )
     def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
-        """Make a user under this id; nothing is sent."""
+        """Create a user with this id. No message is sent."""
         chosen = _user_id(user_id)
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -150,7 +157,7 @@ class UserView(AdminEndpoint):
 
     @document(responses={200: account_schemas.User}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
-        """Show a user."""
+        """Get a user."""
         return Response(payloads.user(queries.require(_user_id(user_id))))
 
     @document(
@@ -168,17 +175,17 @@ class UserView(AdminEndpoint):
         ),
     )
     def put(self, request: ServiceRequest, user_id: str) -> HttpResponse:
-        """Change a user at once; nothing is sent.
+        """Change a user. No message is sent.
 
-        A password ends every sign-in and every outstanding link and code, another address or number the links and
-        codes.
+        A new password revokes all sessions, links and codes of the user; a new email address or phone revokes the links
+        and codes.
         """
         chosen = _user_id(user_id)
         body = parsing.parse_body(request, ChangeUserInput)
         user = user_administration.update(
             chosen,
-            Changes(**msgspec.structs.asdict(body)),
-            actor=admin_auth.admin_of(request).actor,
+            UserChanges(**msgspec.structs.asdict(body)),
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -186,9 +193,9 @@ class UserView(AdminEndpoint):
 
     @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=errors.USER_PATH)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
-        """Delete a user with all that belongs to them.
+        """Delete a user with all related data.
 
-        Softly, the row stays, with address and number made unreadable and free for others. The body may be left out.
+        A soft deletion keeps the row, with email address and phone replaced by hashes. The body is optional.
         """
         chosen = _user_id(user_id)
         given = parsing.read_body(request.http)
@@ -196,7 +203,7 @@ class UserView(AdminEndpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -225,15 +232,15 @@ class UserFactorView(AdminEndpoint):
         ),
     )
     def put(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
-        """Rename a factor of a user, or change its number."""
+        """Rename a factor of a user, or change its phone."""
         user, factor = _user_id(user_id), _factor_id(factor_id)
         body = parsing.parse_body(request, ChangeFactorInput)
-        changed = admin_factors.change(
+        changed = admin_factors.update(
             user,
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -241,7 +248,7 @@ class UserFactorView(AdminEndpoint):
 
     @document(responses={200: account_schemas.Factor}, errors=(*errors.USER_PATH, *mfa_errors.FACTOR_PATH))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
-        """Take a factor of a user away; with the last verified one go the recovery codes."""
+        """Remove a factor of a user. With the last verified factor, the recovery codes are removed too."""
         removed = admin_factors.remove(_user_id(user_id), _factor_id(factor_id), caller=request.caller, at=clock.now())
         return Response(payloads.factor(removed))
 
@@ -251,7 +258,7 @@ class UserPasskeysView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(_user_id(user_id))
-        return Response([passkey_payloads.passkey(passkey) for passkey in management.of(user)])
+        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class UserPasskeyView(AdminEndpoint):
@@ -259,8 +266,10 @@ class UserPasskeyView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
-        actor = admin_auth.admin_of(request).actor
-        management.take_away(user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now())
+        actor = admin_auth.get_admin(request).actor
+        management.remove_as_admin(
+            user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
+        )
         return Response(status=204)
 
 
@@ -272,16 +281,16 @@ class InviteView(AdminEndpoint):
         errors=(*error_sets.EMAIL_FORMAT, *error_sets.EMAIL_DELIVERY, account_errors.EmailExists),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Make an account for an address and mail an invitation.
+        """Create an account for an email address and send an invitation.
 
-        Whoever is invited again gets a new link, and the former one is dead.
+        A repeated invitation replaces the former link.
         """
         body = parsing.parse_body(request, InviteInput)
         user = invitations.invite(
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.admin_of(request).actor,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
@@ -305,38 +314,38 @@ class GenerateLinkView(AdminEndpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Make the link and the code of a mail, for the caller to deliver.
+        """Create the link and the code of an email, which the caller delivers.
 
-        Whoever has them is the user. An invitation is mailed too, unless
+        Both sign the user in, so they must be kept secret. An invitation is also sent by email, unless
         `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
         """
         body = parsing.parse_body(request, GenerateLinkInput)
-        wish = Wish(
+        link_request = LinkRequest(
             type=body.type or "",
             email=body.email or "",
             new_email=body.new_email or "",
             password=body.password or "",
             data=body.data or {},
-            redirect_to=self._target(request, asked=body.redirect_to or ""),
+            redirect_to=self._redirect_target(request, requested=body.redirect_to or ""),
         )
         made = action_links.generate(
-            wish,
-            actor=admin_auth.admin_of(request).actor,
+            link_request,
+            actor=admin_auth.get_admin(request).actor,
             caller=request.caller,
             at=clock.now(),
         )
         return Response(_action_link(made))
 
-    def _target(self, request: ServiceRequest, *, asked: str) -> str:
-        """The one in the body where it is permitted, which only here is a candidate at all."""
-        if redirects.is_permitted(asked):
-            return redirects.resolve(header=asked, query=None, referer=None)
+    def _redirect_target(self, request: ServiceRequest, *, requested: str) -> str:
+        """The target in the body where it is permitted; other endpoints ignore the body."""
+        if redirects.is_permitted(requested):
+            return redirects.resolve(header=requested, query=None, referer=None)
         return self.redirect_target(request)
 
 
-def _give_way(wanted: UserFilter, *, rows: int) -> None:
-    if not wanted.is_exact:
-        turns.of_process.give_way(rows=rows)
+def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:
+    """A slot for lists; a search for one user is as cheap as any other request and needs none."""
+    return nullcontext() if user_filter.is_exact else throttling.list_slot()
 
 
 def _action_link(link: ActionLink) -> dict[str, Any]:

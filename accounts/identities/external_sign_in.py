@@ -211,7 +211,7 @@ def _update(
     elif match.needs_verification and (user.password_hash or len(user.identities) > 1):
         account_claiming.claim_unverified_account(user.id, keep_identity=identity_id)
     if match.needs_verification and match.is_verified:
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
         User.objects.filter(id=user.id).update(email_confirmed_at=at)
         user_data["email_verified"] = True
     elif match.confirmation_recipient:

@@ -14,7 +14,7 @@ class FactorIdNotAUuid(ApiError):
 
 
 class FactorNotFound(ApiError):
-    """No such factor, or another user's."""
+    """There is no such factor, or it belongs to another user."""
 
     status = 404
     error_code = "mfa_factor_not_found"
@@ -80,7 +80,7 @@ class FactorNameTooLong(ValidationFailed):
 
 
 class IssuerTooLong(ValidationFailed):
-    """No QR code would hold the address made of it."""
+    """The URI does not fit into a QR code."""
 
     message = "The issuer is too long"
 
@@ -96,7 +96,7 @@ class TooManyFactors(ApiError):
 
 
 class FactorNeedsAal2(ApiError):
-    """A further factor, from a session that has not shown one of those there are."""
+    """A user with a verified factor enrols another one from a session at aal1."""
 
     status = 403
     error_code = "insufficient_aal"
@@ -120,7 +120,7 @@ class FactorChallengeNotFound(ApiError):
 
 
 class FactorChallengeElsewhere(ApiError):
-    """A challenge made from another address, or used before."""
+    """The challenge was requested from another IP address, or has been used."""
 
     status = 422
     error_code = "mfa_ip_address_mismatch"
@@ -128,7 +128,7 @@ class FactorChallengeElsewhere(ApiError):
 
 
 class FactorChallengeExpired(ApiError):
-    """Too old, or answered wrongly too often."""
+    """The challenge is too old, or there were too many wrong responses."""
 
     status = 422
     error_code = "mfa_challenge_expired"
@@ -140,7 +140,7 @@ class FactorChallengeExpired(ApiError):
 
 
 class TotpCodeInvalid(ApiError):
-    """Wrong, or of a time step that is spent."""
+    """The code is wrong, or its time step has been used."""
 
     status = 422
     error_code = "mfa_verification_failed"
@@ -164,7 +164,7 @@ class RecoveryCodesDisabled(ApiError):
 
 
 class RecoveryCodesNeedFactor(ApiError):
-    """There is nothing yet that the codes could stand in for."""
+    """The user has no verified factor that the codes could replace."""
 
     status = 422
     error_code = "mfa_factor_not_found"
@@ -200,7 +200,7 @@ class CredentialResponseMalformed(ValidationFailed):
 
 
 class WebAuthnResponseInvalid(ApiError):
-    """Readable, but no answer to this challenge by this user's authenticator."""
+    """The response is readable, but does not verify for this challenge and user."""
 
     status = 422
     error_code = "mfa_verification_failed"

@@ -13,16 +13,16 @@ class FactorInput(Body, frozen=True):
     factor_type: str | None = None
     """`totp`, `phone` or `webauthn`."""
     friendly_name: str | None = None
-    """Not that of another factor."""
+    """Must differ from the names of the user's other factors."""
     issuer: str | None = None
-    """Of an authenticator app; the host of the site unless given."""
+    """Issuer shown in an authenticator app; defaults to the host of the site."""
     phone: str | None = None
-    """Of a phone."""
+    """Required for a phone factor."""
 
 
 class ChallengeInput(Body, frozen=True):
     channel: str | None = None
-    """`sms`, or `whatsapp` with a Twilio gateway; for a phone."""
+    """For a phone factor: `sms`, or `whatsapp` with a Twilio gateway."""
     webauthn: dict[str, Any] | None = None
 
 
@@ -30,9 +30,9 @@ class FactorAnswerInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("challenge_id",)
     challenge_id: UUID | None = None
     code: str | None = None
-    """Of an app, or of a text message."""
+    """The code of an authenticator app or a text message."""
     webauthn: dict[str, Any] | None = None
-    """Of a security key: `type` as in the challenge, and `credential_response`."""
+    """The response of a security key: `type` as in the challenge, and `credential_response`."""
 
 
 class RecoveryCodeInput(Body, frozen=True):
@@ -41,10 +41,10 @@ class RecoveryCodeInput(Body, frozen=True):
 
 
 class TotpSeed(TypedDict):
-    """What an authenticator app is set up with, shown this once."""
+    """The secret for an authenticator app, shown once."""
 
     qr_code: str
-    """SVG of the address below."""
+    """SVG of `uri` as a QR code."""
     secret: str
     """Base32."""
     uri: str
@@ -52,7 +52,7 @@ class TotpSeed(TypedDict):
 
 
 class EnrolledFactor(TypedDict):
-    """A factor that counts from its first verification on."""
+    """A new factor, which counts after its first verification."""
 
     id: UUID
     type: Literal["totp", "phone", "webauthn"]
@@ -62,7 +62,7 @@ class EnrolledFactor(TypedDict):
 
 
 class WebAuthnCeremony(TypedDict):
-    """What a browser is to do with a security key."""
+    """The ceremony that the browser must perform with a security key."""
 
     type: Literal["create", "request"]
     credential_options: dict[str, Any]
@@ -70,7 +70,7 @@ class WebAuthnCeremony(TypedDict):
 
 
 class FactorChallenge(TypedDict):
-    """A challenge of a factor, to be answered once."""
+    """A challenge of a factor, which can be verified once."""
 
     id: UUID
     type: Literal["totp", "phone", "webauthn"]
@@ -80,18 +80,18 @@ class FactorChallenge(TypedDict):
 
 
 class RemovedFactor(TypedDict):
-    """The factor that is no more."""
+    """The removed factor."""
 
     id: UUID
 
 
 class RemainingCodes(TypedDict):
-    """How many recovery codes are left."""
+    """The number of recovery codes that are left."""
 
     remaining: int
 
 
 class RecoveryCodes(TypedDict):
-    """Ten new recovery codes, shown this once."""
+    """Ten new recovery codes, shown once."""
 
     codes: list[str]

@@ -28,7 +28,7 @@ class TooManyPasskeys(ApiError):
 
 
 class RelyingPartyUnknown(UnexpectedFailure):
-    """The settings do not say for whom credentials are made."""
+    """The settings do not define the relying party."""
 
     message = "Failed to initialize WebAuthn"
 
@@ -64,7 +64,7 @@ class CredentialMalformed(ApiError):
 
 
 class CredentialRefused(ApiError):
-    """Not verified; that nobody has such a passkey looks the same."""
+    """The credential did not verify, or there is no such passkey: the error is the same."""
 
     status = 400
     error_code = "webauthn_verification_failed"
@@ -90,7 +90,7 @@ class PhoneNotConfirmedForPasskey(ApiError):
 
 
 class PasskeyNotFound(ApiError):
-    """No such passkey, or another user's."""
+    """There is no such passkey, or it belongs to another user."""
 
     status = 404
     error_code = "validation_failed"

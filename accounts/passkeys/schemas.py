@@ -13,7 +13,7 @@ class CredentialInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("challenge_id", "credential")
     challenge_id: str | None = None
     credential: Any = None
-    """What `navigator.credentials` returned; judged where it is verified."""
+    """The result of `navigator.credentials`."""
 
 
 class PasskeyInput(Body, frozen=True):
@@ -22,7 +22,7 @@ class PasskeyInput(Body, frozen=True):
 
 
 class PasskeyChallenge(TypedDict):
-    """A ceremony of a passkey, to be answered once."""
+    """A ceremony of a passkey, which can be completed once."""
 
     challenge_id: UUID
     options: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Asking for a way back into an account whose password is lost."""
+"""Sends the email that recovers an account whose password is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tokens.flows.pkce import Challenge
 def send_recovery_email(
     *, email: str, challenge: Challenge | None, redirect_to: str, caller: Caller, at: datetime
 ) -> None:
-    """Mail a recovery link and code; an address without an account gets the same answer and no mail."""
+    """Send a recovery link and code. Without an account the answer is the same, and no email is sent."""
     if not conf.current().signup.email_enabled:
         raise errors.MailRequestsDisabled
     if not email:

@@ -23,7 +23,7 @@ class RecoverInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("email",)
     email: str | None = None
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
@@ -45,11 +45,11 @@ class RecoverView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Mail a link and a code to somebody who has lost the password."""
+        """Send a link and a code that sign in a user who has lost the password."""
         body = parsing.parse_body(request, RecoverInput)
         recovery.send_recovery_email(
             email=body.email or "",
-            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),

@@ -23,17 +23,17 @@ class PasswordInput(Body, frozen=True):
 
 
 class WeakPassword(TypedDict):
-    """Why a password that was right should be changed."""
+    """The reasons why a correct password should be changed."""
 
     message: str
     reasons: list[Literal["length", "characters", "pwned"]]
 
 
 class SessionByPassword(Session):
-    """A session begun with a password."""
+    """A session started with a password."""
 
     weak_password: WeakPassword | None
-    """What the present policy holds against the password that was used."""
+    """The weakness of the password under the current policy."""
 
 
 class PasswordGrant:
@@ -54,8 +54,8 @@ class PasswordGrant:
     )
 
     def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
-        done = password.sign_in_with_password(
+        result = password.sign_in_with_password(
             email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
         )
-        weak = done.weakness and {"message": done.weakness.message, "reasons": list(done.weakness.reasons)}
-        return payloads.token_response(done.tokens, subject=done.user, weak_password=weak)
+        weak = result.weakness and {"message": result.weakness.message, "reasons": list(result.weakness.reasons)}
+        return payloads.token_response(result.tokens, user=result.user, weak_password=weak)

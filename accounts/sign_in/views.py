@@ -24,13 +24,13 @@ class OtpInput(Body, frozen=True):
     email: str | None = None
     phone: str | None = None
     create_user: bool | None = None
-    """Make an account where there is none; true unless given."""
+    """Create an account when none exists. Default: true."""
     data: dict[str, Any] | None = None
     """`user_metadata` of a new account."""
     channel: str | None = None
     """`sms`, or `whatsapp` with a Twilio gateway."""
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
@@ -41,7 +41,7 @@ class MagicLinkInput(Body, frozen=True):
     data: dict[str, Any] | None = None
     """`user_metadata` of a new account."""
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
@@ -74,16 +74,16 @@ class OtpView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Mail a link and a code, or text a code, that sign in.
+        """Send a link and a code by email, or a code by SMS, that sign in.
 
-        Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
+        A new account is created unless `create_user` is false. Only SMS returns a `message_id`.
         """
         body = parsing.parse_body(request, OtpInput)
         if body.email and body.phone:
             raise errors.OnlyOneIdentifierOnOtp
         if body.email and body.channel:
             raise errors.ChannelWithoutPhone
-        challenge = pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method)
+        challenge = pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method)
         if body.phone:
             message_id = passwordless.send_sms_code(
                 phone=body.phone,
@@ -129,13 +129,13 @@ class MagicLinkView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Mail a link and a code that sign in, and make an account where there is none."""
+        """Send a link and a code by email that sign in. A new account is created when none exists."""
         body = parsing.parse_body(request, MagicLinkInput)
         passwordless.send_magic_link(
             email=body.email or "",
             data=body.data or {},
             create_user=True,
-            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),

@@ -33,7 +33,7 @@ class SignUpInput(Body, frozen=True):
     channel: str | None = None
     """`sms`, or `whatsapp` with a Twilio gateway."""
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
@@ -65,16 +65,16 @@ class SignUpView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Register somebody by email address or phone number, or let a visitor in anonymously.
+        """Sign up by email or phone, or sign in anonymously.
 
-        Answers the user, who has yet to confirm the address; a session where addresses are confirmed by themselves,
-        and for visitors. An address that is in use by a confirmed account gets the answer of a new one, and no mail.
+        Returns the user, who has yet to confirm the email or phone. With auto-confirm, and for anonymous users, it
+        returns a session. An address of a confirmed account gets the same response as a new one, but no message.
         """
         body = parsing.parse_body(request, SignUpInput)
         if not body.email and not body.phone:
             return self._anonymous(body, request)
         throttling.check(Bucket.SIGNUPS, request)
-        outcome = sign_up.sign_up(
+        result = sign_up.sign_up(
             email=body.email or "",
             phone=body.phone or "",
             password=body.password or "",
@@ -86,18 +86,18 @@ class SignUpView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Response(_told(outcome))
+        return Response(_payload(result))
 
     def _anonymous(self, body: SignUpInput, request: ServiceRequest) -> HttpResponse:
         if not conf.current().signup.anonymous_enabled:
             raise errors.AnonymousSignInsDisabled
         throttling.check(Bucket.ANONYMOUS_SIGN_INS, request)
-        outcome = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
-        return Response(_told(outcome))
+        result = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
+        return Response(_payload(result))
 
 
-def _told(outcome: SignUpResult) -> dict[str, Any]:
-    """The user alone, or with tokens where the sign-up has signed them in."""
-    if outcome.tokens is None:
-        return payloads.user(outcome.user)
-    return token_response(outcome.tokens, subject=outcome.user)
+def _payload(result: SignUpResult) -> dict[str, Any]:
+    """The session when the sign-up started one, else the user."""
+    if result.tokens is None:
+        return payloads.user(result.user)
+    return token_response(result.tokens, user=result.user)

@@ -75,8 +75,8 @@ def _empty(user: UserRecord, *, at: datetime) -> None:
         ["provider_id", "identity_data", "updated_at"],
     )
     drop_factors(user.id)
-    one_time_tokens.clear(user.id)
-    lifecycle.revoke_all(user.id)
+    one_time_tokens.delete_all(user.id)
+    lifecycle.revoke_all_sessions(user.id)
 
 
 def drop_factors(user_id: UUID) -> None:

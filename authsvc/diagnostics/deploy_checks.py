@@ -14,8 +14,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Tags, Warning, register
 
 from authsvc import conf
-from authsvc.conf import sections
-from authsvc.conf.schema import AuthConfig, Server
+from authsvc.conf import AuthConfig
 from authsvc.db import postgresql
 
 _LONGEST_CODE = timedelta(minutes=10)
@@ -111,10 +110,10 @@ CONCERNS = (
     ),
     Concern(
         number=9,
-        applies=lambda config: config.api.server is Server.GRANIAN,
+        applies=lambda config: bool(config.api.trusted_proxies),
         what="Granian reads a header X_Forwarded_For as X-Forwarded-For, so a client could choose its own address.",
         source="ASVS v5.0.0-4.1.3",
-        hint="Let the proxy drop header names with underscores (nginx does), or set AUTH_SERVER=gunicorn.",
+        hint="Let the proxy drop header names with underscores (nginx does), or run gunicorn.",
     ),
     Concern(
         number=10,
@@ -163,7 +162,7 @@ CONCERNS = (
     ),
     Concern(
         number=16,
-        applies=lambda config: not config.mailer.notifications.issuperset(sections.NOTIFICATIONS),
+        applies=lambda config: not config.mailer.notifications.issuperset(conf.NOTIFICATIONS),
         what="Not every change of what somebody signs in with is told to them.",
         source="NIST §4.1.2.1 and §4.6, ASVS v5.0.0-6.3.7",
         hint="Set AUTH_MAILER_NOTIFICATIONS_…_ENABLED=true for every kind.",

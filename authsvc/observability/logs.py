@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import orjson
 
-from authsvc.conf import schema
+from authsvc import conf
 
 _LEVELS = {"panic": 60, "fatal": 50, "error": 40, "warning": 30, "info": 20, "debug": 10, "trace": 5}
 _FILE_MODE = 0o660
@@ -57,7 +57,7 @@ _SHORTEST_BARE_TOKEN = 51
 _MARKS = re.compile(r"[=%@\"']|eyJ")
 
 
-def config(logging: schema.Logging, *, is_telemetry_told: bool = False) -> dict[str, Any]:
+def config(logging: conf.Logging, *, is_telemetry_told: bool = False) -> dict[str, Any]:
     """Django's LOGGING for `logging.config.dictConfig`: everything to LOG_FILE or standard error.
 
     With `is_telemetry_told` the telemetry libraries log their diagnostics, whatever the level.

@@ -16,14 +16,13 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import MPServer
 
-from authsvc import reloading
-from authsvc.conf import schema
-from authsvc.server import processes, serving
+from authsvc import conf
+from authsvc.server import processes, reload, serving
 
 logger = logging.getLogger(__name__)
 
 
-def run(config: schema.AuthConfig, application: Callable[..., Any]) -> None:
+def run(config: conf.AuthConfig, application: Callable[..., Any]) -> None:
     """Serve until a signal asks to stop; returns when the last request has been answered.
 
     `application` has been loaded after `processes.preload`; this process must have no threads of its own.
@@ -69,7 +68,7 @@ def run(config: schema.AuthConfig, application: Callable[..., Any]) -> None:
 
     server.on_startup(lambda: processes.take_signals(heed))
     # So that a process which takes the place of another begins with settings as new as those of the others.
-    server.on_startup(reloading.start)
+    server.on_startup(reload.start)
     processes.freeze()
     try:
         server.serve(target_loader=begin, wrap_loader=False)

@@ -98,7 +98,7 @@ def begin() -> None:
             start()
 
 
-def is_speaker() -> bool:
+def is_leader() -> bool:
     """True in exactly one of the serving processes of a server; another takes over when that one has ended."""
     if _family is None:
         return True

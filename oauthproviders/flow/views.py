@@ -81,7 +81,7 @@ class LinkIdentityView(Endpoint):
         departure = authorize.begin(
             inputs.wish(request.http.GET),
             target=self.redirect_target(request),
-            linking_to=authentication.user_of(request),
+            linking_to=authentication.get_signed_in_user(request),
             at=clock.now(),
         )
         is_told = request.http.GET.get("skip_http_redirect") == "true"

@@ -22,7 +22,7 @@ from tests.factories import SignIn, make_factor, make_session, make_user
 from tests.observations import contents, refused
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 SOMEBODY = "11111111-1111-4111-8111-111111111111"
 ENDPOINTS = [
@@ -175,6 +175,7 @@ def test_an_operator_who_has_signed_out_is_out(api: Api) -> None:
     )
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_demoted_operator_is_out_at_once(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).update(role="authenticated")
@@ -187,6 +188,7 @@ def test_a_promoted_user_needs_a_token_that_says_so(api: Api) -> None:
     refused(users(api, made.access_token), *NOT_ADMIN)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_deleted_operator_is_out_at_once(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).delete()

@@ -19,7 +19,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
 from tests.observations import contents, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 

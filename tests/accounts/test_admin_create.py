@@ -12,7 +12,7 @@ from django.db import connection
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts import admins
 from tests.accounts.admins import EMAIL_EXISTS, PHONE_EXISTS, ask, can_sign_in, done
@@ -20,7 +20,7 @@ from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 PHONE = "15551234567"
@@ -237,6 +237,7 @@ def test_the_number_of_an_sso_user_is_taken_by_the_index_alone(api: Api) -> None
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_of_several_creations_at_once_one_has_the_address(api: Api) -> None:
     start, answers = threading.Barrier(4), []
 

@@ -31,7 +31,7 @@ from tests.factories import (
 from tests.observations import audit_payloads, audit_trail, contents, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 KNOWN = UUID("11111111-1111-4111-8111-111111111111")
 EMAIL = "user@example.com"
@@ -198,6 +198,7 @@ def test_the_query_is_not_looked_at(api: Api) -> None:
     assert not User.objects.filter(id=user.id).exists()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_of_two_deletions_at_once_one_finds_somebody(api: Api) -> None:
     user = somebody_with_a_life()
     start, codes = threading.Barrier(4), []

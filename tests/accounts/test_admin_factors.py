@@ -8,7 +8,7 @@ import pytest
 
 from accounts.models import Factor, FactorChallenge, User
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests.accounts.admins import USER_NOT_FOUND, ask, done
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, make_owner
@@ -17,7 +17,7 @@ from tests.factories import make_factor, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
 from tokens.models import AmrClaim, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 SOMEBODY = "11111111-1111-4111-8111-111111111111"
 FACTOR_NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
@@ -112,6 +112,7 @@ def test_a_phone_factor_gets_another_number(api: Api) -> None:
     assert (shown["phone"], shown["friendly_name"]) == ("1976154321", "mine")
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("body", "is_refused"),
     [({"phone": "15557654321"}, True), ({"phone": PHONE, "friendly_name": "same"}, False)],
@@ -130,6 +131,7 @@ def test_a_code_on_its_way_to_a_lost_phone_is_good_for_nothing(
     assert Session.objects.get().aal == ("aal1" if is_refused else "aal2")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_challenge_that_was_answered_before_the_number_changed_is_kept(api: Api, auth_config: ChangeConfig) -> None:
     use_texts(auth_config)
     owner = make_owner(factor_type="phone", phone=PHONE)

@@ -11,7 +11,7 @@ from tests.conftest import Api
 from tests.factories import make_factor, make_user
 from tests.observations import contents
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 TEXT = ("id", "aud", "role", "email", "phone", "password", "password_hash", "ban_duration")
 CHANGED = ("role", "email", "phone", "password", "ban_duration")

@@ -16,7 +16,7 @@ from tests.factories import PASSWORD, make_factor, make_flow, make_one_time_toke
 from tests.observations import audit_payloads, audit_trail, contents, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 PHONE = "15551234567"
@@ -62,6 +62,7 @@ def test_nobody_has_this_id(api: Api, method: str) -> None:
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_many_things_at_once(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL)
     wish = {

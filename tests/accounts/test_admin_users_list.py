@@ -23,7 +23,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_user
 from tests.observations import refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 OTHER = "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c12"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -609,6 +609,7 @@ def test_cursors_lead_through_users_without_times(
     assert {len(page) for page in pages[:-1]} == {size}
 
 
+@pytest.mark.django_db(transaction=True)
 def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
     _thousands(12_000)
     with connection.cursor() as cursor:
@@ -622,6 +623,7 @@ def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
     assert "Seq Scan" not in plan
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("condition", "index"),
     [

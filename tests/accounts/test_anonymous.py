@@ -8,14 +8,14 @@ import jwt
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.conf.schema import Rate, Secret, Vonage
+from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.observations import audit_trail, contents, query_of, refused
 from tokens.models import AmrClaim, OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 PHONE = "15551234567"
@@ -166,6 +166,7 @@ def test_address_and_number_make_one_account(api: Api, auth_config: ChangeConfig
 # Auto-confirm
 
 
+@pytest.mark.django_db(transaction=True)
 def test_under_auto_confirm_a_visitors_address_takes_effect_at_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
@@ -185,6 +186,7 @@ def test_under_auto_confirm_a_visitors_address_takes_effect_at_once(
     assert api.post("/token?grant_type=password", credentials).status_code == 200
 
 
+@pytest.mark.django_db(transaction=True)
 def test_under_auto_confirm_a_visitors_number_takes_effect_at_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:

@@ -28,12 +28,12 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     ],
 )
 def test_a_ban_ends_after_its_length(text: str, length: timedelta) -> None:
-    assert bans.until(text, at=AT) == AT + length
+    assert bans.end_of_ban(text, at=AT) == AT + length
 
 
 @pytest.mark.parametrize("text", ["none", "0", "0s", "-0h", "0h0m"])
 def test_no_time_is_no_ban(text: str) -> None:
-    assert bans.until(text, at=AT) is None
+    assert bans.end_of_ban(text, at=AT) is None
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_no_time_is_no_ban(text: str) -> None:
 )
 def test_other_texts_are_told_what_is_wrong(text: str, reason: str) -> None:
     with pytest.raises(administration_errors.BanDurationInvalid) as refusal:
-        bans.until(text, at=AT)
+        bans.end_of_ban(text, at=AT)
     assert refusal.value.message == f"invalid format for ban duration: {reason}"
 
 
 def test_the_longest_ban() -> None:
-    until = bans.until("2562047h47m16s", at=AT)
+    until = bans.end_of_ban("2562047h47m16s", at=AT)
     assert until is not None
     assert until.year == 2318

@@ -15,7 +15,7 @@ from django.db import transaction
 from accounts import errors
 from accounts.models import User
 from accounts.passwords import breaches, policy
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_one_time_token, make_user
 from tests.fakes.http_peer import Answer, HttpPeer
@@ -60,7 +60,7 @@ def sign_up(api: Api, password: str = PWNED) -> Any:
 # A breached password
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_breached_password_is_refused_at_sign_up(api: Api, service: HttpPeer) -> None:
     before = contents()
     refused(sign_up(api), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
@@ -138,7 +138,7 @@ def test_while_the_look_up_is_off_nobody_is_asked(service: HttpPeer, auth_config
     assert service.received == []
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, service: HttpPeer) -> None:
     user = make_user(password="", confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
@@ -160,7 +160,7 @@ FAILURES: dict[str, Answer] = {
 }
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
 def test_a_failing_look_up_accepts_with_a_warning(
     api: Api, service: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
@@ -172,7 +172,7 @@ def test_a_failing_look_up_accepts_with_a_warning(
     assert len(service.received) == 1
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
 def test_a_failing_look_up_refuses_where_the_operator_wants_it(
     api: Api, service: HttpPeer, auth_config: ChangeConfig, answer: Answer
@@ -209,7 +209,7 @@ def test_a_service_that_is_not_there_fails_too(
         policy.validate_password(PWNED)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("answer", [KNOWN, FAILURES["unavailable"]])
 @pytest.mark.parametrize("fail_closed", [False, True])
 def test_no_log_line_shows_the_password_or_its_hash(
@@ -237,20 +237,20 @@ def sign_in(api: Api, user: User, password: str = PWNED) -> Any:
     return api.post("/token?grant_type=password", {"email": user.email, "password": password})
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_sign_in_is_told_that_its_password_is_known(api: Api, service: HttpPeer) -> None:
     answer = sign_in(api, make_user(password=PWNED))
     assert answer.status_code == 200
     assert answer.json()["weak_password"] == {"message": PWNED_TEXT, "reasons": ["pwned"]}
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_wrong_password_is_not_looked_up(api: Api, service: HttpPeer) -> None:
     assert sign_in(api, make_user(password="another one"), PWNED).status_code == 400
     assert service.received == []
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("answer", [*FAILURES.values(), Answer(hang=True)], ids=[*FAILURES, "silence"])
 @pytest.mark.parametrize("fail_closed", [False, True])
 def test_a_failing_look_up_neither_stops_nor_delays_a_sign_in(
@@ -272,7 +272,7 @@ def test_a_failing_look_up_neither_stops_nor_delays_a_sign_in(
     assert len(service.received) == 1
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_advice_comes_back_after_half_a_minute(api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     service.answer(Answer(status=503), KNOWN)
     user = make_user(password=PWNED)

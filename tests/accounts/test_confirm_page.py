@@ -14,7 +14,7 @@ from tests.factories import make_flow, make_one_time_token, make_user
 from tests.observations import contents, fragment_of, query_of, refused
 from tokens.models import Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 SITE = "http://localhost:3000"
@@ -176,6 +176,7 @@ def test_a_form_may_be_anything(api: Api, body: bytes, status: int) -> None:
     assert api.post("/verify/confirm", body).status_code == status
 
 
+@pytest.mark.django_db(transaction=True)
 def test_pages_that_are_open_still_work_when_links_redeem_at_once_again(api: Api, auth_config: ChangeConfig) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     page = open_link(api, token, "magiclink")

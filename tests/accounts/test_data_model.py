@@ -26,7 +26,7 @@ from tests.factories import (
 from tests.observations import audit_trail, let_limits_pass
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NINE, TEN = datetime(2024, 5, 1, 9, tzinfo=UTC), datetime(2024, 5, 1, 10, tzinfo=UTC)
 
@@ -82,6 +82,7 @@ def test_the_earlier_confirmation_counts(
     assert run("SELECT confirmed_at FROM users WHERE id = %s", user_id) == [(confirmed,)]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nobody_writes_a_generated_column(run: Run) -> None:
     user_id = insert_user(run)
     with pytest.raises(Error, match="confirmed_at"):
@@ -114,6 +115,7 @@ def test_the_address_of_an_identity_is_the_claimed_one_in_lower_case(run: Run, d
 # Uniqueness
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_address_belongs_to_one_account_in_all_audiences(run: Run) -> None:
     insert_user(run, email="a@b.co", aud="one")
     for audience in ("one", "two", None):
@@ -122,6 +124,7 @@ def test_an_address_belongs_to_one_account_in_all_audiences(run: Run) -> None:
     assert len(run("SELECT id FROM users")) == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_sso_accounts_may_share_an_address(run: Run) -> None:
     insert_user(run, email="a@b.co")
     insert_user(run, email="a@b.co", is_sso_user=True)
@@ -136,6 +139,7 @@ def test_accounts_without_an_address_or_number_are_many(run: Run) -> None:
     assert len(run("SELECT id FROM users")) == 3
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("columns", [{}, {"is_sso_user": True}, {"deleted_at": TEN}, {"aud": "two"}])
 def test_a_number_belongs_to_one_account(run: Run, columns: dict[str, Any]) -> None:
     insert_user(run, phone="15551234567")
@@ -143,6 +147,7 @@ def test_a_number_belongs_to_one_account(run: Run, columns: dict[str, Any]) -> N
         insert_user(run, phone="15551234567", **columns)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_subject_of_a_provider_belongs_to_one_account(run: Run) -> None:
     one, other = insert_user(run), insert_user(run)
     insert_identity(run, one, provider="google", subject="7")
@@ -153,6 +158,7 @@ def test_a_subject_of_a_provider_belongs_to_one_account(run: Run) -> None:
             insert_identity(run, user_id, provider="google", subject="7")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_user_has_one_secret_of_a_purpose_and_a_link_is_one_users() -> None:
     user, other = make_user(), make_user()
     make_one_time_token(user)
@@ -192,6 +198,7 @@ def test_a_change_of_address_has_a_known_status(run: Run, status: int | None) ->
     insert_user(run, email_change_confirm_status=status)
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("statement", "constraint"),
     [
@@ -221,6 +228,7 @@ def test_a_value_at_the_edge_of_its_list_is_kept(run: Run, statement: str) -> No
     run(f"UPDATE sessions SET {statement}")
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("statement", ["ip = '999.1.1.1'", "ip = 'x'", "id = 'x'"])
 def test_a_value_of_another_kind_is_refused(run: Run, statement: str) -> None:
     make_session()
@@ -228,6 +236,7 @@ def test_a_value_of_another_kind_is_refused(run: Run, statement: str) -> None:
         run(f"UPDATE sessions SET {statement}")
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("table", "columns"),
     [

@@ -11,7 +11,7 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -28,7 +28,7 @@ from tests.factories import (
 from tests.observations import audit_trail, contents, fragment_of, let_limits_pass, query_of, refused
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 NEW = "new@example.com"
@@ -196,6 +196,7 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
     assert len(mailbox.emails) == 4
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("further", [{}, {"password": "another one"}])
 def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn, further: dict[str, str]) -> None:
     body = {"email": NEW, **further}
@@ -212,6 +213,7 @@ def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, ma
     refused(api.put("/user", {"email": NEW}, bearer=made.access_token), 429, "over_email_send_rate_limit", text)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(recipients={"authorized_addresses": (EMAIL, NEW)})
     answer = api.put("/user", {"email": "nwe@example.com"}, bearer=made.access_token)
@@ -219,6 +221,7 @@ def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_conf
     assert ask(api, made)["new_email"] == NEW
 
 
+@pytest.mark.django_db(transaction=True)
 def test_what_has_just_been_asked_for_is_not_sent_again_at_once(api: Api, made: SignIn) -> None:
     ask(api, made)
     text = "For security purposes, you can only request this after 59 seconds."

@@ -12,15 +12,15 @@ from django.conf import settings
 from accounts.models import User
 from accounts.passwords import hashers
 from authsvc import clock
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
 from tests.observations import audit_payloads, contents, refused
-from tokens.jwt import service_tokens
+from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 NEW_EMAIL = "ann@new.example.com"
@@ -31,7 +31,7 @@ LINK_FIELDS = {"action_link", "email_otp", "hashed_token", "verification_type", 
 
 @pytest.fixture
 def admin() -> str:
-    return service_tokens.issue(role="service_role", life=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
 
 
 def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> Answer:

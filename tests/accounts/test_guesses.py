@@ -13,14 +13,14 @@ from django.db import connection, transaction
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Secret, Vonage
+from authsvc.conf import Secret, Vonage
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_one_time_token, make_session, make_user
 from tests.observations import contents, refused
 from tokens.models import OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 WANTED = "wanted@example.com"
@@ -162,6 +162,7 @@ def in_thread(call: Callable[[], Answer]) -> Answer:
         connection.close()
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("journey", "refusal"), JOURNEYS)
 @pytest.mark.parametrize(("counted", "accepted"), [(LIMIT - 1, True), (LIMIT, False)])
 def test_guesses_counted_after_the_code_was_read_still_count(
@@ -191,6 +192,7 @@ def test_guesses_counted_after_the_code_was_read_still_count(
         assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("journey", "refusal"), JOURNEYS)
 def test_of_guesses_at_once_none_is_lost(
     api: Api,

@@ -15,16 +15,16 @@ from django.db import connection
 from accounts.models import User
 from accounts.passwords import hashers
 from authsvc import clock, messaging
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from mailer.models import Message
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
-from tokens.jwt import service_tokens
+from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 STRANGERS = "the password of a stranger 1"
@@ -33,7 +33,7 @@ EXISTS = "A user with this email address has already been registered"
 
 @pytest.fixture
 def admin() -> str:
-    return service_tokens.issue(role="service_role", life=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
 
 
 def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> Answer:
@@ -131,6 +131,7 @@ def test_a_member_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox) -> N
     assert (contents(), mailbox.emails) == (before, [])
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_address_of_another_audience_is_taken(api: Api, admin: str, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False, audience="elsewhere")
     refused(invite(api, admin), 422, "email_exists", EXISTS)
@@ -162,6 +163,7 @@ def test_an_address_that_may_not_be_mailed_leaves_no_account_behind(
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_mail_that_nobody_takes_leaves_no_account_behind(api: Api, admin: str) -> None:
     def refuse(**_: object) -> None:
         raise RuntimeError("the queue is gone")
@@ -254,6 +256,7 @@ def test_an_invitation_neither_waits_for_the_interval_between_mails_nor_begins_o
     assert len(mailbox.emails) == 4
 
 
+@pytest.mark.django_db(transaction=True)
 def test_two_invitations_at_the_same_moment_make_one_account(api: Api, admin: str, mailbox: Mailbox) -> None:
     ready = threading.Barrier(4)
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from accounts.messages import confirmation_emails
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from authsvc.messaging import Email, EmailKind
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import let_limits_pass
 from tokens.models import OneTimeToken
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from accounts.models import User
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from authsvc.messaging import EmailKind
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, make_user
 from tests.observations import audit_trail, contents, let_limits_pass, refused
 from tokens.models import FlowState, OneTimeToken, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

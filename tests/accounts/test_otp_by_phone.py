@@ -10,14 +10,14 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import audit_trail, contents, let_limits_pass, refused
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PHONE = "15551234567"
 NO_ACCOUNT = (422, "otp_disabled", "Signups not allowed for otp")

@@ -18,7 +18,7 @@ from tests.observations import audit_payloads, contents, refused
 from tests.tokens import wire as tokens
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NO_TOKEN = (401, "no_authorization", "This endpoint requires a valid Bearer token")
 ROUTES = [

@@ -13,7 +13,7 @@ import pytest
 from accounts.models import Passkey, PasskeyChallenge, User
 from authsvc import clock
 from authsvc.api import captcha
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from tests.accounts.passkeys import (
     CHALLENGE_EXPIRED,
     CHALLENGE_NOT_FOUND,
@@ -36,7 +36,7 @@ from tests.tokens import wire as tokens
 from tests.tokens.test_races import statuses, together
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 OPTIONS, VERIFY = "/passkeys/authentication/options", "/passkeys/authentication/verify"
 NIL = "00000000-0000-0000-0000-000000000000"
@@ -189,6 +189,7 @@ def test_an_answer_is_good_once(api: Api) -> None:
     assert Session.objects.count() == 2
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
     holder = make_holder(api)
     begun = asked(api)

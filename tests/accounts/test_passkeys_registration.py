@@ -35,7 +35,7 @@ from tests.observations import audit_payloads, contents, refused
 from tests.tokens.test_races import statuses, together
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EXISTS = (422, "webauthn_credential_exists", "This credential is already registered")
 NIL = "00000000-0000-0000-0000-000000000000"
@@ -267,6 +267,7 @@ def test_there_are_only_so_many(api: Api, auth_config: ChangeConfig) -> None:
     assert Passkey.objects.count() == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_not_even_at_the_same_moment_are_there_more(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passkeys={"max_per_user": 2})
     made = make_session()
@@ -283,6 +284,7 @@ def test_not_even_at_the_same_moment_are_there_more(api: Api, auth_config: Chang
     assert Passkey.objects.count() == 2
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_challenge_answered_by_many_is_won_by_one(api: Api) -> None:
     made = make_session()
     asked = begun(api, made.access_token)

@@ -12,14 +12,14 @@ from django.test import Client
 from accounts.models import User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.conf import AuthConfig, Secret
 from tests.conftest import Answer, Api
 from tests.factories import PASSWORD, make_older, make_one_time_token, make_session, make_user
 from tests.observations import audit_payloads, audit_trail, contents, refused
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -55,7 +55,7 @@ def test_the_right_password_signs_in(api: Api) -> None:
     ]  # fmt: skip
     assert session["weak_password"] is None
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert (claims.sub, claims.exp, claims.aal) == (str(user.id), session["expires_at"], "aal1")
     assert [entry.method for entry in claims.amr] == ["password"]
     row = Session.objects.get()

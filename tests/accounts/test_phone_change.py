@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
 from tests.accounts.threads import at_once
@@ -18,7 +18,7 @@ from tests.factories import PASSWORD, SignIn, make_older, make_one_time_token, m
 from tests.observations import audit_trail, contents, let_limits_pass, refused
 from tokens.models import OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 OLD = "15550000000"
@@ -155,6 +155,7 @@ def test_the_present_number_is_no_change(api: Api, auth_config: ChangeConfig, ma
 # Auto-confirm
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("has_address", [True, False])
 def test_under_auto_confirm_the_change_takes_effect_at_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, has_address: bool
@@ -174,6 +175,7 @@ def test_under_auto_confirm_the_change_takes_effect_at_once(
     assert audit_trail() == [MODIFIED]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_number_confirmed_at_once_does_not_end_the_link_sent_with_it(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
@@ -272,6 +274,7 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
     assert signed_in(confirm(api, code_in(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
 
 
+@pytest.mark.django_db(transaction=True)
 def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn) -> None:
     answers = at_once([lambda: put(Api(), made)] * 8)
     assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7

@@ -10,7 +10,7 @@ import pytest
 from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from authsvc.security import crypto
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -18,7 +18,7 @@ from tests.factories import PASSWORD, make_older, make_one_time_token, make_sess
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PHONE = "15551234567"
 SIGN_UP = {"phone": PHONE, "password": PASSWORD}

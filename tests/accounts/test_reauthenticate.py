@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Twilio, Vonage
+from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -17,7 +17,7 @@ from tests.factories import PASSWORD, SignIn, make_older, make_one_time_token, m
 from tests.observations import audit_trail, contents, let_limits_pass, refused
 from tokens.models import OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 PHONE = "15551234567"
@@ -141,6 +141,7 @@ def test_the_next_code_has_to_wait_a_minute(api: Api, mailbox: Mailbox, known_by
     assert len(mailbox.emails + mailbox.texts) == 2
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("known_by", ["email", "phone"])
 def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, known_by: str) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()

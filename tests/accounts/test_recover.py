@@ -11,14 +11,14 @@ import pytest
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, make_one_time_token, make_user
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -23,14 +23,14 @@ from pytest_django import DjangoDbBlocker
 
 from accounts.users.search import indexes, queries
 from accounts.users.search.filters import UserFilter
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.db import advisory_locks, postgresql
 from tests import debian_postgresql, factories
 from tests.conftest import ChangeConfig
 from tests.live.servers import LiveServer
 from tests.performance import crowd
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NAMES = {"users_email_search_idx", "users_full_name_search_idx"}
 EMAIL_INDEX = "CREATE INDEX CONCURRENTLY users_email_search_idx ON users USING gin (email {schema}.gin_trgm_ops)"
@@ -104,11 +104,13 @@ def ensured(auth_config: ChangeConfig) -> None:
     auth_config(index_worker={"ensure_user_search": True})
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nothing_is_built_unless_asked_for(trigrams: None) -> None:
     indexes.ensure()
     assert built() == set()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
     crowd.fill(connection.connection, 1, 5000)
     indexes.ensure()
@@ -122,6 +124,7 @@ def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
         assert all(name in plan for name in NAMES), plan
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("locale", "is_too_expensive"), [("C", True), ("C.UTF-8", False)])
 def test_letters_that_trigrams_do_not_know_are_out_of_reach(
     monkeypatch: pytest.MonkeyPatch, locale: str, is_too_expensive: bool
@@ -142,6 +145,7 @@ def test_letters_that_trigrams_do_not_know_are_out_of_reach(
         asked("DROP DATABASE letters")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None:
     indexes.ensure()
     before = asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1")
@@ -149,6 +153,7 @@ def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None
     assert asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1") == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_extension_may_be_in_another_schema(trigrams: None, ensured: None) -> None:
     asked("CREATE SCHEMA elsewhere")
     asked("CREATE EXTENSION pg_trgm SCHEMA elsewhere")
@@ -156,6 +161,7 @@ def test_the_extension_may_be_in_another_schema(trigrams: None, ensured: None) -
     assert built() == NAMES
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("most", "expected"), [(9, set()), (10, NAMES)])
 def test_a_table_above_the_threshold_is_left_alone(
     trigrams: None, auth_config: ChangeConfig, most: int, expected: set[str]
@@ -168,6 +174,7 @@ def test_a_table_above_the_threshold_is_left_alone(
     assert built() == expected
 
 
+@pytest.mark.django_db(transaction=True)
 def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
     with advisory_locks.exclusive("search indexes of users"):
         indexes.ensure()
@@ -176,6 +183,7 @@ def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
     assert built() == NAMES
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -> None:
     asked("CREATE EXTENSION pg_trgm")
     with held_up(EMAIL_INDEX.format(schema="public")) as kill:
@@ -187,6 +195,7 @@ def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -
     assert built() == NAMES
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: pytest.LogCaptureFixture) -> None:
     asked("ALTER TABLE users RENAME TO hidden")
     try:
@@ -197,6 +206,7 @@ def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: 
     assert [record.getMessage() for record in caplog.records] == ["search indexes not built"]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path: Path, empty_database_url: str) -> None:
     env = {"AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true", "WEB_CONCURRENCY": "1"}
     with contextlib.ExitStack() as started:

@@ -14,7 +14,7 @@ from django.test import Client
 from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig, Rate
+from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user
@@ -22,7 +22,7 @@ from tests.observations import audit_payloads, audit_trail, contents, let_limits
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -55,7 +55,7 @@ def signed_in(answer: Answer) -> dict[str, Any]:
     session: dict[str, Any] = answer.json()
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert (claims.exp, claims.sub) == (session["expires_at"], session["user"]["id"])
     return session
 
@@ -193,7 +193,7 @@ def test_without_an_audience_the_empty_one_is_used(api: Api, auth_config: Change
     auth_config(jwt={"aud": ""}, mailer={"autoconfirm": True})
     session = signed_in(api.post("/signup", SIGN_UP))
     assert session["user"]["aud"] == ""
-    assert access_tokens.read(session["access_token"], at=clock.now()).raw["aud"] == ""
+    assert access_tokens.decode(session["access_token"], at=clock.now()).raw["aud"] == ""
     assert api.get("/user", bearer=session["access_token"]).status_code == 200
     assert api.post("/token?grant_type=password", SIGN_UP).status_code == 200
 
@@ -415,6 +415,7 @@ def test_passwords_of_every_permitted_length_are_accepted(api: Api, password: st
 # Auto-confirm
 
 
+@pytest.mark.django_db(transaction=True)
 def test_under_auto_confirm_a_new_account_is_signed_in_at_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
@@ -479,6 +480,7 @@ def test_under_either_auto_confirm_a_confirmed_address_is_an_error(
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_auto_confirmed_phone_number_is_signed_in_at_once(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     session = signed_in(api.post("/signup", {"phone": "+1 555 1234567", "password": PASSWORD, "data": {"a": 1}}))
@@ -755,7 +757,7 @@ def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config:
     assert (shown["email"], shown["phone"], shown["identities"]) == ("", "", [])
     assert (shown["app_metadata"], shown["user_metadata"]) == ({}, {"a": 1})
     assert [name for name in shown if name.endswith("_at")] == ["last_sign_in_at", "created_at", "updated_at"]
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert claims.is_anonymous is True
     assert [entry.method for entry in claims.amr] == ["anonymous"]
     user = User.objects.get()

@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret, Vonage
+from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from authsvc.security import rate_limits
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -17,7 +17,7 @@ from tests.factories import PASSWORD, SignIn, make_older, make_session, make_use
 from tests.observations import audit_trail, contents, let_limits_pass, refused
 from tokens.models import OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 MINE = "mine@example.com"

@@ -14,7 +14,7 @@ from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_factor, make_ses
 from tests.observations import let_limits_pass, refused
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 THIEF = "15550001234"

@@ -16,7 +16,7 @@ from tests.factories import SignIn, make_user
 from tests.observations import audit_payloads, audit_trail, contents, refused
 from tokens.models import OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ada@example.com"
 

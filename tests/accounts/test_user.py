@@ -9,12 +9,12 @@ import pytest
 
 from accounts.models import Identity
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_factor, make_session, make_user
 from tests.observations import contents, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

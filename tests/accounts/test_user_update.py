@@ -13,7 +13,7 @@ from django.db import connection
 from accounts.models import User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import Rate, Secret
+from authsvc.conf import Rate, Secret
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -28,7 +28,7 @@ from tests.factories import (
 from tests.observations import audit_trail, contents, refused
 from tokens.models import OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
 PHONE = "15551234567"

@@ -14,7 +14,7 @@ from django.db import connection
 from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc import clock
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import (
     CHALLENGE,
@@ -30,7 +30,7 @@ from tests.observations import audit_trail, contents, fragment_of, let_limits_pa
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -77,7 +77,7 @@ def moved_on(answer: Answer, type: str) -> dict[str, str]:
     assert list(fragment) == ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
     assert (fragment["expires_in"], fragment["sb"], fragment["token_type"]) == ("3600", "", "bearer")
     assert fragment["type"] == type
-    claims = access_tokens.read(fragment["access_token"], at=clock.now())
+    claims = access_tokens.decode(fragment["access_token"], at=clock.now())
     assert str(claims.exp) == fragment["expires_at"] + ".0"
     assert [entry.method for entry in claims.amr] == ["otp"]
     assert answer.headers["Cache-Control"] == "no-store"
@@ -132,6 +132,7 @@ def test_a_link_opens_once(api: Api) -> None:
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("pkce", [False, True])
 @pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
 def test_of_many_uses_at_once_one_wins(type: str, pkce: bool) -> None:
@@ -423,7 +424,7 @@ def test_a_pkce_link_gives_a_code_that_gives_a_session(
     body = {"auth_code": code, "code_verifier": VERIFIER}
     session = api.post("/token?grant_type=pkce", body)
     assert list(session.json()) == SESSION_KEYS
-    claims = access_tokens.read(session.json()["access_token"], at=clock.now())
+    claims = access_tokens.decode(session.json()["access_token"], at=clock.now())
     assert [entry.method for entry in claims.amr] == [method]
     assert User.objects.get().last_sign_in_at is not None
     assert not FlowState.objects.exists()
@@ -503,7 +504,7 @@ def test_every_form_of_a_proof_signs_in(api: Api, type: str, purpose: TokenType,
     }
     session = signed_in(api.post("/verify", {"type": type, **forms[form]}), told)
     shown = session["user"]
-    claims = access_tokens.read(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
     assert [entry.method for entry in claims.amr] == ["otp"]
     assert shown["email_confirmed_at"] == shown["confirmed_at"]
     assert shown["user_metadata"].get("email_verified") is True
@@ -703,6 +704,7 @@ def test_of_two_secrets_with_one_code_the_confirmation_goes_first(api: Api) -> N
     signed_in(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), "signup")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_many_right_codes_at_once_make_one_session() -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     statuses: list[int] = []

@@ -132,7 +132,7 @@ def test_the_first_of_equal_parameters_counts(query: str, value: str) -> None:
     assert parsing.query_parameter(RequestFactory().get(f"/?{query}"), "x") == value
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_body_of_a_request_that_has_none_is_ignored(api: Api) -> None:
     assert api.request("GET", "/health", b"\xff\x00").status_code == 200
     assert api.request("GET", "/settings", b"x" * 2_000_000).status_code == 200

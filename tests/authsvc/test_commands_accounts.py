@@ -19,7 +19,7 @@ from tests.tokens.wire import claims
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 
@@ -239,7 +239,7 @@ def test_mint_token_signs_with_the_configured_key(auth_config: ChangeConfig, alg
     key = signing_keys.generate(algorithm=algorithm)
     auth_config(jwt={"keys": (key,), "issuer": "https://auth.example.com"})
     token = run("mint_token", "--role", "svc_admin", "--expires", "720h")
-    read = access_tokens.read(token, at=clock.now())
+    read = access_tokens.decode(token, at=clock.now())
     assert (read.role, read.raw["iss"]) == ("svc_admin", "https://auth.example.com")
     assert signing_keys.current().signing.alg == algorithm
 
@@ -247,7 +247,7 @@ def test_mint_token_signs_with_the_configured_key(auth_config: ChangeConfig, alg
 def test_mint_token_warns_of_a_role_that_opens_nothing() -> None:
     heard = io.StringIO()
     call_command("mint_token", role="anon", expires="1h", stdout=io.StringIO(), stderr=heard)
-    assert heard.getvalue() == "anon is not in AUTH_JWT_ADMIN_ROLES: the service will reject the token\n"
+    assert heard.getvalue() == "anon is not in AUTH_JWT_ADMIN_ROLES: this service will reject the token\n"
 
 
 @pytest.mark.parametrize(

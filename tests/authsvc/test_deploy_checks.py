@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from authsvc.conf import sections
-from authsvc.conf.schema import Provider, Secret, Server
+from authsvc import conf
+from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import deploy_checks
 from tests.conftest import ChangeConfig
 from tests.live.servers import PROJECT
 
-EVERY_NOTICE = frozenset(sections.NOTIFICATIONS)
+EVERY_NOTICE = frozenset(conf.NOTIFICATIONS)
 SIGNING = ["sign", "verify"]
 GITHUB = {"github": Provider(enabled=True)}
 GOOD: dict[int, dict[str, Any]] = {
@@ -27,7 +27,7 @@ GOOD: dict[int, dict[str, Any]] = {
     6: {"api": {"external_url": "https://auth.example.com"}},
     7: {"mailer": {"dev_inbox_enabled": False}},
     8: {"database": {"url": Secret("postgres://db/auth")}},
-    9: {"api": {"server": Server.GUNICORN}},
+    9: {"api": {"trusted_proxies": ()}},
     10: {"providers": GITHUB, "federation": {"flow_binding_enabled": True}},
     11: {"breaches": {"enabled": True}},
     12: {"passwords": {"update_requires_current": True}},
@@ -51,7 +51,7 @@ BAD: dict[int, dict[str, Any]] = {
     6: {"api": {"external_url": "http://auth.example.com"}},
     7: {"mailer": {"dev_inbox_enabled": True}},
     8: {"database": {"url": Secret("embedded:/srv/pg")}},
-    9: {"api": {"server": Server.GRANIAN}},
+    9: {"api": {"trusted_proxies": (ip_network("10.0.0.0/8"),)}},
     10: {"providers": GITHUB, "federation": {"flow_binding_enabled": False}},
     11: {"breaches": {"enabled": False}},
     12: {"passwords": {"update_requires_current": False, "update_requires_reauthentication": True}},

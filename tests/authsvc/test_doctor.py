@@ -15,7 +15,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from authsvc.conf.schema import Provider, Secret
+from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import proxy_echo
 from authsvc.diagnostics.database import DatabaseDiagnostic
 from authsvc.diagnostics.proxy import ProxyDiagnostic
@@ -54,7 +54,7 @@ def peer() -> Iterator[HttpPeer]:
         yield running
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_database_that_is_ready_has_nothing_wrong() -> None:
     found = outcomes(DatabaseDiagnostic())
     assert set(found.values()) == {Outcome.OK}
@@ -96,7 +96,7 @@ def test_a_database_that_nobody_reaches_ends_the_command_with_1(tmp_path: Path) 
     assert ENVIRONMENT["AUTH_JWT_SECRET"] not in done.stdout + done.stderr
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_what_works_ends_with_0_and_a_line_for_each() -> None:
     printed = io.StringIO()
     call_command("doctor", stdout=printed)

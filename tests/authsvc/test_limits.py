@@ -16,9 +16,9 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
+from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.conf import schema
 from authsvc.db.sql import namespaced
 from authsvc.models import RateLimit
 from authsvc.security import rate_limits
@@ -60,7 +60,7 @@ def together(calls: int, call: Callable[[], object]) -> list[object]:
         return [result for results in threads.map(run, [calls // 50] * 50) for result in results]
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_burst_passes_and_then_each_token_as_it_is_refilled(bucket: str) -> None:
     def take() -> float | None:
         return rate_limits.consume(bucket=bucket, key="a", burst=3, per_second=0.1, life=HOUR)
@@ -76,7 +76,7 @@ def test_a_burst_passes_and_then_each_token_as_it_is_refilled(bucket: str) -> No
     assert [take() is None for _ in range(4)] == [True, True, True, False]
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_bucket_is_full_again_when_its_life_is_over_however_it_was_used(bucket: str) -> None:
     def take() -> float | None:
         return rate_limits.consume(bucket=bucket, key="a", burst=2, per_second=0, life=timedelta(seconds=100))
@@ -93,19 +93,19 @@ def test_a_bucket_is_full_again_when_its_life_is_over_however_it_was_used(bucket
     assert take() is not None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_keys_and_buckets_do_not_share(bucket: str) -> None:
     for name, key in ((bucket, "a"), (bucket, "b"), (f"{bucket}-other", "a")):
         assert rate_limits.consume(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is None
         assert rate_limits.consume(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is not None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_nothing_passes_a_bucket_that_holds_nothing(bucket: str) -> None:
     assert rate_limits.consume(bucket=bucket, key="a", burst=0, per_second=1, life=HOUR) == 3600
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_key_of_any_length_counts(bucket: str) -> None:
     first, second = "é" * 60_000, "é" * 60_000 + "x"
     assert rate_limits.consume(bucket=bucket, key=first, burst=1, per_second=0, life=HOUR) is None
@@ -113,7 +113,7 @@ def test_a_key_of_any_length_counts(bucket: str) -> None:
     assert rate_limits.consume(bucket=bucket, key=second, burst=1, per_second=0, life=HOUR) is None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_taking_is_one_statement(bucket: str) -> None:
     with CaptureQueriesContext(connection) as queries:
         rate_limits.consume(bucket=bucket, key="a", burst=1, per_second=0, life=HOUR)
@@ -136,7 +136,7 @@ def test_of_many_at_once_exactly_one_is_admitted(bucket: str) -> None:
     assert together(200, admit).count(None) == 1
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_an_event_is_admitted_once_in_its_interval(bucket: str) -> None:
     def admit(seconds: float) -> float | None:
         return rate_limits.allow_once(group=bucket, key="a@b.co", interval=timedelta(seconds=seconds))
@@ -155,9 +155,9 @@ def test_an_event_is_admitted_once_in_its_interval(bucket: str) -> None:
     assert admit(0) is None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_window_opens_with_its_first_event_and_closes_after_an_hour(bucket: str) -> None:
-    rate = schema.Rate(events=2)
+    rate = conf.Rate(events=2)
 
     def take() -> float | None:
         return rate_limits.consume_event(bucket=bucket, rate=rate)
@@ -176,9 +176,9 @@ def test_a_window_opens_with_its_first_event_and_closes_after_an_hour(bucket: st
     assert [take() is None for _ in range(3)] == [True, True, False]
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
-    rate = schema.Rate(events=20, over=timedelta(seconds=20))
+    rate = conf.Rate(events=20, over=timedelta(seconds=20))
 
     def take() -> float | None:
         return rate_limits.consume_event(bucket=bucket, rate=rate)
@@ -197,17 +197,17 @@ def test_a_rate_with_a_duration_adds_one_event_each(bucket: str) -> None:
     assert [take() is None for _ in range(21)] == [True] * 20 + [False]
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("over", [None, timedelta(hours=1)])
 def test_a_rate_of_nothing_refuses_every_event_for_ever(bucket: str, over: timedelta | None) -> None:
-    rate = schema.Rate(events=0, over=over)
+    rate = conf.Rate(events=0, over=over)
     assert rate_limits.consume_event(bucket=bucket, rate=rate) == math.inf
     assert rate_limits.check_event(bucket=bucket, rate=rate) == math.inf
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("rate", [schema.Rate(events=2), schema.Rate(events=2, over=timedelta(minutes=30))])
-def test_asking_when_an_event_is_left_takes_none(bucket: str, rate: schema.Rate) -> None:
+@pytest.mark.django_db
+@pytest.mark.parametrize("rate", [conf.Rate(events=2), conf.Rate(events=2, over=timedelta(minutes=30))])
+def test_asking_when_an_event_is_left_takes_none(bucket: str, rate: conf.Rate) -> None:
     def take() -> float | None:
         return rate_limits.consume_event(bucket=bucket, rate=rate)
 
@@ -228,12 +228,12 @@ def test_asking_when_an_event_is_left_takes_none(bucket: str, rate: schema.Rate)
     assert take() is None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_sweeping_keeps_what_may_still_limit(bucket: str, auth_config: AuthConfig) -> None:
     def rows() -> set[tuple[str, str]]:
         return set(RateLimit.objects.filter(bucket__startswith=bucket).values_list("bucket", "key"))
 
-    weekly = schema.Rate(events=1, over=timedelta(days=7))
+    weekly = conf.Rate(events=1, over=timedelta(days=7))
     rate_limits.consume_event(bucket=bucket, rate=weekly)
     rate_limits.consume(bucket=f"{bucket}-used", key="a", burst=30, per_second=0.1, life=HOUR)
     rate_limits.allow_once(group=f"{bucket}-mail", key="a@b.co", interval=timedelta(seconds=60))
@@ -312,7 +312,7 @@ def test_a_request_without_the_named_header_is_not_limited_and_warned_about(
     assert throttling.consume(Bucket.TOKEN, key=key) is None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_the_request_after_the_burst_is_refused_for_its_key_and_bucket_alone(
     auth_config: AuthConfig, bucket: str
 ) -> None:
@@ -326,7 +326,7 @@ def test_the_request_after_the_burst_is_refused_for_its_key_and_bucket_alone(
     assert throttling.consume(Bucket.RECOVER, key=bucket) is None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_anonymous_sign_ins_pass_as_often_as_configured(auth_config: AuthConfig, bucket: str) -> None:
     auth_config(limits={"anonymous_users": 0.9})
     assert throttling.consume(Bucket.ANONYMOUS_SIGN_INS, key=bucket) is not None

@@ -21,7 +21,7 @@ from rest_framework.response import Response
 import authsvc
 from authsvc.api.openapi import generator, operations, responses, views
 from authsvc.api.views import Endpoint, ServiceRequest
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests import openapi
 from tests.architecture.test_error_catalogue import catalogue
 from tests.conftest import Api
@@ -147,7 +147,7 @@ def test_an_answer_that_is_not_of_the_document_is_noticed(answer: dict[str, Any]
 # Served
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/openapi.json", "/openapi.json/"])
 def test_it_is_served_without_a_statement(
     api: Api, django_assert_num_queries: DjangoAssertNumQueries, path: str

@@ -12,7 +12,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from authsvc import jobs
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer.delivery import attempt as delivery
 from mailer.delivery import encryption

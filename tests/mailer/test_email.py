@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind
 from mailer.email import sender, smtp
 from mailer.errors import DeliveryFailed

@@ -29,7 +29,7 @@ from mailer.errors import DeliveryFailed
 from mailer.rendering import message_types, renderer
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp, Received
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 
 ADMIN = "noreply@example.com"
 HEADERS = ["Content-Type", "Date", "From", "MIME-Version", "Message-ID", "Subject", "To"]
@@ -142,7 +142,7 @@ def a_user(*, address: str = "ada@example.com", **metadata: Any) -> UserRecord:
 def a_magic_link(user: UserRecord, *, redirect_to: str = "http://localhost:3000") -> Email:
     return confirmation_emails.magic_link(
         user,
-        secret=Secret(code="123456", link_token="0" * 56),
+        secret=OneTimeSecret(code="123456", link_token="0" * 56),
         redirect_to=redirect_to,
         caller=Caller(link_base="http://127.0.0.1:8081"),
         at=clock.now(),

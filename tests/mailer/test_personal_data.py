@@ -12,7 +12,7 @@ from django.db.migrations.state import ProjectState
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import messaging
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
@@ -119,7 +119,7 @@ def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None
         assert namespaced(index) in plan
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
     migration = import_module("mailer.migrations.0003_messages_by_recipient").Migration("0003", "mailer")
     state = ProjectState()

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer.delivery import encryption
 from tests.conftest import ChangeConfig

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import encryption
 from oauthproviders.models import CustomProvider
 from oauthproviders.oidc import openid_connect
@@ -26,7 +26,7 @@ from tests.fakes.issuer import Issuer, SigningKey
 from tests.fakes.smtp import server_tls
 from tests.observations import refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PATH = "/admin/custom-providers"
 RSA = SigningKey()
@@ -288,6 +288,7 @@ def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> 
     refused(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_of_many_who_define_at_once_no_more_get_through_than_may_be(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"most": 3})
     created(api, OAUTH2)
@@ -337,6 +338,7 @@ def test_a_description_may_not_lead_people_astray(api: Api, issuer: Issuer) -> N
     assert answer.json()["msg"].endswith("failed: an address in the document is not an https one")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_description_may_stand_elsewhere(api: Api, issuer: Issuer) -> None:
     there = f"{issuer.url}/metadata"
     issuer.peer.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
@@ -471,6 +473,7 @@ def test_nothing_is_written_into_the_audit_trail(api: Api) -> None:
         assert cursor.fetchone() == (0,)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_database_itself_keeps_to_the_rules(api: Api) -> None:
     """A row that no check has seen, such as an imported one."""
     created(api, OAUTH2)

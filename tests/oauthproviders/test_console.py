@@ -10,7 +10,7 @@ from tests.accounts.admins import ask
 from tests.authsvc.console.conftest import START, Console
 from tests.conftest import Api
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 SECRET = "the secret of the client"
 

@@ -33,7 +33,7 @@ from tests.observations import audit_trail, fragment_of, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 from tokens.sessions import revocation
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ada@example.com"
 MAILED = "Unverified email with github. A confirmation email has been sent to your github email"
@@ -180,8 +180,10 @@ def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
 ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
     "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
     "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
-    "eviction": lambda _api, owner: revocation.end(owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()),
-    "eviction of all": lambda _api, owner: revocation.end_all(
+    "eviction": lambda _api, owner: revocation.end_session(
+        owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()
+    ),
+    "eviction of all": lambda _api, owner: revocation.end_all_sessions(
         owner.user.id, actor=ADMIN, caller=CALLER, at=clock.now()
     ),
     "reuse": reuse_refresh_token,

@@ -63,7 +63,9 @@ class LogoutView(Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """End sessions; access tokens that are out go on to hold for others until they expire."""
         scope = parsing.query_parameter(request, "scope")
-        lifecycle.log_out(authentication.user_of(request), scope=scope, caller=request.caller, at=clock.now())
+        lifecycle.log_out(
+            authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=clock.now()
+        )
         return Response(status=204)
 
 

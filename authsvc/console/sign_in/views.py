@@ -77,7 +77,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
         not_after=at + console_session.MAX_AGE,
     )
     # The tokens are discarded: the browser gets the cookie only.
-    session_id = refresh_tokens.open(signed_in.tokens.refresh_token).session_id
+    session_id = refresh_tokens.decode(signed_in.tokens.refresh_token).session_id
     console_session.start(request, session_id=session_id, at=at)
 
 

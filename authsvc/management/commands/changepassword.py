@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from accounts.administration import user_administration
-from accounts.administration.user_administration import Changes
+from accounts.administration.user_administration import UserChanges
 from authsvc import clock
 from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
@@ -22,6 +22,6 @@ class Command(ServiceCommand):
 
     def handle(self, *_: Any, user: str, password_file: str, **__: Any) -> None:
         found = user_lookup.get(user)
-        wish = Changes(password=self.new_password(file=password_file))
+        wish = UserChanges(password=self.new_password(file=password_file))
         user_administration.update(found.id, wish, actor=ACTOR, caller=self.caller(), at=clock.now())
         self.stdout.write(f"{found.id} has a new password")

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from accounts.administration import user_administration
-from accounts.administration.user_administration import Changes, NewUser
+from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.passwords import policy
 from accounts.users import identifiers
 from authsvc import clock, conf
@@ -44,7 +44,7 @@ class Command(ServiceCommand):
             raise CommandError("a user with this address exists; use --promote to make the user an operator")
         password = self.new_password(file=password_file)
         if existing is not None:
-            changes = Changes(role=role, password=password, email_confirm=True)
+            changes = UserChanges(role=role, password=password, email_confirm=True)
             user_administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
         else:
             policy.validate_password(password)

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from authsvc import clock, conf
 from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
-from tokens.jwt import service_tokens
+from tokens.jwt import access_tokens
 
 
 class Command(ServiceCommand):
@@ -31,4 +31,4 @@ class Command(ServiceCommand):
             raise CommandError("--role: a role is required")
         if role not in conf.current().jwt.admin_roles:
             self.print_notice(f"{role} is not in AUTH_JWT_ADMIN_ROLES: this service will reject the token")
-        self.stdout.write(service_tokens.issue(role=role, life=life, at=clock.now()))
+        self.stdout.write(access_tokens.issue_service_token(role=role, lifetime=life, at=clock.now()))

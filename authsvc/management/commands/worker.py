@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from authsvc import jobs, reloading
+from authsvc import jobs
 from authsvc.observability import telemetry
-from authsvc.server import structs
+from authsvc.server import reload, structs
 
 DRAIN_SECONDS = 60.0
 
@@ -28,8 +28,8 @@ class Command(BaseCommand):
         structs.look_at_all()
         telemetry.prepare()
         telemetry.start_in_process(is_leader=lambda: True)
-        reloading.prepare()
-        reloading.start()
+        reload.prepare()
+        reload.start()
         worker = jobs.Worker()
         worker.start()
         logger.info("worker started")

@@ -20,12 +20,13 @@ DOCUMENTS: dict[str, tuple[Path, Callable[[], bytes]]] = {
     "endpoints": (Path("docs/reference/endpoints.md"), lambda: endpoints.page().encode()),
     "errors": (Path("docs/reference/errors.md"), lambda: errors.page().encode()),
     "settings": (Path("docs/reference/settings.md"), lambda: reference_of_settings.page().encode()),
+    "example": (Path(".env.example"), lambda: reference_of_settings.example().encode()),
 }
 """Name → file (relative to the checkout, or absolute) and a function that returns its content."""
 
 
 class Command(ServiceCommand):
-    help = "Write the OpenAPI document and the references of endpoints, errors and settings from the source."
+    help = "Write the OpenAPI document, the references and .env.example from the source."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("documents", nargs="*", choices=[[], *DOCUMENTS], help="documents to write; default: all")

@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import Factor, FactorChallenge
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from authsvc.messaging import SmsKind
 from authsvc.security import encryption
 from tests.accounts.factors import wire
@@ -18,7 +18,7 @@ from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_session
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
 CHANNEL_INVALID = (

@@ -11,7 +11,7 @@ import pytest
 
 from accounts.models import Factor, FactorChallenge
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts.factors import wire
 from tests.accounts.factors.test_totp import decoded
@@ -20,7 +20,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_older, make_session, make_user
 from tests.observations import audit_payloads, audit_trail, contents, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 TOO_MANY = (
     422,

@@ -15,7 +15,7 @@ from accounts.administration import admin_factors
 from accounts.models import Factor, RecoveryCode, User
 from authsvc import audit, clock
 from authsvc.caller import Caller
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests.accounts import passkeys
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import Owner, done, make_owner
@@ -103,7 +103,7 @@ def reset(owner: Owner) -> Callable[[], object]:
 
 
 def evict(owner: Owner) -> Callable[[], object]:
-    return lambda: revocation.end_all(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+    return lambda: revocation.end_all_sessions(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
 
 
 # What a request has to be ready with before it is overtaken, and then the request itself.
@@ -207,7 +207,7 @@ def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothi
     answer = overtaken(
         owner.user,
         lambda: wire.verify(api, owner.token, owner.factor.id, challenge_id, code),
-        lambda: admin_factors.change(
+        lambda: admin_factors.update(
             owner.user.id,
             owner.factor.id,
             friendly_name="",

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -137,7 +137,7 @@ django.setup()
 from accounts.mfa import attempt_limits
 for _ in range(2):
     try:
-        with attempt_limits.counted(sys.argv[1], sys.argv[2]):
+        with attempt_limits.limit_attempts(sys.argv[1], sys.argv[2]):
             raise ValueError("a wrong code")
     except ValueError:
         print("counted")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from accounts.mfa import recovery_code_format
+from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from tests.accounts.factors import wire
 from tests.accounts.factors.wire import PHONE, Owner, done, make_owner
@@ -20,7 +20,7 @@ from tests.observations import audit_payloads, audit_trail, contents, let_limits
 from tests.tokens import wire as tokens
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PATH = "/factors/recovery_codes"
 DISABLED = (422, "mfa_recovery_codes_not_enabled", "MFA recovery codes are disabled")
@@ -96,6 +96,7 @@ def test_a_code_raises_the_session_as_a_factor_does(api: Api, mailbox: Mailbox) 
     done(wire.enroll(api, shown["access_token"], friendly_name="new phone"))
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_mail_is_sent_whatever_notices_are_switched_on(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset(), "worker_enabled": False})
     owner = make_owner()
@@ -187,6 +188,7 @@ def test_the_codes_go_with_the_last_verified_factor(api: Api) -> None:
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("factor_type", ["totp", "phone"])
 def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
     api: Api, mailbox: Mailbox, auth_config: ChangeConfig, factor_type: str
@@ -197,9 +199,9 @@ def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
         sms={"provider": "twilio", "twilio": twilio},
         mailer={"worker_enabled": False},
     )
-    code, *_ = recovery_code_format.make()
+    code, *_ = recovery_codes.generate()
     owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
-    digest = recovery_code_format.digest(code, user_id=owner.user.id)
+    digest = recovery_codes.hash_code(code, user_id=owner.user.id)
     RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=clock.now() - timedelta(days=9))
     # Not as long as there is no factor at all, either.
     refused(use(api, owner.token, code), *INVALID)

@@ -23,7 +23,7 @@ from tests.observations import audit_payloads, audit_trail, contents, refused
 from tests.tokens import wire as tokens
 from tokens.models import AmrClaim, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 USERS = "/operator/accounts/user/"
 NEEDS_AAL2 = (422, "insufficient_aal", "AAL2 required to unenroll verified factor")
@@ -138,6 +138,7 @@ def reset(user: Any) -> int:
     )
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_administrator_takes_all_factors_away_at_once(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     make_factor(owner.user, friendly_name="other", status="unverified")

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from accounts.models import Factor, FactorChallenge
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
 from tests.accounts.factors import wire
@@ -26,7 +26,7 @@ from tokens.models import AmrClaim, LegacyRefreshToken, Session
 
 __all__ = ["peer", "use_gateway"]  # fixtures
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 KEY = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
 ENCRYPTED = {"encrypt": True, "encryption_key_id": "k1", "encryption_key": KEY, "decryption_keys": {"k1": KEY}}
@@ -259,6 +259,7 @@ def test_the_factor_is_ones_own(api: Api) -> None:
     refused(answer, 404, "mfa_factor_not_found", "Factor not found")
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("made_at", "used_at"),
     [("203.0.113.7", "203.0.113.8"), ("203.0.113.7", "2001:db8::7"), ("2001:db8::7", "2001:db8::8")],

@@ -12,7 +12,7 @@ import pytest
 
 from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses
 from accounts.webauthn.ceremonies import Ceremony, Descriptor
-from accounts.webauthn.verification import NewCredential, Refused
+from accounts.webauthn.verification import CredentialRejected, NewCredential
 from tests.conftest import ChangeConfig
 from tests.fakes.authenticator import BE, BS, UP, UV, Authenticator, decode, encode
 
@@ -182,7 +182,7 @@ def test_every_algorithm_that_is_offered_can_be_used(algorithm: int) -> None:
     assert used(device.get(request.options), request, made) == 1
     answer = device.get(request.options)
     answer["response"]["signature"] = encode(bytes(len(decode(answer["response"]["signature"]))))
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialRejected):
         used(answer, request, made)
 
 
@@ -225,7 +225,7 @@ def test_an_attestation_is_kept_by_the_name_of_its_form(fmt: str) -> None:
 def test_a_statement_that_is_not_right_is_refused(fmt: str, statement: Any) -> None:
     ceremony = creation()
     answer = Authenticator().create(ceremony.options, fmt=fmt, statement=statement)
-    with pytest.raises((Refused, webauthn_responses.Malformed)):
+    with pytest.raises((CredentialRejected, webauthn_responses.MalformedCredential)):
         created(answer, ceremony)
 
 
@@ -264,7 +264,7 @@ BENT: list[dict[str, Any]] = [
 def test_a_creation_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
     ceremony = creation()
     answer = Authenticator().create(ceremony.options, **bent)
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialRejected):
         created(answer, ceremony)
 
 
@@ -272,7 +272,7 @@ def test_a_creation_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
 def test_an_assertion_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
     device, ceremony, request = Authenticator(), creation(), ceremonies.request()
     made = created(device.create(ceremony.options), ceremony)
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialRejected):
         used(device.get(request.options, **bent), request, made)
     assert used(device.get(request.options), request, made) == 2
 
@@ -280,10 +280,10 @@ def test_an_assertion_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
 def test_each_ceremony_takes_only_its_own_kind_of_answer() -> None:
     device, ceremony, request = Authenticator(), creation(), ceremonies.request()
     answer = device.create(ceremony.options, type="webauthn.get")
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialRejected):
         created(answer, ceremony)
     made = created(device.create(ceremony.options), ceremony)
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialRejected):
         used(device.get(request.options, type="webauthn.create"), request, made)
 
 
@@ -297,7 +297,7 @@ def test_the_known_states_of_token_binding_are_taken(status: str) -> None:
 def test_a_challenge_of_another_user_is_refused() -> None:
     ceremony = creation()
     answer = webauthn_responses.parse_creation(Authenticator().create(ceremony.options))
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialRejected):
         verification.verify_creation(answer, state=ceremony.state, user_id=OTHER)
 
 
@@ -305,14 +305,14 @@ def test_a_credential_named_otherwise_than_the_one_made_is_refused() -> None:
     ceremony = creation()
     answer = Authenticator().create(ceremony.options)
     for changed in ({"id": encode(b"other")}, {"id": encode(b"other"), "rawId": encode(b"other")}):
-        with pytest.raises(Refused):
+        with pytest.raises(CredentialRejected):
             created({**answer, **changed}, ceremony)
 
 
 def test_an_algorithm_that_was_not_offered_is_refused() -> None:
     ceremony = creation()
     ceremony.state["credParams"] = [{"type": "public-key", "alg": -257}]
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialRejected):
         created(Authenticator().create(ceremony.options), ceremony)
 
 
@@ -335,7 +335,7 @@ def test_a_key_that_could_never_sign_in_is_refused(key: dict[int, Any]) -> None:
     before, _, _ = attestation["authData"].partition(device.newest.id)
     attestation["authData"] = before + device.newest.id + cbor2.dumps(key)
     answer["response"]["attestationObject"] = encode(cbor2.dumps(attestation))
-    with pytest.raises((Refused, webauthn_responses.Malformed)):
+    with pytest.raises((CredentialRejected, webauthn_responses.MalformedCredential)):
         created(answer, ceremony)
 
 
@@ -400,7 +400,7 @@ AUTH_DATA: bytes = cbor2.loads(decode(CREATED["response"]["attestationObject"]))
     ],
 )
 def test_what_no_browser_sends_of_a_creation_is_not_read(path: str, value: Any) -> None:
-    with pytest.raises(webauthn_responses.Malformed):
+    with pytest.raises(webauthn_responses.MalformedCredential):
         webauthn_responses.parse_creation(bent_creation(path, value))
 
 
@@ -413,7 +413,7 @@ def test_the_longest_permitted_id_is_read() -> None:
 @pytest.mark.parametrize("content", [None, 5, "x", [], {}, {"garbage": True}, {"id": "YQ", "type": "public-key"}])
 def test_what_is_no_credential_is_not_read(content: object) -> None:
     for parse in (webauthn_responses.parse_creation, webauthn_responses.parse_assertion):
-        with pytest.raises(webauthn_responses.Malformed):
+        with pytest.raises(webauthn_responses.MalformedCredential):
             parse(content)
 
 
@@ -434,7 +434,7 @@ def test_what_no_browser_sends_of_an_assertion_is_not_read(name: str, value: Any
     if name == "clientDataJSON":
         assert webauthn_responses.parse_assertion(answer).client_data.challenge == ""
         return
-    with pytest.raises(webauthn_responses.Malformed):
+    with pytest.raises(webauthn_responses.MalformedCredential):
         webauthn_responses.parse_assertion(answer)
 
 

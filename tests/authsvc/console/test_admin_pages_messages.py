@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from authsvc import audit, clock, messaging
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer import errors
 from mailer.delivery import undelivered_messages

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from accounts.mfa import recovery_code_format
+from accounts.mfa import recovery_codes
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc import clock
-from authsvc.conf.schema import Secret, Twilio
+from authsvc.conf import Secret, Twilio
 from tests import factories
 from tests.accounts.factors import test_webauthn_factor as keys
 from tests.accounts.factors import wire
@@ -24,7 +24,7 @@ from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_trail
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 STEP = "/operator/second-step/"
 
@@ -127,6 +127,7 @@ def test_a_copy_of_the_cookie_from_before_opens_nothing(console: Console, app: F
     assert thief.get().headers["Location"].startswith(SIGN_IN)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_session_raised_elsewhere_is_not_raised_for_the_cookie(console: Console, operator: User, app: Factor) -> None:
     console.sign_in("op@example.com")
     Session.objects.filter(user=operator).update(aal="aal2")
@@ -201,8 +202,8 @@ def test_a_recovery_code_opens_the_console_too(
     console: Console, operator: User, app: Factor, auth_config: ChangeConfig
 ) -> None:
     auth_config(mfa={"recovery_codes_enabled": True})
-    code, *_ = recovery_code_format.make()
-    digest = recovery_code_format.digest(code, user_id=operator.id)
+    code, *_ = recovery_codes.generate()
+    digest = recovery_codes.hash_code(code, user_id=operator.id)
     RecoveryCode.objects.create(user=operator, code_hash=digest, created_at=clock.now() - timedelta(days=1))
     console.sign_in("op@example.com")
     assert "Recovery code" in console.get(STEP).content.decode()

@@ -401,7 +401,7 @@ def test_what_will_not_work_is_told(reference: Reference) -> None:
     reference.user(encrypted_password="sha1$salt$digest", aud="elsewhere")
     ran = run(reference.url)
     assert "1 users have a password hash of an unknown format" in ran.warnings
-    assert "1 users have another audience than AUTH_JWT_AUD, 'authenticated'" in ran.warnings
+    assert "1 users have an audience other than AUTH_JWT_AUD ('authenticated')" in ran.warnings
 
 
 def test_a_healthy_source_gives_no_warning(reference: Reference) -> None:

@@ -58,13 +58,13 @@ def test_a_counter_token_is_refreshed_in_its_session(api: Api, reference: Refere
     user_id, session_id = sign_in(
         reference, refresh_token_hmac_key=crypto.base64url_encode(key), refresh_token_counter=7
     )
-    held = refresh_tokens.seal(session_id=session_id, counter=7, key=key)
+    held = refresh_tokens.encode(session_id=session_id, counter=7, key=key)
 
     assert run(reference.url).error == ""
     answer = wire.refresh(api, held)
 
     assert answer.status_code == 200, answer.content
-    assert answer.json()["refresh_token"] == refresh_tokens.seal(session_id=session_id, counter=8, key=key)
+    assert answer.json()["refresh_token"] == refresh_tokens.encode(session_id=session_id, counter=8, key=key)
     claims = wire.claims(answer.json()["access_token"])
     assert (claims["sub"], claims["session_id"]) == (str(user_id), str(session_id))
     assert [entry["method"] for entry in claims["amr"]] == ["password"]
@@ -231,7 +231,7 @@ def test_null_where_we_have_text_reads_as_empty_text(api: Api, reference: Refere
     assert run(reference.url).error == ""
 
     # For want of an audience GET /user refuses an access token, but a refresh does not ask for one.
-    answer = wire.refresh(api, refresh_tokens.seal(session_id=session_id, counter=0, key=bytes(32)))
+    answer = wire.refresh(api, refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32)))
 
     assert answer.status_code == 200, answer.content
     body = answer.json()["user"]
@@ -253,7 +253,7 @@ def test_a_session_under_a_key_that_is_missing_here_is_taken_and_told(
     assert ran.error == ""
     assert "1 rows are encrypted with the key 'of-old'" in ran.warnings
     assert Session.objects.get().refresh_token_hmac_key == envelope
-    held = refresh_tokens.seal(session_id=session_id, counter=0, key=bytes(32))
+    held = refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32))
     assert wire.refresh(api, held).status_code == 500
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf import schema
+from authsvc import conf
 from mailer import sms
 from mailer.errors import DeliveryFailed
 from mailer.sms import twilio
@@ -383,7 +383,7 @@ def test_an_account_cannot_lead_to_another_path(peer: HttpPeer, use_gateway: Use
 
 
 def test_every_provider_of_the_settings_has_a_gateway() -> None:
-    assert set(sms.GATEWAYS) == schema.SMS_PROVIDERS
+    assert set(sms.GATEWAYS) == conf.SMS_PROVIDERS
 
 
 def test_without_complete_credentials_there_is_no_gateway(use_gateway: UseGateway, auth_config: ChangeConfig) -> None:

@@ -17,7 +17,7 @@ from accounts.models import Identity, User
 from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.conf.schema import Provider
+from authsvc.conf import Provider
 from authsvc.db.sql import rows
 from oauthproviders.models import ClientState
 from oauthproviders.oidc import openid_connect
@@ -152,7 +152,7 @@ def ban(signed_in: SignIn) -> None:
 
 def evict(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    revocation.end(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}

@@ -1,20 +1,21 @@
-"""What a user must offer to be put into a token, and how `tokens` reads one without knowing `accounts`."""
+"""The user and session as `tokens` sees them, and the interface through which it reads them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from authsvc.registration import Slot
+from tokens.jwt.access_tokens import AmrEntry
 
-if TYPE_CHECKING:
-    from tokens.sessions.aal import AmrEntry
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""The creation time of an imported session without one, so that every time limit has passed."""
 
 
-class Subject(Protocol):
-    """The user behind a session, as far as tokens are concerned."""
+class TokenUser(Protocol):
+    """The attributes of a user that tokens need."""
 
     @property
     def id(self) -> UUID: ...
@@ -37,7 +38,7 @@ class Subject(Protocol):
 
     @property
     def app_metadata_json(self) -> str:
-        """A JSON object as text, so that it is never parsed on its way from the row into a token."""
+        """A JSON object as text, copied from the row into the token without parsing."""
 
     @property
     def user_metadata_json(self) -> str: ...
@@ -49,13 +50,9 @@ class Subject(Protocol):
     def has_verified_factor(self) -> bool: ...
 
 
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-"""Stands for the creation of an imported session that does not say when it began, so that every limit has passed."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFacts:
-    """A session as read, without a model instance."""
+class SessionRecord:
+    """The row of a session, without a model instance."""
 
     id: UUID
     user_id: UUID
@@ -71,41 +68,41 @@ class SessionFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedIn:
-    """A user with the session they act in; no session for a token without one, or when it has ended."""
+class SignedInUser:
+    """A user with their current session; `session` is None for a token without one, or when it has ended."""
 
-    subject: Subject
-    session: SessionFacts | None
+    user: TokenUser
+    session: SessionRecord | None
     amr: tuple[AmrEntry, ...] = ()
     is_authenticated: ClassVar[bool] = True
-    """For the permissions and throttles of DRF, as is `pk`."""
+    """Used by the permissions and throttles of DRF, like `pk`."""
 
     @property
     def pk(self) -> str:
-        return str(self.subject.id)
+        return str(self.user.id)
 
     @property
     def is_aal2(self) -> bool:
-        """Whether a second factor was shown in this session, and has not been taken away since."""
+        """Whether a second factor was verified in this session and still exists."""
         return self.session is not None and self.session.aal == "aal2"
 
 
 class UserSource(Protocol):
-    """Reads users and sessions for `tokens`; implemented by the app that owns the users."""
+    """Reads users and sessions; implemented by the app that owns the users."""
 
-    def by_id(self, user_id: UUID) -> Subject | None: ...
+    def find_user(self, user_id: UUID) -> TokenUser | None: ...
 
-    def signed_in(self, *, user_id: UUID, session_id: UUID | None) -> SignedIn | None:
-        """A user by id, and the session if it exists and is theirs. One statement."""
+    def find_signed_in_user(self, *, user_id: UUID, session_id: UUID | None) -> SignedInUser | None:
+        """A user by id, with the session if it exists and belongs to them. One statement."""
 
-    def with_session(self, session_id: UUID) -> SignedIn | None:
+    def find_by_session(self, session_id: UUID) -> SignedInUser | None:
         """A session with its user. One statement."""
 
-    def note_sign_in(self, subject: Subject, *, at: datetime) -> Subject:
-        """Record `last_sign_in_at` and return the user as it stands afterwards. Joins the caller's transaction."""
+    def record_sign_in(self, user: TokenUser, *, at: datetime) -> TokenUser:
+        """Updates `last_sign_in_at` and returns the changed user. Joins the caller's transaction."""
 
-    def present(self, subject: Subject) -> dict[str, Any]:
-        """The user as JSON-ready object of a token response."""
+    def user_json(self, user: TokenUser) -> dict[str, Any]:
+        """The user as the JSON-ready object of a token response."""
 
 
 user_source: Slot[UserSource] = Slot("UserSource")
