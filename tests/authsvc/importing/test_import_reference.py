@@ -18,7 +18,7 @@ from authsvc.models import AuditLogEntry
 from authsvc.security import crypto
 from oauthproviders.models import ClientState, CustomProvider
 from tests import factories
-from tests.accounts.factors import wire as factors
+from tests.accounts.mfa import factor_requests
 from tests.authsvc.importing.conftest import run
 from tests.authsvc.importing.reference import NIL, Reference
 from tests.conftest import Api
@@ -439,15 +439,15 @@ def test_an_imported_authenticator_app_is_asked_for_and_answers(reference: Refer
         friendly_name="phone",
         factor_type="totp",
         status="verified",
-        secret=factors.SECRET,
+        secret=factor_requests.SECRET,
         created_at=reference.at,
         updated_at=reference.at,
     )
     run(reference.url)
     User.objects.update(email_confirmed_at=reference.at, aud="authenticated")
     body = {"email": "ada@example.com", "password": PASSWORD}
-    signed_in = factors.done(api.post("/token?grant_type=password", body))
+    signed_in = factor_requests.done(api.post("/token?grant_type=password", body))
     (factor,) = signed_in["user"]["factors"]
-    challenge_id = factors.challenged(api, signed_in["access_token"], factor["id"])
-    raised = factors.verify(api, signed_in["access_token"], factor["id"], challenge_id, factors.code())
-    assert wire.claims(factors.done(raised)["access_token"])["aal"] == "aal2"
+    challenge_id = factor_requests.challenged(api, signed_in["access_token"], factor["id"])
+    raised = factor_requests.verify(api, signed_in["access_token"], factor["id"], challenge_id, factor_requests.code())
+    assert wire.claims(factor_requests.done(raised)["access_token"])["aal"] == "aal2"

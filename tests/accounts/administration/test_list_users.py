@@ -17,8 +17,8 @@ from accounts.models import Identity, User
 from accounts.users.search import filters, listing, queries
 from accounts.users.search.filters import Cursor, UserFilter
 from authsvc.db import sql as db
-from tests.accounts import admins
-from tests.accounts.admins import ask, done
+from tests.accounts.administration import admin_requests
+from tests.accounts.administration.admin_requests import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_user
 from tests.observations import refused
@@ -222,7 +222,7 @@ def test_what_gateways_add_is_ignored(api: Api) -> None:
 def test_a_filter_is_part_of_the_address_or_of_the_name(api: Api, filter: str, found: list[str]) -> None:
     make_user(email="test1@example.com", data={"full_name": "Test User"}, phone="15551234567")
     make_user(email="user2@example.com", data={"name": "test1"})
-    answer = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admins.token())
+    answer = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
     assert [user["email"] for user in answer.json()["users"]] == found
     assert answer.headers["X-Total-Count"] == str(len(found))
 
@@ -303,7 +303,7 @@ def test_the_list_is_that_of_one_audience(api: Api) -> None:
         answer = ask(api, "GET", f"/admin/users{query}", headers={"X-JWT-AUD": "other"}).json()
         assert ([user["email"] for user in answer["users"]], answer["aud"]) == (["bob@example.com"], "other")
     assert ids(api, "?email=bob@example.com") == []
-    mine = admins.token(aud="other")
+    mine = admin_requests.token(aud="other")
     assert [user["email"] for user in api.get("/admin/users", bearer=mine).json()["users"]] == ["ann@example.com"]
 
 

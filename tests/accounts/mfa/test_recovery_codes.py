@@ -12,8 +12,8 @@ from accounts.models import Factor, RecoveryCode
 from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import PHONE, Owner, done, make_owner
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
@@ -36,7 +36,7 @@ def enabled(auth_config: ChangeConfig) -> None:
 
 
 def make_codes(api: Api, owner: Owner) -> list[str]:
-    raised = wire.step_up(api, owner)["access_token"]
+    raised = factor_requests.step_up(api, owner)["access_token"]
     codes: list[str] = done(api.post(PATH, bearer=raised))["codes"]
     return codes
 
@@ -92,8 +92,8 @@ def test_a_code_raises_the_session_as_a_factor_does(api: Api, mailbox: Mailbox) 
     (mail,) = mailbox.emails
     assert (mail.kind, mail.to, mail.variables["Remaining"]) == (EmailKind.RECOVERY_CODE_USED, owner.user.email, "9")
     # What the lost factor stood in the way of is possible now.
-    done(wire.unenroll(api, shown["access_token"], owner.factor.id))
-    done(wire.enroll(api, shown["access_token"], friendly_name="new phone"))
+    done(factor_requests.unenroll(api, shown["access_token"], owner.factor.id))
+    done(factor_requests.enroll(api, shown["access_token"], friendly_name="new phone"))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -152,7 +152,7 @@ def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: Chang
     refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
     # The factor has a count of its own.
     Factor.objects.update(last_totp_step=None)
-    wire.step_up(api, owner)
+    factor_requests.step_up(api, owner)
     let_limits_pass(timedelta(seconds=1201))
     done(use(api, owner.token, codes[0]))
 
@@ -183,7 +183,7 @@ def test_the_codes_go_with_the_last_verified_factor(api: Api) -> None:
     codes = make_codes(api, owner)
     by_code = make_session(owner.user)
     raised = done(use(api, by_code.access_token, codes[0]))["access_token"]
-    done(wire.unenroll(api, raised, owner.factor.id))
+    done(factor_requests.unenroll(api, raised, owner.factor.id))
     assert not RecoveryCode.objects.exists()
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
 
@@ -205,18 +205,18 @@ def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
     RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=clock.now() - timedelta(days=9))
     # Not as long as there is no factor at all, either.
     refused(use(api, owner.token, code), *INVALID)
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
-    proof = mailbox.texts[-1].variables["Code"] if mailbox.texts else wire.code()
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, proof))
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+    proof = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, proof))
     assert not RecoveryCode.objects.exists()
 
 
 def test_a_second_factor_leaves_the_codes_as_they_are(api: Api) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
-    second = make_factor(owner.user, friendly_name="second", status="unverified", secret=wire.SECRET)
-    challenge_id = wire.challenged(api, owner.token, second.id)
-    done(wire.verify(api, owner.token, second.id, challenge_id, wire.code()))
+    second = make_factor(owner.user, friendly_name="second", status="unverified", secret=factor_requests.SECRET)
+    challenge_id = factor_requests.challenged(api, owner.token, second.id)
+    done(factor_requests.verify(api, owner.token, second.id, challenge_id, factor_requests.code()))
     assert remaining(api, owner.token) == 10
     done(use(api, make_session(owner.user).access_token, codes[0]))
 

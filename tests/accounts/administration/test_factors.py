@@ -9,9 +9,9 @@ import pytest
 from accounts.models import Factor, FactorChallenge, User
 from authsvc import clock
 from authsvc.conf import Secret, Twilio
-from tests.accounts.admins import USER_NOT_FOUND, ask, done
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import PHONE, make_owner
+from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, done
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
@@ -123,9 +123,9 @@ def test_a_code_on_its_way_to_a_lost_phone_is_good_for_nothing(
 ) -> None:
     use_texts(auth_config)
     owner = make_owner(factor_type="phone", phone=PHONE)
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     done(api, "PUT", path(owner.user, owner.factor), body)
-    answer = wire.verify(api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"])
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"])
     if is_refused:
         refused(answer, 422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
     assert Session.objects.get().aal == ("aal1" if is_refused else "aal2")

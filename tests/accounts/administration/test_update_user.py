@@ -10,7 +10,14 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc import clock
-from tests.accounts.admins import EMAIL_EXISTS, PHONE_EXISTS, USER_NOT_FOUND, ask, can_sign_in, done
+from tests.accounts.administration.admin_requests import (
+    EMAIL_EXISTS,
+    PHONE_EXISTS,
+    USER_NOT_FOUND,
+    ask,
+    can_sign_in,
+    done,
+)
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_factor, make_flow, make_one_time_token, make_session, make_user
 from tests.observations import audit_payloads, audit_trail, contents, refused

@@ -15,7 +15,7 @@ from accounts.users import account_creation
 from authsvc import clock, messaging
 from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
-from tests.accounts.admins import USER_NOT_FOUND, ask, can_sign_in, done
+from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, can_sign_in, done
 from tests.conftest import Api
 from tests.factories import (
     AUDIENCE,

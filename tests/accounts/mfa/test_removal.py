@@ -13,9 +13,9 @@ from authsvc import audit, clock
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from authsvc.messaging import EmailKind
-from tests.accounts import admins
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import done, make_owner
+from tests.accounts.administration import admin_requests
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import done, make_owner
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_factor, make_session, make_user
@@ -32,12 +32,12 @@ NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
 
 def test_a_factor_goes_and_takes_what_it_has_proved_along(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
-    raised = wire.step_up(api, owner)
-    assert done(wire.unenroll(api, raised["access_token"], owner.factor.id)) == {"id": str(owner.factor.id)}
+    raised = factor_requests.step_up(api, owner)
+    assert done(factor_requests.unenroll(api, raised["access_token"], owner.factor.id)) == {"id": str(owner.factor.id)}
     assert not Factor.objects.exists()
     assert not FactorChallenge.objects.exists()
     session = Session.objects.get()
-    assert (session.aal, session.factor_id, wire.methods(session)) == ("aal1", None, ["password"])
+    assert (session.aal, session.factor_id, factor_requests.methods(session)) == ("aal1", None, ["password"])
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_id"]) == ("factor_unenrolled", str(owner.user.id))
     assert entry["traits"] == {
@@ -53,28 +53,30 @@ def test_a_factor_goes_and_takes_what_it_has_proved_along(api: Api, mailbox: Mai
 
 def test_a_session_that_another_factor_has_raised_stays_raised(api: Api) -> None:
     owner = make_owner()
-    other = make_factor(owner.user, friendly_name="other", factor_type="phone", phone=wire.PHONE)
+    other = make_factor(owner.user, friendly_name="other", factor_type="phone", phone=factor_requests.PHONE)
     by_other = make_session(owner.user, aal="aal2", factor_id=other.id)
     at = clock.now()
     AmrClaim.objects.create(session=by_other.session, authentication_method="mfa/phone", created_at=at, updated_at=at)
-    raised = wire.step_up(api, owner)
-    done(wire.unenroll(api, raised["access_token"], owner.factor.id))
+    raised = factor_requests.step_up(api, owner)
+    done(factor_requests.unenroll(api, raised["access_token"], owner.factor.id))
     own = Session.objects.get(id=owner.session.id)
     kept = Session.objects.get(id=by_other.session.id)
-    assert (own.aal, wire.methods(own)) == ("aal1", ["password"])
-    assert (kept.aal, kept.factor_id, wire.methods(kept)) == ("aal2", other.id, ["mfa/phone", "password"])
+    assert (own.aal, factor_requests.methods(own)) == ("aal1", ["password"])
+    assert (kept.aal, kept.factor_id, factor_requests.methods(kept)) == ("aal2", other.id, ["mfa/phone", "password"])
 
 
 def test_a_session_that_two_factors_have_raised_falls_with_the_later_one(api: Api) -> None:
     # The row cannot say whose the other method was, and token and row must agree.
     owner = make_owner()
-    done_first = wire.step_up(api, owner)
-    other = make_factor(owner.user, friendly_name="other", secret=wire.SECRET)
-    challenge_id = wire.challenged(api, done_first["access_token"], other.id)
-    raised = done(wire.verify(api, done_first["access_token"], other.id, challenge_id, wire.code()))
-    done(wire.unenroll(api, raised["access_token"], other.id))
+    done_first = factor_requests.step_up(api, owner)
+    other = make_factor(owner.user, friendly_name="other", secret=factor_requests.SECRET)
+    challenge_id = factor_requests.challenged(api, done_first["access_token"], other.id)
+    raised = done(
+        factor_requests.verify(api, done_first["access_token"], other.id, challenge_id, factor_requests.code())
+    )
+    done(factor_requests.unenroll(api, raised["access_token"], other.id))
     session = Session.objects.get()
-    assert (session.aal, wire.methods(session)) == ("aal1", ["password"])
+    assert (session.aal, factor_requests.methods(session)) == ("aal1", ["password"])
     lowered = done(tokens.refresh(api, raised["refresh_token"]))
     assert tokens.claims(lowered["access_token"])["aal"] == "aal1"
 
@@ -84,14 +86,14 @@ def test_a_verified_factor_is_kept_from_a_session_that_has_not_shown_it(api: Api
     owner = make_owner()
     Session.objects.update(aal=aal)
     before = contents()
-    refused(wire.unenroll(api, owner.token, owner.factor.id), *NEEDS_AAL2)
+    refused(factor_requests.unenroll(api, owner.token, owner.factor.id), *NEEDS_AAL2)
     assert contents() == before
 
 
 def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, friendly_name="first")
-    done(wire.unenroll(api, owner.token, owner.factor.id))
+    done(factor_requests.unenroll(api, owner.token, owner.factor.id))
     assert [factor.friendly_name for factor in Factor.objects.all()] == ["first"]
     assert audit_trail()[-1][1] == {
         "factor_id": str(owner.factor.id), "factor_status": "unverified", "session_id": str(owner.session.id),
@@ -101,9 +103,9 @@ def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -
 
 def test_the_factor_is_ones_own(api: Api) -> None:
     owner, stranger = make_owner(status="unverified"), make_session()
-    refused(wire.unenroll(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
-    refused(wire.unenroll(api, owner.token, wire.NIL), *NOT_FOUND)
-    refused(wire.unenroll(api, owner.token, "abc"), 404, "validation_failed", "factor_id must be an UUID")
+    refused(factor_requests.unenroll(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
+    refused(factor_requests.unenroll(api, owner.token, factor_requests.NIL), *NOT_FOUND)
+    refused(factor_requests.unenroll(api, owner.token, "abc"), 404, "validation_failed", "factor_id must be an UUID")
 
 
 # What the level protects
@@ -115,17 +117,17 @@ def test_without_the_factor_a_raised_session_can_no_longer_what_it_could(
 ) -> None:
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other")
-    raised = wire.step_up(api, owner)["access_token"]
+    raised = factor_requests.step_up(api, owner)["access_token"]
     change = {"password": f"{PASSWORD} and more"}
     if by_admin:
-        admins.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{owner.factor.id}")
+        admin_requests.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{owner.factor.id}")
         assert not mailbox.emails
     else:
-        done(wire.unenroll(api, raised, owner.factor.id))
+        done(factor_requests.unenroll(api, raised, owner.factor.id))
     # The token still says aal2. What counts here is the session.
     assert tokens.claims(raised)["aal"] == "aal2"
-    assert wire.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
-    assert wire.unenroll(api, raised, other.id).json()["error_code"] == "insufficient_aal"
+    assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
+    assert factor_requests.unenroll(api, raised, other.id).json()["error_code"] == "insufficient_aal"
     assert api.put("/user", change, bearer=raised).json()["error_code"] == "insufficient_aal"
 
 
@@ -144,7 +146,7 @@ def test_an_administrator_takes_all_factors_away_at_once(api: Api, mailbox: Mail
     make_factor(owner.user, friendly_name="other", status="unverified")
     RecoveryCode.objects.create(user=owner.user, code_hash="x", created_at=clock.now())
     bystander = make_owner()
-    raised = wire.step_up(api, owner)["access_token"]
+    raised = factor_requests.step_up(api, owner)["access_token"]
     by_code = make_session(owner.user, aal="aal2")
     at = clock.now()
     AmrClaim.objects.create(
@@ -155,7 +157,7 @@ def test_an_administrator_takes_all_factors_away_at_once(api: Api, mailbox: Mail
     assert [factor.id for factor in Factor.objects.all()] == [bystander.factor.id]
     assert not RecoveryCode.objects.exists()
     for session in Session.objects.filter(user=owner.user):
-        assert (session.aal, session.factor_id, wire.methods(session)) == ("aal1", None, ["password"])
+        assert (session.aal, session.factor_id, factor_requests.methods(session)) == ("aal1", None, ["password"])
     assert "factors" not in done(api.get("/user", bearer=raised))
     entries = [entry for entry in audit_payloads() if entry["action"] == "factor_deleted"]
     assert len(entries) == left
@@ -178,7 +180,7 @@ def test_there_must_be_somebody_with_factors() -> None:
 def test_an_operator_resets_the_factors_of_somebody_in_the_console(api: Api) -> None:
     make_user(email="op@example.com", role="svc_admin")
     owner = make_owner()
-    wire.step_up(api, owner)
+    factor_requests.step_up(api, owner)
     console = Console()
     console.sign_in("op@example.com")
     order: Any = {"action": "reset_factors", "index": "0", "_selected_action": [str(owner.user.id)]}

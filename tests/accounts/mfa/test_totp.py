@@ -11,7 +11,7 @@ import pytest
 import zxingcpp
 
 from accounts.mfa import totp_algorithm
-from tests.accounts.factors.wire import SECRET
+from tests.accounts.mfa.factor_requests import SECRET
 
 AT = datetime(2024, 5, 1, 10, 0, 10, tzinfo=UTC)
 STEP = int(AT.timestamp()) // 30

@@ -15,8 +15,8 @@ from django.conf import settings
 
 from accounts.models import User
 from authsvc import clock
-from tests.accounts import admins
-from tests.accounts.admins import NOT_ADMIN
+from tests.accounts.administration import admin_requests
+from tests.accounts.administration.admin_requests import NOT_ADMIN
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import SignIn, make_factor, make_session, make_user
 from tests.observations import contents, refused
@@ -60,7 +60,7 @@ def test_nobody_gets_in_without_a_token(api: Api, method: str, path: str) -> Non
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_nobody_else_gets_in(api: Api, method: str, path: str) -> None:
     before = contents()
-    refused(api.request(method, path, {}, bearer=admins.token("authenticated")), *NOT_ADMIN)
+    refused(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
     assert contents() == before
 
 
@@ -74,7 +74,7 @@ def test_a_banned_operator_gets_in_nowhere(api: Api, method: str, path: str) -> 
 
 @pytest.mark.parametrize("role", ["service_role", "svc_admin"])
 def test_the_two_roles_of_administrators_get_in(api: Api, role: str) -> None:
-    assert users(api, admins.token(role)).status_code == 200
+    assert users(api, admin_requests.token(role)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_two_roles_of_administrators_get_in(api: Api, role: str) -> None:
     ["supabase_admin", "authenticated", "Service_Role", "service_role ", " svc_admin", "service_role,svc_admin", ""],
 )
 def test_a_role_must_be_written_exactly(api: Api, role: str) -> None:
-    refused(users(api, admins.token(role)), *NOT_ADMIN)
+    refused(users(api, admin_requests.token(role)), *NOT_ADMIN)
 
 
 def test_a_token_without_a_role_is_refused(api: Api) -> None:
@@ -100,7 +100,7 @@ def test_a_token_without_a_role_is_refused(api: Api) -> None:
     ],
 )
 def test_a_role_in_other_claims_does_not_count(api: Api, claims: dict[str, Any]) -> None:
-    refused(users(api, admins.token("authenticated", **claims)), *NOT_ADMIN)
+    refused(users(api, admin_requests.token("authenticated", **claims)), *NOT_ADMIN)
 
 
 def test_metadata_make_nobody_an_operator(api: Api) -> None:
@@ -113,19 +113,22 @@ def test_metadata_make_nobody_an_operator(api: Api) -> None:
 
 def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"admin_roles": ("ops",)})
-    assert users(api, admins.token("ops")).status_code == 200
-    refused(users(api, admins.token("service_role")), *NOT_ADMIN)
-    assert b"ops" not in users(api, admins.token("service_role")).content
+    assert users(api, admin_requests.token("ops")).status_code == 200
+    refused(users(api, admin_requests.token("service_role")), *NOT_ADMIN)
+    assert b"ops" not in users(api, admin_requests.token("service_role")).content
 
 
 @pytest.mark.parametrize(
     ("presented", "reason"),
     [
         ("not.a.jwt.token", "token is malformed: token contains an invalid number of segments"),
-        (lambda: admins.token(exp=1), "token has invalid claims: token is expired"),
-        (lambda: admins.token(nbf=clock.now().timestamp() + 60), "token has invalid claims: token is not valid yet"),
+        (lambda: admin_requests.token(exp=1), "token has invalid claims: token is expired"),
         (
-            lambda: admins.token(secret="another secret of 32 characters!!"),
+            lambda: admin_requests.token(nbf=clock.now().timestamp() + 60),
+            "token has invalid claims: token is not valid yet",
+        ),
+        (
+            lambda: admin_requests.token(secret="another secret of 32 characters!!"),
             "token signature is invalid: signature is invalid",
         ),
     ],
@@ -143,7 +146,7 @@ def test_where_keys_are_configured_the_shared_secret_signs_nothing(api: Api, aut
         "alg": "RS256",
         "key_ops": ["sign", "verify"],
     }
-    by_secret = admins.token()
+    by_secret = admin_requests.token()
     auth_config(jwt={"keys": (jwk,), "valid_methods": ()})
     by_key = jwt.encode({"role": "service_role"}, key, algorithm="RS256", headers={"kid": "k1"})
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -231,13 +234,13 @@ def test_a_session_of_an_oauth_client_is_no_administrator(api: Api) -> None:
 def test_a_token_with_a_session_must_be_somebodys(
     api: Api, claims: dict[str, str], status: int, code: str, text: str
 ) -> None:
-    refused(users(api, admins.token(**claims)), status, code, text)
+    refused(users(api, admin_requests.token(**claims)), status, code, text)
 
 
 def test_the_session_must_be_one(api: Api) -> None:
     user = make_user(role="svc_admin")
     refused(
-        users(api, admins.token("svc_admin", sub=str(user.id), session_id="mine")),
+        users(api, admin_requests.token("svc_admin", sub=str(user.id), session_id="mine")),
         403,
         "bad_jwt",
         "invalid claim: session_id claim must be a UUID",
@@ -246,18 +249,18 @@ def test_the_session_must_be_one(api: Api) -> None:
 
 @pytest.mark.parametrize("session_id", ["", str(UUID(int=0)), None])
 def test_an_empty_session_is_none(api: Api, session_id: str | None) -> None:
-    assert users(api, admins.token(sub="whoever", session_id=session_id)).status_code == 200
+    assert users(api, admin_requests.token(sub="whoever", session_id=session_id)).status_code == 200
 
 
 def test_another_users_session_does_not_help(api: Api) -> None:
     made, other = operator(), make_user(role="svc_admin")
-    stolen = admins.token("svc_admin", sub=str(other.id), session_id=str(made.session.id))
+    stolen = admin_requests.token("svc_admin", sub=str(other.id), session_id=str(made.session.id))
     refused(users(api, stolen), 403, "session_not_found", "Session from session_id claim in JWT does not exist")
 
 
 def test_the_newer_form_of_errors(api: Api) -> None:
     answer = api.get(
-        "/admin/users", bearer=admins.token("authenticated"), headers={"X-Supabase-Api-Version": "2024-01-01"}
+        "/admin/users", bearer=admin_requests.token("authenticated"), headers={"X-Supabase-Api-Version": "2024-01-01"}
     )
     assert (answer.status_code, answer.json()) == (403, {"code": "not_admin", "message": "User not allowed"})
     assert answer.headers["X-Supabase-Api-Version"] == "2024-01-01"
@@ -268,7 +271,7 @@ def test_an_administrator_has_no_limit_of_requests(api: Api, auth_config: Change
     auth_config(
         limits={field.name: 0 for field in dataclasses.fields(limits) if isinstance(getattr(limits, field.name), float)}
     )
-    assert {users(api, admins.token()).status_code for _ in range(40)} == {200}
+    assert {users(api, admin_requests.token()).status_code for _ in range(40)} == {200}
 
 
 def test_the_console_cookie_is_not_set_here(api: Api) -> None:

@@ -13,9 +13,9 @@ from accounts.models import Factor, FactorChallenge
 from authsvc import clock
 from authsvc.conf import Secret
 from authsvc.security import encryption
-from tests.accounts.factors import wire
-from tests.accounts.factors.test_totp import decoded
-from tests.accounts.factors.wire import PHONE, done
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, done
+from tests.accounts.mfa.test_totp import decoded
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_older, make_session, make_user
 from tests.observations import audit_payloads, audit_trail, contents, refused
@@ -42,7 +42,7 @@ def every_type(auth_config: ChangeConfig) -> None:
 
 def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: Api) -> None:
     made = make_session(make_user(email="user@example.com"))
-    shown = done(wire.enroll(api, made.access_token, friendly_name="phone app"))
+    shown = done(factor_requests.enroll(api, made.access_token, friendly_name="phone app"))
     factor = Factor.objects.get()
     secret = shown["totp"]["secret"]
     assert re.fullmatch("[A-Z2-7]{32}", secret)
@@ -80,21 +80,21 @@ def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: 
 )
 def test_the_account_in_the_app_is_what_there_is(api: Api, user: dict[str, Any], account: str | None) -> None:
     made = make_session(make_user(**user))
-    uri = done(wire.enroll(api, made.access_token, issuer="My & Co."))["totp"]["uri"]
+    uri = done(factor_requests.enroll(api, made.access_token, issuer="My & Co."))["totp"]["uri"]
     parts = urlsplit(uri)
     assert parts.path == f"/My%20%26%20Co.:{account or made.user.id}"
     assert parse_qs(parts.query)["issuer"] == ["My & Co."]
 
 
 def test_a_name_may_be_empty_and_is_shown_all_the_same(api: Api) -> None:
-    assert done(wire.enroll(api, make_session().access_token))["friendly_name"] == ""
+    assert done(factor_requests.enroll(api, make_session().access_token))["friendly_name"] == ""
 
 
 def test_the_secret_is_sealed_where_columns_are_encrypted(api: Api, auth_config: ChangeConfig) -> None:
     key = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
     auth_config(database={"encrypt": True, "encryption_key_id": "k1", "encryption_key": key,
                           "decryption_keys": {"k1": key}})  # fmt: skip
-    secret = done(wire.enroll(api, make_session().access_token))["totp"]["secret"]
+    secret = done(factor_requests.enroll(api, make_session().access_token))["totp"]["secret"]
     factor = Factor.objects.get()
     assert secret not in (factor.secret or "")
     assert encryption.decrypt(factor.secret or "", bound_to=factor.id) == secret
@@ -105,7 +105,7 @@ def test_the_secret_is_sealed_where_columns_are_encrypted(api: Api, auth_config:
 
 @pytest.mark.parametrize("body", [{"factor_type": "x"}, {"factor_type": ""}, {"factor_type": None}])
 def test_a_type_is_one_of_three(api: Api, body: Any) -> None:
-    answer = wire.enroll(api, make_session().access_token, **body)
+    answer = factor_requests.enroll(api, make_session().access_token, **body)
     refused(answer, 400, "validation_failed", "factor_type needs to be totp, phone, or webauthn")
 
 
@@ -125,28 +125,40 @@ def test_a_type_may_be_switched_off(
     api: Api, auth_config: ChangeConfig, switch: str, body: Any, code: str, name: str
 ) -> None:
     auth_config(mfa={switch: False})
-    refused(wire.enroll(api, make_session().access_token, **body), 422, code, f"MFA enroll is disabled for {name}")
+    refused(
+        factor_requests.enroll(api, make_session().access_token, **body),
+        422,
+        code,
+        f"MFA enroll is disabled for {name}",
+    )
     assert not Factor.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["mary", "", "  "])
 def test_a_name_is_given_once(api: Api, name: str) -> None:
     token = make_session().access_token
-    done(wire.enroll(api, token, friendly_name=name))
+    done(factor_requests.enroll(api, token, friendly_name=name))
     before = contents()
-    refused(wire.enroll(api, token, friendly_name=name), 422, "mfa_factor_name_conflict", NAME_TAKEN.format(name))
+    refused(
+        factor_requests.enroll(api, token, friendly_name=name), 422, "mfa_factor_name_conflict", NAME_TAKEN.format(name)
+    )
     assert contents() == before
-    done(wire.enroll(api, make_session().access_token, friendly_name=name))
+    done(factor_requests.enroll(api, make_session().access_token, friendly_name=name))
 
 
 def test_a_name_that_no_index_holds_is_refused(api: Api) -> None:
     token = make_session().access_token
-    done(wire.enroll(api, token, friendly_name="ü" * 255))
-    refused(wire.enroll(api, token, friendly_name="x" * 256), 400, "validation_failed", "The friendly name is too long")
+    done(factor_requests.enroll(api, token, friendly_name="ü" * 255))
+    refused(
+        factor_requests.enroll(api, token, friendly_name="x" * 256),
+        400,
+        "validation_failed",
+        "The friendly name is too long",
+    )
 
 
 def test_an_issuer_that_no_picture_holds_is_refused(api: Api) -> None:
-    answer = wire.enroll(api, make_session().access_token, issuer="x" * 1300)
+    answer = factor_requests.enroll(api, make_session().access_token, issuer="x" * 1300)
     refused(answer, 400, "validation_failed", "The issuer is too long")
     assert not Factor.objects.exists()
 
@@ -156,7 +168,7 @@ def test_there_is_a_number_of_factors_beyond_which_none_is_enrolled(api: Api, st
     made = make_session(aal="aal2")
     for number in range(10):
         make_factor(made.user, status=status, friendly_name=str(number))
-    refused(wire.enroll(api, made.access_token), *TOO_MANY)
+    refused(factor_requests.enroll(api, made.access_token), *TOO_MANY)
 
 
 @pytest.mark.parametrize(
@@ -175,16 +187,16 @@ def test_both_numbers_can_be_set(
     made = make_session(aal="aal2")
     for number, status in enumerate(statuses):
         make_factor(made.user, status=status, friendly_name=str(number))
-    refused(wire.enroll(api, made.access_token), *TOO_MANY)
+    refused(factor_requests.enroll(api, made.access_token), *TOO_MANY)
     auth_config(mfa={name: number + 1 for name, number in limits.items()})
-    done(wire.enroll(api, made.access_token))
+    done(factor_requests.enroll(api, made.access_token))
 
 
 @pytest.mark.parametrize(("aal", "is_let_in"), [("aal1", False), (None, False), ("aal2", True)])
 def test_a_further_factor_needs_the_first(api: Api, aal: str | None, is_let_in: bool) -> None:
     made = make_session(aal=aal)
     make_factor(made.user, friendly_name="first")
-    answer = wire.enroll(api, made.access_token, friendly_name="second")
+    answer = factor_requests.enroll(api, made.access_token, friendly_name="second")
     if is_let_in:
         done(answer)
     else:
@@ -196,10 +208,10 @@ def test_a_visitor_has_no_second_factor(api: Api) -> None:
     made = make_session(make_user(email="", is_anonymous=True))
     text = "Anonymous user not allowed to perform these actions"
     for answer in (
-        wire.enroll(api, made.access_token),
-        wire.challenge(api, made.access_token, "x"),
-        wire.verify(api, made.access_token, "x", wire.NIL, "1"),
-        wire.unenroll(api, made.access_token, "x"),
+        factor_requests.enroll(api, made.access_token),
+        factor_requests.challenge(api, made.access_token, "x"),
+        factor_requests.verify(api, made.access_token, "x", factor_requests.NIL, "1"),
+        factor_requests.unenroll(api, made.access_token, "x"),
         api.get("/factors/recovery_codes", bearer=made.access_token),
     ):
         refused(answer, 403, "no_authorization", text)
@@ -221,7 +233,9 @@ def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
 @pytest.mark.parametrize("number", [f"+{PHONE}", PHONE, "+1 234 567 7889"])
 def test_a_number_is_shown_as_given_and_kept_in_digits(api: Api, number: str) -> None:
     made = make_session()
-    shown = done(wire.enroll(api, made.access_token, factor_type="phone", friendly_name="mobile", phone=number))
+    shown = done(
+        factor_requests.enroll(api, made.access_token, factor_type="phone", friendly_name="mobile", phone=number)
+    )
     factor = Factor.objects.get()
     assert shown == {"id": str(factor.id), "type": "phone", "friendly_name": "mobile", "phone": number}
     assert (factor.phone, factor.secret) == (number.replace("+", "").replace(" ", ""), "")
@@ -237,25 +251,28 @@ def test_a_number_is_shown_as_given_and_kept_in_digits(api: Api, number: str) ->
     ],
 )
 def test_a_number_is_one(api: Api, number: str | None, text: str) -> None:
-    answer = wire.enroll(api, make_session().access_token, factor_type="phone", phone=number)
+    answer = factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=number)
     refused(answer, 400, "validation_failed", text)
 
 
 def test_a_number_enrolled_again_takes_the_place_of_an_unfinished_enrolment(api: Api) -> None:
     token = make_session().access_token
     for name in ("one", "two", "two"):
-        done(wire.enroll(api, token, factor_type="phone", phone=f"+{PHONE}", friendly_name=name))
+        done(factor_requests.enroll(api, token, factor_type="phone", phone=f"+{PHONE}", friendly_name=name))
     assert [factor.friendly_name for factor in Factor.objects.all()] == ["two"]
-    done(wire.enroll(api, token, factor_type="phone", phone="+4915100000", friendly_name="three"))
+    done(factor_requests.enroll(api, token, factor_type="phone", phone="+4915100000", friendly_name="three"))
     assert Factor.objects.count() == 2
 
 
 def test_a_verified_number_is_not_enrolled_again(api: Api) -> None:
     made = make_session(aal="aal2")
     make_factor(made.user, factor_type="phone", phone=PHONE)
-    refused(wire.enroll(api, made.access_token, factor_type="phone", phone=f"+{PHONE}", friendly_name="x"), *TAKEN)
+    refused(
+        factor_requests.enroll(api, made.access_token, factor_type="phone", phone=f"+{PHONE}", friendly_name="x"),
+        *TAKEN,
+    )
     assert Factor.objects.count() == 1
-    done(wire.enroll(api, make_session().access_token, factor_type="phone", phone=f"+{PHONE}"))
+    done(factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=f"+{PHONE}"))
 
 
 # What was left unfinished
@@ -275,7 +292,7 @@ def test_enrolments_that_nobody_went_on_with_make_room(api: Api, auth_config: Ch
     made = make_session(make_user(), aal="aal1")
     mine = make_factor(made.user, friendly_name="again", status="unverified")
     make_older(mine, by=timedelta(minutes=11))
-    done(wire.enroll(api, made.access_token, friendly_name="again"))
+    done(factor_requests.enroll(api, made.access_token, friendly_name="again"))
     assert {factor.friendly_name for factor in Factor.objects.filter(user=other)} == {"challenged", "verified", "young"}
     assert Factor.objects.filter(user=made.user).count() == 1
 
@@ -286,7 +303,7 @@ def test_they_make_room_also_when_the_enrolment_is_refused(api: Api) -> None:
     made = make_session()
     make_factor(made.user)
     refused(
-        wire.enroll(api, made.access_token, friendly_name="x"),
+        factor_requests.enroll(api, made.access_token, friendly_name="x"),
         403,
         "insufficient_aal",
         "AAL2 required to enroll a new factor",

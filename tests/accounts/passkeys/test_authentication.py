@@ -14,7 +14,7 @@ from accounts.models import Passkey, PasskeyChallenge, User
 from authsvc import clock
 from authsvc.api import captcha
 from authsvc.conf import Secret
-from tests.accounts.passkeys import (
+from tests.accounts.passkeys.passkey_requests import (
     CHALLENGE_EXPIRED,
     CHALLENGE_NOT_FOUND,
     MALFORMED,

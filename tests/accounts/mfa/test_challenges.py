@@ -12,8 +12,8 @@ from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import SmsKind
 from authsvc.security import encryption
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import PHONE, Owner, done, make_owner
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_session
 from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
@@ -47,7 +47,9 @@ def mobile() -> Owner:
 def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, status: str, body: Any) -> None:
     owner = make_owner(status=status)
     before = clock.now()
-    answer = wire.challenge(api, owner.token, owner.factor.id, body, headers={"X-Forwarded-For": "203.0.113.7"})
+    answer = factor_requests.challenge(
+        api, owner.token, owner.factor.id, body, headers={"X-Forwarded-For": "203.0.113.7"}
+    )
     shown = done(answer)
     challenge = FactorChallenge.objects.get()
     assert shown == {
@@ -67,16 +69,21 @@ def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, stat
 def test_several_challenges_may_be_open(api: Api) -> None:
     owner = make_owner()
     for _ in range(3):
-        done(wire.challenge(api, owner.token, owner.factor.id))
+        done(factor_requests.challenge(api, owner.token, owner.factor.id))
     assert FactorChallenge.objects.count() == 3
 
 
 def test_a_challenge_is_of_ones_own_factor(api: Api) -> None:
     owner, stranger = make_owner(), make_session()
     before = contents()
-    refused(wire.challenge(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
-    refused(wire.challenge(api, stranger.access_token, wire.NIL), *NOT_FOUND)
-    refused(wire.challenge(api, stranger.access_token, "abc"), 404, "validation_failed", "factor_id must be an UUID")
+    refused(factor_requests.challenge(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
+    refused(factor_requests.challenge(api, stranger.access_token, factor_requests.NIL), *NOT_FOUND)
+    refused(
+        factor_requests.challenge(api, stranger.access_token, "abc"),
+        404,
+        "validation_failed",
+        "factor_id must be an UUID",
+    )
     assert contents() == before
 
 
@@ -93,16 +100,16 @@ def test_a_type_may_be_switched_off(
     auth_config(mfa={switch: False})
     owner = make_owner(factor_type=factor_type)
     text = f"MFA verification is disabled for {name}"
-    refused(wire.challenge(api, owner.token, owner.factor.id, {}), 422, code, text)
-    refused(wire.verify(api, owner.token, owner.factor.id, wire.NIL, "123456"), 422, code, text)
+    refused(factor_requests.challenge(api, owner.token, owner.factor.id, {}), 422, code, text)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "123456"), 422, code, text)
 
 
 def test_the_challenges_of_a_client_are_limited(api: Api) -> None:
     owner = make_owner()
     given = {"headers": {"X-Forwarded-For": "203.0.113.44"}}
-    statuses = [wire.challenge(api, owner.token, owner.factor.id, **given).status_code for _ in range(31)]
+    statuses = [factor_requests.challenge(api, owner.token, owner.factor.id, **given).status_code for _ in range(31)]
     assert statuses == [200] * 30 + [429]
-    done(wire.challenge(api, owner.token, owner.factor.id))
+    done(factor_requests.challenge(api, owner.token, owner.factor.id))
 
 
 # Phones
@@ -110,7 +117,7 @@ def test_the_challenges_of_a_client_are_limited(api: Api) -> None:
 
 @pytest.mark.parametrize("channel", [None, "", "sms", "whatsapp"])
 def test_a_phone_is_texted_a_code(api: Api, mailbox: Mailbox, mobile: Owner, channel: str | None) -> None:
-    shown = done(wire.challenge(api, mobile.token, mobile.factor.id, {"channel": channel}))
+    shown = done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel}))
     challenge = FactorChallenge.objects.get()
     assert (shown["id"], shown["type"]) == (str(challenge.id), "phone")
     (text,) = mailbox.texts
@@ -125,7 +132,7 @@ def test_the_length_of_the_code_is_a_setting(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
     auth_config(mfa={"phone_otp_length": 9})
-    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     assert len(mailbox.texts[0].variables["Code"]) == 9
 
 
@@ -135,17 +142,17 @@ def test_the_code_is_sealed_where_columns_are_encrypted(
     key = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
     auth_config(database={"encrypt": True, "encryption_key_id": "k1", "encryption_key": key,
                           "decryption_keys": {"k1": key}})  # fmt: skip
-    challenge_id = wire.challenged(api, mobile.token, mobile.factor.id, {})
+    challenge_id = factor_requests.challenged(api, mobile.token, mobile.factor.id, {})
     challenge = FactorChallenge.objects.get()
     code = mailbox.texts[0].variables["Code"]
     assert code not in (challenge.otp_code or "")
     assert encryption.decrypt(challenge.otp_code or "", bound_to=challenge.id) == code
-    done(wire.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
+    done(factor_requests.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
 
 
 def test_a_phone_waits_before_it_is_texted_again(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
-    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
-    answer = wire.challenge(api, mobile.token, mobile.factor.id, {})
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
     refused(
         answer,
         429,
@@ -154,40 +161,42 @@ def test_a_phone_waits_before_it_is_texted_again(api: Api, mailbox: Mailbox, mob
     )
     assert len(mailbox.texts) == FactorChallenge.objects.count() == 1
     let_limits_pass(timedelta(seconds=61))
-    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
 
 
 @pytest.mark.parametrize("written", [f"+{PHONE}", f" {PHONE[:1]} {PHONE[1:]} "], ids=["plain", "with blanks"])
 def test_a_number_that_is_enrolled_again_waits_all_the_same(
     api: Api, mailbox: Mailbox, mobile: Owner, written: str
 ) -> None:
-    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
-    done(wire.unenroll(api, mobile.token, mobile.factor.id))
-    again = done(wire.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
-    answer = wire.challenge(api, mobile.token, again, {})
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    done(factor_requests.unenroll(api, mobile.token, mobile.factor.id))
+    again = done(factor_requests.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
+    answer = factor_requests.challenge(api, mobile.token, again, {})
     assert (answer.status_code, answer.json()["error_code"]) == (429, "over_sms_send_rate_limit")
     assert len(mailbox.texts) == 1
     let_limits_pass(timedelta(seconds=61))
-    done(wire.challenge(api, mobile.token, again, {}))
+    done(factor_requests.challenge(api, mobile.token, again, {}))
 
 
 def test_the_interval_is_that_of_one_user_and_one_number(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
-    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
-    other = done(wire.enroll(api, mobile.token, factor_type="phone", phone="+15557654321", friendly_name="other"))["id"]
-    done(wire.challenge(api, mobile.token, other, {}))
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    other = done(
+        factor_requests.enroll(api, mobile.token, factor_type="phone", phone="+15557654321", friendly_name="other")
+    )["id"]
+    done(factor_requests.challenge(api, mobile.token, other, {}))
     stranger = make_owner(factor_type="phone", status="unverified", phone=PHONE)
-    done(wire.challenge(api, stranger.token, stranger.factor.id, {}))
+    done(factor_requests.challenge(api, stranger.token, stranger.factor.id, {}))
     assert [text.to for text in mailbox.texts] == [PHONE, "15557654321", PHONE]
 
 
 def test_a_challenge_that_is_refused_takes_no_turn(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
-    assert wire.challenge(api, mobile.token, mobile.factor.id, {"channel": "pigeon"}).status_code == 400
+    assert factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": "pigeon"}).status_code == 400
     auth_config(sms={"provider": ""})
-    assert wire.challenge(api, mobile.token, mobile.factor.id, {}).status_code == 500
+    assert factor_requests.challenge(api, mobile.token, mobile.factor.id, {}).status_code == 500
     auth_config(sms={"provider": "twilio"})
-    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     assert len(mailbox.texts) == 1
 
 
@@ -196,14 +205,14 @@ def test_fixed_codes_and_quotas_of_text_messages_are_not_for_factors(
 ) -> None:
     config = auth_config(sms={"test_codes": {PHONE: "000000"}})
     auth_config(limits={"sms_sent": type(config.limits.sms_sent)(events=0)})
-    done(wire.challenge(api, mobile.token, mobile.factor.id, {}))
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     assert len(mailbox.texts) == 1
 
 
 def test_a_message_needs_somebody_to_carry_it(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": ""})
     before = contents()
-    answer = wire.challenge(api, mobile.token, mobile.factor.id, {})
+    answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
     assert (answer.status_code, answer.json()["msg"]) == (500, "Failed to get SMS provider")
     assert contents() == before
 
@@ -211,10 +220,10 @@ def test_a_message_needs_somebody_to_carry_it(api: Api, auth_config: ChangeConfi
 def test_not_every_carrier_has_every_channel(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": "vonage"})
     for channel in ("whatsapp", "pigeon"):
-        answer = wire.challenge(api, mobile.token, mobile.factor.id, {"channel": channel})
+        answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel})
         refused(answer, 400, "validation_failed", CHANNEL_INVALID)
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"channel": 1}])
 def test_a_phone_is_challenged_with_an_object(api: Api, mobile: Owner, body: Any) -> None:
-    assert wire.challenge(api, mobile.token, mobile.factor.id, body).json()["error_code"] == "bad_json"
+    assert factor_requests.challenge(api, mobile.token, mobile.factor.id, body).json()["error_code"] == "bad_json"

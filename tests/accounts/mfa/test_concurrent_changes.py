@@ -16,9 +16,9 @@ from accounts.models import Factor, RecoveryCode, User
 from authsvc import audit, clock
 from authsvc.caller import Caller
 from authsvc.conf import Secret, Twilio
-from tests.accounts import passkeys
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import Owner, done, make_owner
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import Owner, done, make_owner
+from tests.accounts.passkeys import passkey_requests
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.fakes.authenticator import Authenticator
@@ -40,7 +40,7 @@ def switched_on(auth_config: ChangeConfig) -> None:
     auth_config(
         mfa={"recovery_codes_enabled": True},
         passkeys={"enabled": True},
-        webauthn=passkeys.PARTY,
+        webauthn=passkey_requests.PARTY,
         sms={"autoconfirm": True},
         mailer={"worker_enabled": False},
     )
@@ -50,8 +50,8 @@ def switched_on(auth_config: ChangeConfig) -> None:
 def owner(api: Api) -> Owner:
     """Somebody whose session one of two factors has raised."""
     owner = make_owner(friendly_name="lost")
-    make_factor(owner.user, friendly_name="kept", secret=wire.SECRET)
-    wire.step_up(api, owner)
+    make_factor(owner.user, friendly_name="kept", secret=factor_requests.SECRET)
+    factor_requests.step_up(api, owner)
     return owner
 
 
@@ -110,17 +110,17 @@ def evict(owner: Owner) -> Callable[[], object]:
 
 
 def enrol(api: Api, owner: Owner) -> Call:
-    return partial(wire.enroll, api, owner.token, friendly_name="new")
+    return partial(factor_requests.enroll, api, owner.token, friendly_name="new")
 
 
 def finish_enrolment(api: Api, owner: Owner) -> Call:
-    begun = make_factor(owner.user, friendly_name="begun", status="unverified", secret=wire.SECRET)
-    challenge_id = wire.challenged(api, owner.token, begun.id)
-    return lambda: wire.verify(api, owner.token, begun.id, challenge_id, wire.code())
+    begun = make_factor(owner.user, friendly_name="begun", status="unverified", secret=factor_requests.SECRET)
+    challenge_id = factor_requests.challenged(api, owner.token, begun.id)
+    return lambda: factor_requests.verify(api, owner.token, begun.id, challenge_id, factor_requests.code())
 
 
 def unenrol(api: Api, owner: Owner) -> Call:
-    return partial(wire.unenroll, api, owner.token, Factor.objects.get(friendly_name="kept").id)
+    return partial(factor_requests.unenroll, api, owner.token, Factor.objects.get(friendly_name="kept").id)
 
 
 def change(what: dict[str, str], api: Api, owner: Owner) -> Call:
@@ -128,13 +128,13 @@ def change(what: dict[str, str], api: Api, owner: Owner) -> Call:
 
 
 def register_passkey(api: Api, owner: Owner) -> Call:
-    asked = passkeys.begun(api, owner.token)
+    asked = passkey_requests.begun(api, owner.token)
     credential = Authenticator().create(asked["options"])
-    return partial(passkeys.complete, api, owner.token, asked["challenge_id"], credential)
+    return partial(passkey_requests.complete, api, owner.token, asked["challenge_id"], credential)
 
 
 def remove_passkey(api: Api, owner: Owner) -> Call:
-    made = done(passkeys.register(api, owner.token, Authenticator()))
+    made = done(passkey_requests.register(api, owner.token, Authenticator()))
     return partial(api.delete, f"/passkeys/{made['id']}", bearer=owner.token)
 
 
@@ -153,8 +153,8 @@ def make_codes(api: Api, owner: Owner) -> Call:
         pytest.param(partial(change, {"password": "another correct horse"}), LATE, id="password"),
         pytest.param(partial(change, {"email": "thief@example.com"}), LATE, id="address"),
         pytest.param(partial(change, {"phone": "15557654321"}), LATE, id="number"),
-        pytest.param(register_passkey, passkeys.NEEDS_AAL2, id="register passkey"),
-        pytest.param(remove_passkey, passkeys.NEEDS_AAL2, id="remove passkey"),
+        pytest.param(register_passkey, passkey_requests.NEEDS_AAL2, id="register passkey"),
+        pytest.param(remove_passkey, passkey_requests.NEEDS_AAL2, id="remove passkey"),
         pytest.param(
             make_codes, (403, "insufficient_aal", "AAL2 required to create recovery codes"), id="recovery codes"
         ),
@@ -201,12 +201,12 @@ def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothi
 ) -> None:
     twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
     auth_config(mfa={"phone_verify_enabled": True}, sms={"provider": "twilio", "twilio": twilio})
-    owner = make_owner(factor_type="phone", phone=wire.PHONE)
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    owner = make_owner(factor_type="phone", phone=factor_requests.PHONE)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     code = mailbox.texts[0].variables["Code"]
     answer = overtaken(
         owner.user,
-        lambda: wire.verify(api, owner.token, owner.factor.id, challenge_id, code),
+        lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code),
         lambda: admin_factors.update(
             owner.user.id,
             owner.factor.id,

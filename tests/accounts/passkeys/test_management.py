@@ -9,8 +9,8 @@ import pytest
 
 from accounts.models import Passkey
 from authsvc import clock
-from tests.accounts import admins
-from tests.accounts.passkeys import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_holder, register, sign_in
+from tests.accounts.administration import admin_requests
+from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_holder, register, sign_in
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_session, make_user
 from tests.fakes.authenticator import Authenticator
@@ -53,9 +53,9 @@ def test_administrators_see_passkeys_while_they_are_off(api: Api, auth_config: C
     holder = make_holder(api)
     auth_config(passkeys={"enabled": False})
     path = f"/admin/users/{holder.user.id}/passkeys"
-    (shown,) = admins.done(api, "GET", path)
+    (shown,) = admin_requests.done(api, "GET", path)
     assert shown["id"] == str(holder.passkey.id)
-    assert admins.ask(api, "DELETE", f"{path}/{holder.passkey.id}").status_code == 204
+    assert admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}").status_code == 204
 
 
 # The list
@@ -179,13 +179,13 @@ def test_administrators_list_and_remove(api: Api) -> None:
     holder = make_holder(api)
     make_factor(holder.user)
     path = f"/admin/users/{holder.user.id}/passkeys"
-    assert admins.done(api, "GET", path) == api.get("/passkeys", bearer=holder.token).json()
-    answer = admins.ask(api, "DELETE", f"{path}/{holder.passkey.id}")
+    assert admin_requests.done(api, "GET", path) == api.get("/passkeys", bearer=holder.token).json()
+    answer = admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}")
     assert (answer.status_code, answer.content) == (204, b"")
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_username"]) == ("passkey_deleted", "service_role")
     assert entry["traits"] == {"user_id": str(holder.user.id), "passkey_id": str(holder.passkey.id)}
-    assert admins.done(api, "GET", path) == []
+    assert admin_requests.done(api, "GET", path) == []
 
 
 def test_administrators_find_a_passkey_among_those_of_its_user(api: Api) -> None:
@@ -193,22 +193,24 @@ def test_administrators_find_a_passkey_among_those_of_its_user(api: Api) -> None
     path = f"/admin/users/{holder.user.id}/passkeys"
     before = contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
-        refused(admins.ask(api, "DELETE", f"{path}/{passkey_id}"), *NOT_FOUND)
+        refused(admin_requests.ask(api, "DELETE", f"{path}/{passkey_id}"), *NOT_FOUND)
     for method, end in (("GET", ""), ("DELETE", f"/{holder.passkey.id}")):
-        refused(admins.ask(api, method, f"/admin/users/{uuid4()}/passkeys{end}"), *admins.USER_NOT_FOUND)
         refused(
-            admins.ask(api, method, f"/admin/users/x/passkeys{end}"),
+            admin_requests.ask(api, method, f"/admin/users/{uuid4()}/passkeys{end}"), *admin_requests.USER_NOT_FOUND
+        )
+        refused(
+            admin_requests.ask(api, method, f"/admin/users/x/passkeys{end}"),
             404,
             "validation_failed",
             "user_id must be an UUID",
         )
         refused(api.request(method, f"{path}{end}"), *NO_TOKEN)
-        refused(api.request(method, f"{path}{end}", bearer=holder.token), *admins.NOT_ADMIN)
+        refused(api.request(method, f"{path}{end}", bearer=holder.token), *admin_requests.NOT_ADMIN)
     assert contents() == before
 
 
 def test_passkeys_go_with_their_user(api: Api) -> None:
     device = Authenticator()
     holder = make_holder(api, device=device)
-    admins.done(api, "DELETE", f"/admin/users/{holder.user.id}", {"should_soft_delete": True})
+    admin_requests.done(api, "DELETE", f"/admin/users/{holder.user.id}", {"should_soft_delete": True})
     assert not Passkey.objects.exists()

@@ -10,7 +10,7 @@ import pytest
 
 from accounts.models import CeremonyType, Passkey, PasskeyChallenge, User
 from authsvc import clock
-from tests.accounts.passkeys import (
+from tests.accounts.passkeys.passkey_requests import (
     BY_SSO,
     CHALLENGE_EXPIRED,
     CHALLENGE_NOT_FOUND,

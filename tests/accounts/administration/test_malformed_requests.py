@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.admins import ask
+from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api
 from tests.factories import make_factor, make_user
 from tests.observations import contents

@@ -14,7 +14,7 @@ from authsvc import audit, clock
 from authsvc.audit import Action, Administrator, search
 from authsvc.caller import Caller
 from authsvc.models import AuditLogEntry
-from tests.accounts.admins import ask, done
+from tests.accounts.administration.admin_requests import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
 from tests.observations import contents, refused

@@ -14,8 +14,8 @@ from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import PHONE, SECRET, Owner, done, make_owner
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_legacy_tokens, make_older, make_session
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -56,7 +56,9 @@ def expired(challenge_id: str) -> tuple[int, str, str]:
 
 def try_code(api: Api, owner: Owner, code: str) -> Any:
     """A code on a new challenge."""
-    return wire.verify(api, owner.token, owner.factor.id, wire.challenged(api, owner.token, owner.factor.id, {}), code)
+    return factor_requests.verify(
+        api, owner.token, owner.factor.id, factor_requests.challenged(api, owner.token, owner.factor.id, {}), code
+    )
 
 
 # What a right code brings about
@@ -65,8 +67,8 @@ def try_code(api: Api, owner: Owner, code: str) -> Any:
 @pytest.mark.parametrize("status", ["unverified", "verified"])
 def test_a_right_code_raises_the_session(api: Api, status: str) -> None:
     owner = make_owner(status=status, friendly_name="phone app")
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
-    answer = wire.verify(api, owner.token, owner.factor.id, challenge_id, f" {wire.code()} ")
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, f" {factor_requests.code()} ")
     shown = done(answer)
     session = Session.objects.get()
     assert (session.id, session.aal, session.factor_id) == (owner.session.id, "aal2", owner.factor.id)
@@ -89,7 +91,7 @@ def test_a_right_code_raises_the_session(api: Api, status: str) -> None:
 
 def test_the_next_access_token_says_so_too_and_the_refresh_token_from_before_ends_all(api: Api) -> None:
     owner = make_owner()
-    raised = wire.step_up(api, owner)
+    raised = factor_requests.step_up(api, owner)
     next_pair = done(tokens.refresh(api, raised["refresh_token"]))
     assert tokens.claims(next_pair["access_token"])["aal"] == "aal2"
     refused(tokens.refresh(api, owner.refresh_token), *USED)
@@ -102,7 +104,7 @@ def test_a_refresh_token_from_before_is_worth_nothing_where_old_ones_are_forgive
 ) -> None:
     auth_config(refresh=lenient)
     owner = make_owner()
-    raised = wire.step_up(api, owner)
+    raised = factor_requests.step_up(api, owner)
     refused(
         tokens.refresh(api, owner.refresh_token),
         400,
@@ -128,8 +130,8 @@ def test_an_imported_session_is_converted_and_its_own_token_is_over(
     assert imported.session is not None
     access_token = signed(tokens.claims(owner.token) | {"session_id": str(imported.session.id)})
     auth_config(refresh=config)
-    challenge_id = wire.challenged(api, access_token, owner.factor.id)
-    raised = done(wire.verify(api, access_token, owner.factor.id, challenge_id, wire.code()))
+    challenge_id = factor_requests.challenged(api, access_token, owner.factor.id)
+    raised = done(factor_requests.verify(api, access_token, owner.factor.id, challenge_id, factor_requests.code()))
     session = Session.objects.get(id=imported.session.id)
     assert (session.aal, session.refresh_token_counter) == ("aal2", 2)
     assert not LegacyRefreshToken.objects.filter(revoked=False).exists()
@@ -150,7 +152,7 @@ def test_other_sign_ins_below_the_level_end(api: Api) -> None:
         for aal, factor in (("aal1", None), ("aal2", other.id), (None, None))
     )
     stranger = make_session()
-    wire.step_up(api, owner)
+    factor_requests.step_up(api, owner)
     assert not tokens.is_alive(low.session)
     for kept in (owner, high, unknown, stranger):
         assert tokens.is_alive(kept.session)
@@ -158,7 +160,7 @@ def test_other_sign_ins_below_the_level_end(api: Api) -> None:
 
 def test_a_new_sign_in_starts_below_again_and_the_raised_one_stays(api: Api) -> None:
     owner = make_owner()
-    raised = wire.step_up(api, owner)
+    raised = factor_requests.step_up(api, owner)
     low = make_session(owner.user)
     assert tokens.claims(low.access_token)["aal"] == "aal1"
     assert done(api.get("/user", bearer=raised["access_token"]))["id"] == str(owner.user.id)
@@ -168,11 +170,11 @@ def test_a_method_that_is_used_again_keeps_its_row(api: Api) -> None:
     owner = make_owner()
     at = clock.now() - timedelta(hours=1)
     AmrClaim.objects.create(session=owner.session, authentication_method="totp", created_at=at, updated_at=at)
-    wire.step_up(api, owner)
+    factor_requests.step_up(api, owner)
     claim = AmrClaim.objects.get(authentication_method="totp")
     assert claim.created_at == at
     assert claim.updated_at > at
-    assert wire.methods(owner.session) == ["password", "totp"]
+    assert factor_requests.methods(owner.session) == ["password", "totp"]
 
 
 def test_unfinished_enrolments_of_the_same_type_are_over(api: Api) -> None:
@@ -182,7 +184,7 @@ def test_unfinished_enrolments_of_the_same_type_are_over(api: Api) -> None:
     make_factor(owner.user, status="unverified", factor_type="phone", phone=PHONE, friendly_name="other type")
     make_factor(make_session().user, status="unverified", friendly_name="somebody else's")
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
-    wire.step_up(api, owner)
+    factor_requests.step_up(api, owner)
     left = {factor.friendly_name for factor in Factor.objects.exclude(id=owner.factor.id)}
     assert left == {"same type, done", "other type", "somebody else's"}
 
@@ -190,7 +192,7 @@ def test_unfinished_enrolments_of_the_same_type_are_over(api: Api) -> None:
 def test_the_low_level_limit_of_a_session_ends_with_the_step(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(minutes=10)})
     owner = make_owner()
-    assert wire.step_up(api, owner)["expires_in"] == 3600
+    assert factor_requests.step_up(api, owner)["expires_in"] == 3600
 
 
 # The notice
@@ -201,9 +203,9 @@ def test_the_first_verification_is_told_by_mail_and_no_later_one(api: Api, mailb
     owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
     for _ in range(2):
         let_limits_pass(timedelta(minutes=2))
-        challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
-        code = mailbox.texts[-1].variables["Code"] if mailbox.texts else wire.code()
-        done(wire.verify(api, owner.token, owner.factor.id, challenge_id, code))
+        challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+        code = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
+        done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
     (mail,) = mailbox.emails
     assert (mail.kind, mail.to, mail.user_id) == (EmailKind.FACTOR_ENROLLED, owner.user.email, owner.user.id)
     assert mail.variables["FactorType"] == factor_type
@@ -212,7 +214,7 @@ def test_the_first_verification_is_told_by_mail_and_no_later_one(api: Api, mailb
 def test_somebody_without_an_address_gets_no_mail(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(status="unverified")
     type(owner.user).objects.update(email=None, phone="15551234567")
-    wire.step_up(api, owner)
+    factor_requests.step_up(api, owner)
     assert not mailbox.emails
 
 
@@ -222,7 +224,7 @@ def test_somebody_without_an_address_gets_no_mail(api: Api, mailbox: Mailbox) ->
 @pytest.mark.parametrize("code", [None, ""])
 def test_a_code_is_there(api: Api, code: str | None) -> None:
     owner = make_owner()
-    answer = wire.verify(api, owner.token, owner.factor.id, wire.NIL, code)
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, code)
     refused(answer, 400, "validation_failed", "Code needs to be non-empty")
 
 
@@ -236,26 +238,28 @@ def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
 def test_the_challenge_is_one_of_this_factor(api: Api) -> None:
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other", secret=SECRET)
-    of_other = wire.challenged(api, owner.token, other.id)
+    of_other = factor_requests.challenged(api, owner.token, other.id)
     of_stranger = make_owner()
-    strange = wire.challenged(api, of_stranger.token, of_stranger.factor.id)
-    for challenge_id in (of_other, strange, wire.NIL, None):
-        refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()), *UNKNOWN)
+    strange = factor_requests.challenged(api, of_stranger.token, of_stranger.factor.id)
+    for challenge_id in (of_other, strange, factor_requests.NIL, None):
+        refused(
+            factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN
+        )
 
 
 def test_the_challenge_is_answered_in_the_session_that_asked_for_it(api: Api) -> None:
     owner = make_owner()
     other = make_session(owner.user)
-    challenge_id = wire.challenged(api, other.access_token, owner.factor.id)
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()), *UNKNOWN)
+    challenge_id = factor_requests.challenged(api, other.access_token, owner.factor.id)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN)
     FactorChallenge.objects.update(session_id=None)  # as it was imported
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()))
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
 def test_the_factor_is_ones_own(api: Api) -> None:
     owner, stranger = make_owner(), make_session()
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
-    answer = wire.verify(api, stranger.access_token, owner.factor.id, challenge_id, wire.code())
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, stranger.access_token, owner.factor.id, challenge_id, factor_requests.code())
     refused(answer, 404, "mfa_factor_not_found", "Factor not found")
 
 
@@ -267,10 +271,12 @@ def test_the_factor_is_ones_own(api: Api) -> None:
 def test_a_challenge_is_answered_from_where_it_was_made(api: Api, made_at: str, used_at: str) -> None:
     owner = make_owner()
     given = {"headers": {"X-Forwarded-For": made_at}}
-    challenge_id = done(wire.challenge(api, owner.token, owner.factor.id, **given))["id"]
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
     for address, is_let_in in ((used_at, False), (made_at, True)):
         elsewhere = {"headers": {"X-Forwarded-For": address}}
-        answer = wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code(), **elsewhere)
+        answer = factor_requests.verify(
+            api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **elsewhere
+        )
         if is_let_in:
             done(answer)
         else:
@@ -281,51 +287,56 @@ def test_a_challenge_is_answered_from_where_it_was_made(api: Api, made_at: str, 
 def test_an_address_may_be_written_in_several_ways(api: Api, address: str) -> None:
     owner = make_owner()
     given = {"headers": {"X-Forwarded-For": address}}
-    challenge_id = done(wire.challenge(api, owner.token, owner.factor.id, **given))["id"]
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code(), **given))
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **given))
 
 
 def test_a_challenge_dies_of_age_and_is_gone(api: Api) -> None:
     owner = make_owner()
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     make_older(FactorChallenge.objects.get(), by=timedelta(seconds=301))
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()), *expired(challenge_id))
+    refused(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()),
+        *expired(challenge_id),
+    )
     assert not FactorChallenge.objects.exists()
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()), *UNKNOWN)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN)
 
 
 def test_the_life_of_a_challenge_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"challenge_expiry": timedelta(seconds=900)})
     owner = make_owner()
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     make_older(FactorChallenge.objects.get(), by=timedelta(seconds=890))
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()))
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
-@pytest.mark.parametrize("wrong", [lambda: wire.code(steps=-2), lambda: wire.code()[:5], wire.wrong_code])
+@pytest.mark.parametrize(
+    "wrong", [lambda: factor_requests.code(steps=-2), lambda: factor_requests.code()[:5], factor_requests.wrong_code]
+)
 def test_a_wrong_code_changes_nothing_and_the_challenge_stays_open(api: Api, wrong: Any) -> None:
     owner = make_owner(status="unverified")
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wrong()), *WRONG_TOTP)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong()), *WRONG_TOTP)
     challenge = FactorChallenge.objects.get()
     assert (challenge.verified_at, challenge.attempts) == (None, 1)
     assert Factor.objects.get().status == "unverified"
     assert Session.objects.get().aal == "aal1"
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()))
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
 def test_a_used_challenge_is_no_challenge(api: Api) -> None:
     owner = make_owner()
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()))
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
     before = contents()
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()), *ELSEWHERE)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *ELSEWHERE)
     assert contents() == before
 
 
 def test_the_code_of_an_enrolment_is_good_for_one_sign_in_more(api: Api) -> None:
     owner = make_owner(status="unverified")
-    code = wire.code()
+    code = factor_requests.code()
     done(try_code(api, owner, code))
     done(try_code(api, owner, code))
     before = Session.objects.get().refresh_token_counter
@@ -335,20 +346,20 @@ def test_the_code_of_an_enrolment_is_good_for_one_sign_in_more(api: Api) -> None
 
 def test_a_code_spends_those_before_it(api: Api) -> None:
     owner = make_owner()
-    earlier, present = wire.code(steps=-1), wire.code()
+    earlier, present = factor_requests.code(steps=-1), factor_requests.code()
     done(try_code(api, owner, present))
     refused(try_code(api, owner, earlier), *WRONG_TOTP)
-    done(try_code(api, owner, wire.code(steps=1)))
+    done(try_code(api, owner, factor_requests.code(steps=1)))
 
 
 def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": ""})
     owner = make_owner()
-    answers = [wire.verify(api, owner.token, owner.factor.id, wire.NIL, "1") for _ in range(31)]
+    answers = [factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1") for _ in range(31)]
     assert [answer.status_code for answer in answers] == [422] * 30 + [429]
     refused(answers[-1], *TOO_OFTEN)
     let_limits_pass(timedelta(seconds=61))
-    refused(wire.verify(api, owner.token, owner.factor.id, wire.NIL, "1"), *UNKNOWN)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1"), *UNKNOWN)
 
 
 # Guessing
@@ -357,10 +368,16 @@ def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfi
 def test_a_challenge_dies_of_wrong_codes(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     for _ in range(3):
-        refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.wrong_code()), *WRONG_TOTP)
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()), *expired(challenge_id))
+        refused(
+            factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code()),
+            *WRONG_TOTP,
+        )
+    refused(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()),
+        *expired(challenge_id),
+    )
 
 
 def test_wrong_codes_count_over_all_challenges_of_a_factor_and_over_all_addresses(
@@ -370,42 +387,45 @@ def test_wrong_codes_count_over_all_challenges_of_a_factor_and_over_all_addresse
     owner = make_owner()
     for number in range(3):
         given = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
-        found = done(wire.challenge(api, owner.token, owner.factor.id, **given))["id"]
-        answer = wire.verify(api, owner.token, owner.factor.id, found, wire.wrong_code(), **given)
+        found = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
+        answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.wrong_code(), **given)
         refused(answer, *WRONG_TOTP)
-    answer = try_code(api, owner, wire.code())
+    answer = try_code(api, owner, factor_requests.code())
     refused(answer, *TOO_OFTEN)
     assert 1100 < int(answer.headers["Retry-After"]) <= 1200
     let_limits_pass(timedelta(seconds=1201))
-    done(try_code(api, owner, wire.code()))
+    done(try_code(api, owner, factor_requests.code()))
 
 
 def test_right_codes_do_not_count(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 2})
     owner = make_owner()
     for _ in range(4):
-        done(try_code(api, owner, wire.code()))
+        done(try_code(api, owner, factor_requests.code()))
         Factor.objects.update(last_totp_step=None)
     for _ in range(2):
-        refused(try_code(api, owner, wire.wrong_code()), *WRONG_TOTP)
-    refused(try_code(api, owner, wire.code()), *TOO_OFTEN)
+        refused(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
+    refused(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
 
 
 def test_the_wrong_codes_of_one_factor_are_not_those_of_another(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 1})
     owner, other = make_owner(), make_owner()
-    refused(try_code(api, owner, wire.wrong_code()), *WRONG_TOTP)
-    refused(try_code(api, owner, wire.code()), *TOO_OFTEN)
-    done(try_code(api, other, wire.code()))
+    refused(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
+    refused(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
+    done(try_code(api, other, factor_requests.code()))
 
 
 def test_counting_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 0})
     owner = make_owner()
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     for _ in range(12):
-        refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.wrong_code()), *WRONG_TOTP)
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, wire.code()))
+        refused(
+            factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code()),
+            *WRONG_TOTP,
+        )
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
 # Phones
@@ -413,11 +433,11 @@ def test_counting_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> No
 
 def test_the_code_that_was_texted_verifies_a_phone(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", status="unverified", phone=PHONE)
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     code = mailbox.texts[0].variables["Code"]
     for wrong in (code + "0", f" {code}", code[:5]):
-        refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
-    shown = done(wire.verify(api, owner.token, owner.factor.id, challenge_id, code))
+        refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
+    shown = done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
     claims = tokens.claims(shown["access_token"])
     assert (claims["aal"], claims["amr"][0]["method"]) == ("aal2", "mfa/phone")
     assert (Factor.objects.get().status, Session.objects.get().factor_id) == ("verified", owner.factor.id)
@@ -425,9 +445,9 @@ def test_the_code_that_was_texted_verifies_a_phone(api: Api, mailbox: Mailbox) -
 
 def test_a_challenge_without_a_code_is_answered_by_none(api: Api) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     FactorChallenge.objects.update(otp_code="")
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, "0"), *WRONG_PHONE)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "0"), *WRONG_PHONE)
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
@@ -436,10 +456,12 @@ def test_a_gateway_may_check_its_own_codes(
 ) -> None:
     use_gateway("twilio_verify")
     owner = make_owner(factor_type="phone", phone=PHONE)
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     stored = FactorChallenge.objects.get().otp_code
     peer.answer(in_json({"status": "approved" if is_approved else "pending", "valid": is_approved}))
-    answer = wire.verify(api, owner.token, owner.factor.id, challenge_id, "918273" if is_approved else stored)
+    answer = factor_requests.verify(
+        api, owner.token, owner.factor.id, challenge_id, "918273" if is_approved else stored
+    )
     (received,) = peer.received
     assert received.form["To"] == f"+{PHONE}"
     if is_approved:
@@ -455,7 +477,7 @@ def test_a_gateway_may_check_its_own_codes(
 def test_a_plain_secret_is_sealed_at_the_next_attempt(api: Api, auth_config: ChangeConfig, is_right: bool) -> None:
     auth_config(database=ENCRYPTED)
     owner = make_owner()
-    answer = try_code(api, owner, wire.code() if is_right else wire.wrong_code())
+    answer = try_code(api, owner, factor_requests.code() if is_right else factor_requests.wrong_code())
     assert answer.status_code == (200 if is_right else 422)
     stored = Factor.objects.get().secret or ""
     assert SECRET not in stored
@@ -464,14 +486,14 @@ def test_a_plain_secret_is_sealed_at_the_next_attempt(api: Api, auth_config: Cha
 
 def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
-    challenge_id = wire.challenged(api, owner.token, owner.factor.id, {})
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     auth_config(database=ENCRYPTED)
-    refused(wire.verify(api, owner.token, owner.factor.id, challenge_id, "x"), *WRONG_PHONE)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "x"), *WRONG_PHONE)
     stored = FactorChallenge.objects.get().otp_code or ""
     code = mailbox.texts[0].variables["Code"]
     assert code not in stored
     assert encryption.decrypt(stored, bound_to=FactorChallenge.objects.get().id) == code
-    done(wire.verify(api, owner.token, owner.factor.id, challenge_id, code))
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
 
 
 @pytest.mark.parametrize("broken", ["another row", "no base32"])
@@ -480,7 +502,7 @@ def test_a_secret_that_cannot_be_read_is_our_failure(api: Api, auth_config: Chan
     owner = make_owner()
     secret = encryption.encrypt(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
     Factor.objects.update(secret=secret)
-    answer = try_code(api, owner, wire.code())
+    answer = try_code(api, owner, factor_requests.code())
     assert (answer.status_code, answer.json()["msg"]) == (500, "Database error verifying MFA TOTP secret")
 
 
@@ -492,17 +514,20 @@ def test_a_token_without_a_session_raises_nothing(api: Api) -> None:
     claims = tokens.claims(owner.token)
     del claims["session_id"]
     token = signed(claims)
-    challenge_id = wire.challenged(api, token, owner.factor.id)
+    challenge_id = factor_requests.challenged(api, token, owner.factor.id)
     for answer, text in (
         (
-            wire.enroll(api, token, friendly_name="x"),
+            factor_requests.enroll(api, token, friendly_name="x"),
             "A valid session and a registered user are required to enroll a factor",
         ),
         (
-            wire.verify(api, token, owner.factor.id, challenge_id, wire.code()),
+            factor_requests.verify(api, token, owner.factor.id, challenge_id, factor_requests.code()),
             "Cannot read SessionId claim as UUID",
         ),
-        (wire.unenroll(api, token, owner.factor.id), "A valid session and factor are required to unenroll a factor"),
+        (
+            factor_requests.unenroll(api, token, owner.factor.id),
+            "A valid session and factor are required to unenroll a factor",
+        ),
     ):
         assert (answer.status_code, answer.json()["msg"]) == (500, text)
     assert Factor.objects.count() == 1
@@ -511,8 +536,8 @@ def test_a_token_without_a_session_raises_nothing(api: Api) -> None:
 def test_a_factor_begun_before_there_was_one_does_not_raise_a_session_that_shows_none(api: Api) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, factor_type="phone", phone=PHONE, friendly_name="the owner's")
-    found = wire.challenged(api, owner.token, owner.factor.id)
-    answer = wire.verify(api, owner.token, owner.factor.id, found, wire.code())
+    found = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.code())
     refused(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
     owner.factor.refresh_from_db()
     owner.session.refresh_from_db()

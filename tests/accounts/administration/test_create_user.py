@@ -14,8 +14,8 @@ from accounts.models import Identity, User
 from authsvc import clock
 from authsvc.conf import Secret
 from authsvc.security import encryption
-from tests.accounts import admins
-from tests.accounts.admins import EMAIL_EXISTS, PHONE_EXISTS, ask, can_sign_in, done
+from tests.accounts.administration import admin_requests
+from tests.accounts.administration.admin_requests import EMAIL_EXISTS, PHONE_EXISTS, ask, can_sign_in, done
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import audit_payloads, contents, refused
@@ -189,7 +189,7 @@ def test_an_id_is_given_once(api: Api) -> None:
 def test_a_bad_wish_makes_nobody(api: Api, body: Any, text: str) -> None:
     before = contents()
     refused(
-        api.request("POST", "/admin/users", b"null" if body is None else body, bearer=admins.token()),
+        api.request("POST", "/admin/users", b"null" if body is None else body, bearer=admin_requests.token()),
         400,
         "validation_failed",
         text,

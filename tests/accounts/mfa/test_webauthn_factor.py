@@ -12,10 +12,11 @@ import pytest
 from accounts.models import Factor, FactorChallenge, Passkey
 from authsvc import clock
 from authsvc.messaging import EmailKind
-from tests.accounts import admins, passkeys
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import NIL, Owner, done, make_owner
-from tests.accounts.passkeys import PARTY
+from tests.accounts.administration import admin_requests
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import NIL, Owner, done, make_owner
+from tests.accounts.passkeys import passkey_requests
+from tests.accounts.passkeys.passkey_requests import PARTY
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_older, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
@@ -44,7 +45,7 @@ def webauthn(auth_config: ChangeConfig) -> None:
 
 def asked(api: Api, token: str, factor_id: object) -> dict[str, Any]:
     """A new challenge; its options are under `options`."""
-    shown = done(wire.challenge(api, token, factor_id, {}))
+    shown = done(factor_requests.challenge(api, token, factor_id, {}))
     return {**shown, "options": shown["webauthn"]["credential_options"]["publicKey"]}
 
 
@@ -91,7 +92,7 @@ def make_verified(api: Api) -> tuple[Owner, Authenticator]:
 
 def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
     made = make_session()
-    shown = done(wire.enroll(api, made.access_token, factor_type="webauthn", friendly_name="key"))
+    shown = done(factor_requests.enroll(api, made.access_token, factor_type="webauthn", friendly_name="key"))
     factor = Factor.objects.get()
     assert shown == {"id": str(factor.id), "type": "webauthn", "friendly_name": "key"}
     assert (factor.status, factor.secret, factor.web_authn_credential) == ("unverified", "", None)
@@ -100,7 +101,7 @@ def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
 
 def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"web_authn_enroll_enabled": False})
-    answer = wire.enroll(api, make_session().access_token, factor_type="webauthn")
+    answer = factor_requests.enroll(api, make_session().access_token, factor_type="webauthn")
     refused(answer, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
 
 
@@ -109,7 +110,7 @@ def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> N
 
 def test_a_new_factor_is_to_be_made(api: Api) -> None:
     owner = make_unverified()
-    shown = done(wire.challenge(api, owner.token, owner.factor.id, {"webauthn": {"rpId": "evil.example"}}))
+    shown = done(factor_requests.challenge(api, owner.token, owner.factor.id, {"webauthn": {"rpId": "evil.example"}}))
     challenge = FactorChallenge.objects.get()
     assert set(shown) == {"id", "type", "expires_at", "webauthn"}
     assert (shown["id"], shown["type"]) == (str(challenge.id), "webauthn")
@@ -152,7 +153,7 @@ def test_a_verified_factor_is_to_be_used_or_any_other_key(api: Api) -> None:
 @pytest.mark.parametrize("body", [None, "", "x", "[]"])
 def test_the_body_of_a_challenge_is_an_object(api: Api, body: Any) -> None:
     owner = make_unverified()
-    said = wire.challenge(api, owner.token, owner.factor.id, body)
+    said = factor_requests.challenge(api, owner.token, owner.factor.id, body)
     assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
 
 
@@ -160,14 +161,14 @@ def test_verification_can_be_switched_off(api: Api, auth_config: ChangeConfig) -
     owner = make_unverified()
     auth_config(mfa={"web_authn_verify_enabled": False})
     disabled = (422, "mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn")
-    refused(wire.challenge(api, owner.token, owner.factor.id, {}), *disabled)
+    refused(factor_requests.challenge(api, owner.token, owner.factor.id, {}), *disabled)
     refused(answer(api, owner.token, owner.factor.id, NIL, None), *disabled)
 
 
 def test_without_a_relying_party_there_is_no_challenge(api: Api, auth_config: ChangeConfig) -> None:
     owner = make_unverified()
     auth_config(webauthn={"rp_origins": ()})
-    said = wire.challenge(api, owner.token, owner.factor.id, {})
+    said = factor_requests.challenge(api, owner.token, owner.factor.id, {})
     assert (said.status_code, said.json()["error_code"]) == (500, "unexpected_failure")
     assert not FactorChallenge.objects.exists()
 
@@ -276,15 +277,15 @@ def test_what_a_key_has_proved_goes_with_that_key(api: Api, removed: str, by_adm
     assert Session.objects.get(id=low.session.id).factor_id == used.id
     factor = owner.factor if removed == "challenged" else used
     if by_admin:
-        admins.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{factor.id}")
+        admin_requests.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{factor.id}")
     else:
-        done(wire.unenroll(api, other.access_token, factor.id))
+        done(factor_requests.unenroll(api, other.access_token, factor.id))
     session = Session.objects.get(id=low.session.id)
     if removed == "challenged":
         assert (session.aal, session.factor_id) == ("aal2", used.id)
         return
-    assert (session.aal, session.factor_id, wire.methods(session)) == ("aal1", None, ["password"])
-    assert wire.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
+    assert (session.aal, session.factor_id, factor_requests.methods(session)) == ("aal1", None, ["password"])
+    assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
 
 
 def test_an_imported_credential_is_read(api: Api) -> None:
@@ -418,11 +419,11 @@ def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> N
     auth_config(passkeys={"enabled": True})
     owner, device = make_verified(api)
     Session.objects.update(aal="aal2")
-    done(passkeys.register(api, owner.token, device))
+    done(passkey_requests.register(api, owner.token, device))
     Session.objects.update(aal="aal1")
     passkey, key = device.credentials[1], device.credentials[0]
     refused(use(api, owner.token, owner.factor.id, device, credential=passkey), *INVALID)
-    refused(passkeys.sign_in(api, device, credential=key), *passkeys.REFUSED)
+    refused(passkey_requests.sign_in(api, device, credential=key), *passkey_requests.REFUSED)
     assert Passkey.objects.count() == 1
     begun = asked(api, owner.token, owner.factor.id)
     assert [each["id"] for each in begun["options"]["allowCredentials"]] == [encode(key.id)]
