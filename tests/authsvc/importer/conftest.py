@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.authsvc.importing.reference import CURRENT, Reference
+from tests.authsvc.importer.reference import CURRENT, Reference
 from tests.live import servers
 
 

@@ -19,8 +19,8 @@ from authsvc.security import crypto
 from oauthproviders.models import ClientState, CustomProvider
 from tests import factories
 from tests.accounts.mfa import factor_requests
-from tests.authsvc.importing.conftest import run
-from tests.authsvc.importing.reference import NIL, Reference
+from tests.authsvc.importer.conftest import run
+from tests.authsvc.importer.reference import NIL, Reference
 from tests.conftest import Api
 from tests.factories import PASSWORD
 from tests.tokens import wire
@@ -157,7 +157,7 @@ def test_a_second_run_finds_everything_as_it_is(reference: Reference) -> None:
 
     assert ran.error == ""
     assert {table: ran.counts(table) for table in ("users", "identities", "refresh_tokens", "audit_log_entries")} == {
-        table: {"read": 1, "same": 1} for table in ("users", "identities", "refresh_tokens", "audit_log_entries")
+        table: {"read": 1, "unchanged": 1} for table in ("users", "identities", "refresh_tokens", "audit_log_entries")
     }
     assert everything() == before
 
@@ -175,7 +175,7 @@ def test_the_audit_trail_comes_only_when_it_is_asked_for(reference: Reference) -
     fill(reference)
     ran = run(reference.url)
     assert not AuditLogEntry.objects.exists()
-    assert "not taken: audit_log_entries: 1 rows: --with-audit-log takes them" in ran.output
+    assert "not imported: audit_log_entries: 1 rows: use --with-audit-log to import them" in ran.output
 
 
 def test_new_refresh_tokens_would_be_numbered_after_the_imported_ones(reference: Reference) -> None:
@@ -200,8 +200,8 @@ def test_what_has_gone_from_the_source_goes_here_too(reference: Reference) -> No
 
     ran = run(reference.url)
 
-    assert ran.counts("sessions") == {"read": 1, "same": 1, "removed": 1}
-    assert ran.counts("one_time_tokens") == {"removed": 1}
+    assert ran.counts("sessions") == {"read": 1, "unchanged": 1, "deleted": 1}
+    assert ran.counts("one_time_tokens") == {"deleted": 1}
     assert [session.id for session in Session.objects.all()] == [kept]
     for model in (LegacyRefreshToken, Identity, Factor, OneTimeToken, FlowState):
         assert not model._default_manager.exists(), model
@@ -246,7 +246,7 @@ def test_users_that_are_gone_go_here_when_that_is_asked_for(reference: Reference
     assert run(reference.url).error == ""
     assert User.objects.filter(id=gone).exists()
     ran = run(reference.url, "--delete-missing-users")
-    assert ran.counts("users") == {"read": 1, "same": 1, "removed": 1}
+    assert ran.counts("users") == {"read": 1, "unchanged": 1, "deleted": 1}
     assert [user.id for user in User.objects.all()] == [kept]
 
 
@@ -260,7 +260,7 @@ def test_after_the_switch_another_pass_is_refused_unless_it_is_insisted_on(api: 
 
     ran = run(reference.url)
 
-    assert ran.error.startswith("this database is in use already: 1 sessions of imported users here after")
+    assert ran.error.startswith("this database is already in use: 1 sessions of imported users here after")
     assert everything() == before
     assert run(reference.url, "--overwrite").error == ""
     assert Session.objects.get().refresh_token_hmac_key is None
@@ -277,7 +277,7 @@ def test_users_of_another_instance_are_left_out_with_all_they_have(reference: Re
     assert ran.error == ""
     assert ran.counts("users") == {"read": 2, "new": 1, "skipped": 1}
     assert "skipped: users: 1 rows: belongs to another instance" in ran.output
-    assert "skipped: sessions: 1 rows: its user is not taken" in ran.output
+    assert "skipped: sessions: 1 rows: its user is skipped" in ran.output
     assert [user.id for user in User.objects.all()] == [taken]
 
     assert run(reference.url, "--all-instances").error == ""
@@ -300,7 +300,7 @@ def test_a_refresh_token_that_a_user_would_miss_makes_the_command_fail(reference
     reference.execute("ALTER TABLE auth.refresh_tokens DROP CONSTRAINT refresh_tokens_session_id_fkey")
     reference.refresh_token(user_id, "ab2c3def4ghi", session_id=uuid4())
     ran = run(reference.url)
-    assert ran.error == "1 sessions or refresh tokens of users that were taken were skipped"
+    assert ran.error == "1 sessions, refresh tokens or passkeys of imported users were skipped"
     assert "skipped: refresh_tokens: 1 rows: its session is missing" in ran.output
     assert User.objects.filter(id=user_id).exists()
 
@@ -391,17 +391,17 @@ def test_tables_and_columns_that_have_no_place_here_are_named(reference: Referen
     ran = run(reference.url)
 
     assert ran.error == ""
-    assert "not taken: oauth_clients: 1 rows: this server has no such capability yet (an OAuth server)" in ran.output
-    assert "not taken: pets: 1 rows: this server does not know the table" in ran.output
-    assert "warning: the source is newer (20990101000000) than what is known here (20260625000000)" in ran.warnings
-    assert "warning: users: columns that are not known here are left behind: shoe_size" in ran.warnings
+    assert "not imported: oauth_clients: 1 rows: this server does not support an OAuth server yet" in ran.output
+    assert "not imported: pets: 1 rows: unknown table" in ran.output
+    assert "warning: the source is newer (20990101000000) than the supported version (20260625000000)" in ran.warnings
+    assert "warning: users: unknown columns are not imported: shoe_size" in ran.warnings
 
 
 def test_what_will_not_work_is_told(reference: Reference) -> None:
     reference.user(encrypted_password="sha1$salt$digest", aud="elsewhere")
     ran = run(reference.url)
-    assert "1 users have a password hash of an unknown kind" in ran.warnings
-    assert "1 users have another audience than AUTH_JWT_AUD, 'authenticated'" in ran.warnings
+    assert "1 users have a password hash of an unknown format" in ran.warnings
+    assert "1 users have an audience other than AUTH_JWT_AUD ('authenticated')" in ran.warnings
 
 
 def test_a_healthy_source_gives_no_warning(reference: Reference) -> None:

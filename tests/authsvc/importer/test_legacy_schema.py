@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from accounts.models import Identity, User
-from tests.authsvc.importing.conftest import run
-from tests.authsvc.importing.reference import OF_2020, OF_2022, Reference
+from tests.authsvc.importer.conftest import run
+from tests.authsvc.importer.reference import OF_2020, OF_2022, Reference
 from tests.conftest import Api
 from tests.tokens import wire
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
@@ -41,7 +41,7 @@ def test_an_identity_gets_a_key_of_its_own_that_later_passes_find_again(of_2022:
     assert run(of_2022.url).counts("identities") == {"read": 1, "new": 1}
     first = Identity.objects.get()
     assert (first.provider, first.provider_id, first.email) == ("google", "1234567890", "a@b.c")
-    assert run(of_2022.url).counts("identities") == {"read": 1, "same": 1}
+    assert run(of_2022.url).counts("identities") == {"read": 1, "unchanged": 1}
     assert Identity.objects.get().id == first.id
 
 
@@ -57,7 +57,7 @@ def test_a_user_with_a_password_and_without_identities_gets_one(api: Api, of_202
     of_2022.user(None, encrypted_password=HASH, phone="1555")
     other = of_2022.user(encrypted_password=HASH)
     identity(of_2022, other, "google", "1", {"sub": "1"})
-    assert run(of_2022.url).counts("identities") == {"read": 1, "made": 1, "new": 2}
+    assert run(of_2022.url).counts("identities") == {"read": 1, "derived": 1, "new": 2}
     made = Identity.objects.get(user_id=user_id)
     assert (made.provider, made.provider_id) == ("email", str(user_id))
     assert made.identity_data == {"sub": str(user_id), "email": "ada@example.com"}
@@ -71,7 +71,7 @@ def test_an_invited_user_without_an_email_identity_gets_one(of_2022: Reference) 
     invited = of_2022.user(invited_at=of_2022.at)
     identity(of_2022, invited, "google", "1", {"sub": "1"})
     both = of_2022.user(invited_at=of_2022.at, encrypted_password=HASH)
-    assert run(of_2022.url).counts("identities") == {"read": 1, "made": 2, "new": 3}
+    assert run(of_2022.url).counts("identities") == {"read": 1, "derived": 2, "new": 3}
     made = Identity.objects.get(user_id=invited, provider="email")
     assert (made.created_at, made.last_sign_in_at) == (datetime(2023, 1, 25, tzinfo=UTC), None)
     assert Identity.objects.get(user_id=both).created_at == datetime(2022, 11, 25, tzinfo=UTC)
@@ -105,8 +105,8 @@ def test_each_living_family_of_refresh_tokens_becomes_a_session(api: Api, of_202
 
     ran = run(of_2022.url)
 
-    assert (ran.error, ran.counts("sessions")) == ("", {"made": 3, "new": 3})
-    assert ran.counts("mfa_amr_claims") == {"made": 3, "new": 3}
+    assert (ran.error, ran.counts("sessions")) == ("", {"derived": 3, "new": 3})
+    assert ran.counts("mfa_amr_claims") == {"derived": 3, "new": 3}
     assert ran.counts("refresh_tokens") == {"read": 7, "new": 7}
     session = Session.objects.get(legacy_tokens__token="ada000000001")
     assert set(session.legacy_tokens.values_list("token", flat=True)) == {
@@ -118,8 +118,8 @@ def test_each_living_family_of_refresh_tokens_becomes_a_session(api: Api, of_202
         *("dead00000001", "dead00000002")
     }
     assert {table: run(of_2022.url).counts(table) for table in ("sessions", "refresh_tokens")} == {
-        "sessions": {"made": 3, "same": 3},
-        "refresh_tokens": {"read": 7, "same": 7},
+        "sessions": {"derived": 3, "unchanged": 3},
+        "refresh_tokens": {"read": 7, "unchanged": 7},
     }
     for held, user_id in (("ada000000003", ada), ("other0000001", ada), ("grace0000001", grace)):
         answer = wire.refresh(api, held)
@@ -130,7 +130,7 @@ def test_a_token_whose_predecessor_is_gone_begins_a_family(api: Api, of_2022: Re
     user_id = of_2022.user()
     of_2022.execute("ALTER TABLE auth.refresh_tokens DROP CONSTRAINT refresh_tokens_parent_fkey")
     of_2022.refresh_token(user_id, "ab2c3def4ghi", parent="cleaned-away")
-    assert run(of_2022.url).counts("sessions") == {"made": 1, "new": 1}
+    assert run(of_2022.url).counts("sessions") == {"derived": 1, "new": 1}
     assert wire.refreshed(api, "ab2c3def4ghi")
 
 
@@ -154,7 +154,7 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
         None, phone="1555", confirmation_token="123456", confirmation_sent_at=of_2022.at, phone_change_token=""
     )
     ran = run(of_2022.url)
-    assert ran.counts("one_time_tokens") == {"made": 4, "new": 3, "skipped": 1}
+    assert ran.counts("one_time_tokens") == {"derived": 4, "new": 3, "skipped": 1}
     found = {(row.user_id, row.token_type): row for row in OneTimeToken.objects.all()}
     assert {key: (row.token_hash, row.relates_to, row.created_at) for key, row in found.items()} == {
         (user_id, "confirmation_token"): (mailed, "ada@example.com", of_2022.at),
@@ -162,7 +162,7 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
         (by_phone, "confirmation_token"): ("123456", "1555", of_2022.at),
     }
     assert found[by_phone, "confirmation_token"].link_hash is None
-    assert run(of_2022.url).counts("one_time_tokens") == {"made": 4, "same": 3, "skipped": 1}
+    assert run(of_2022.url).counts("one_time_tokens") == {"derived": 4, "unchanged": 3, "skipped": 1}
 
     answer = api.get(f"/verify?token={mailed}&type=signup")
 
@@ -192,8 +192,8 @@ def test_a_source_from_before_numbers_and_families_comes_over(
     assert ran.error == ""
     user = User.objects.get()
     assert (user.email_confirmed_at, user.confirmed_at, user.phone) == (reference.at, reference.at, None)
-    assert ran.counts("sessions") == {"made": 1, "new": 1}
-    assert ran.counts("identities") == {"made": 1, "new": 1}
+    assert ran.counts("sessions") == {"derived": 1, "new": 1}
+    assert ran.counts("identities") == {"derived": 1, "new": 1}
     assert OneTimeToken.objects.get().token_type == "email_change_token_new"
     assert wire.refreshed(api, "Abc-_fghijklmnopqrstuv")
 
@@ -202,8 +202,8 @@ def test_a_source_that_does_not_tell_its_version_is_judged_by_its_columns(of_202
     of_2022.user(encrypted_password=HASH)
     of_2022.execute("DROP TABLE auth.schema_migrations")
     ran = run(of_2022.url)
-    assert ran.output.splitlines()[0] == "source: a database that does not tell its version"
-    assert ran.counts("identities") == {"made": 1, "new": 1}
+    assert ran.output.splitlines()[0] == "source: unknown version"
+    assert ran.counts("identities") == {"derived": 1, "new": 1}
 
 
 def test_methods_from_before_they_had_a_key_are_found_again(reference: Reference) -> None:
@@ -212,4 +212,4 @@ def test_methods_from_before_they_had_a_key_are_found_again(reference: Reference
     reference.session(reference.user())
     reference.execute("ALTER TABLE auth.mfa_amr_claims DROP COLUMN id")
     assert run(reference.url).counts("mfa_amr_claims") == {"read": 1, "new": 1}
-    assert run(reference.url).counts("mfa_amr_claims") == {"read": 1, "same": 1}
+    assert run(reference.url).counts("mfa_amr_claims") == {"read": 1, "unchanged": 1}

@@ -13,8 +13,8 @@ from django.conf import settings
 
 from accounts.models import User
 from authsvc.security import crypto
-from tests.authsvc.importing.conftest import run
-from tests.authsvc.importing.reference import Reference
+from tests.authsvc.importer.conftest import run
+from tests.authsvc.importer.reference import Reference
 from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
@@ -251,7 +251,7 @@ def test_a_session_under_a_key_that_is_missing_here_is_taken_and_told(
     ran = run(reference.url)
 
     assert ran.error == ""
-    assert "1 rows are encrypted under the key 'of-old'" in ran.warnings
+    assert "1 rows are encrypted with the key 'of-old'" in ran.warnings
     assert Session.objects.get().refresh_token_hmac_key == envelope
     held = refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32))
     assert wire.refresh(api, held).status_code == 500

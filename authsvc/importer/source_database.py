@@ -1,4 +1,4 @@
-"""The reference database: one read-only snapshot of it, what tables and columns it has, and its rows as a stream."""
+"""The reference database: a read-only snapshot, its tables and columns, and its rows as a stream."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo, sql
 
-from authsvc.importer.columns import Columns
-from authsvc.importer.errors import ImportRefused
+from authsvc.importer.column_rules import Columns
+from authsvc.importer.report import ImportRejected
 
 KNOWN_VERSION = "20260625000000"
-"""The newest migration of the reference whose tables are all known here."""
+"""The newest migration of the reference that this importer supports."""
 CONNECT_SECONDS = 10
-# Rows that policies hide would be lost in silence: with row_security off the statement fails instead.
+# With row_security off, a statement fails instead of omitting rows that policies hide.
 _SNAPSHOT = """
     SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL bytea_output = 'hex';
     SET LOCAL row_security = off; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0
@@ -33,15 +33,15 @@ _TABLES = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """An open snapshot. `tables` is what can be there to read, privileges aside."""
+    """An open snapshot. `tables` includes tables that the role may not read."""
 
     connection: psycopg.Connection = field(repr=False)
     schema: str
     version: str
-    """The newest migration that the reference says it has applied; empty when it does not say."""
+    """The newest applied migration of the reference; empty if unknown."""
     tables: dict[str, Columns] = field(repr=False)
     estimates: dict[str, int] = field(repr=False)
-    """Table → about how many rows, for a progress bar; 0 when nobody has counted."""
+    """Table → estimated row count for a progress bar; 0 without statistics."""
     unreadable: frozenset[str]
     role: str
 
@@ -49,11 +49,11 @@ class Source:
         return column in self.tables.get(table, {})
 
     def is_older_than(self, version: str, *, marker: tuple[str, str]) -> bool:
-        """Whether it lacks what that migration or a near later one brought: `marker` is a column from then."""
+        """True if the source predates a migration. `marker` is a column added by it or soon after."""
         return not self.has(*marker) or (bool(self.version) and self.version < version)
 
     def name(self, table: str) -> str:
-        """The table's name as SQL."""
+        """The table's qualified and quoted name."""
         return sql.Identifier(self.schema, table).as_string(None)
 
     def count(self, table: str) -> int:
@@ -62,7 +62,7 @@ class Source:
         return int(row[0]) if row else 0
 
     def stream(self, query: str) -> Iterator[bytes]:
-        """The rows of a query in the text form of COPY, one at a time; never more than one in memory."""
+        """The rows of a query in COPY text format, one at a time."""
         with self.connection.cursor().copy(f"COPY ({query}) TO STDOUT".encode()) as rows:
             for row in rows:
                 yield bytes(row)
@@ -70,50 +70,50 @@ class Source:
 
 @contextlib.contextmanager
 def open(dsn: str, *, schema: str) -> Iterator[Source]:
-    """A snapshot of the reference's database. Raises ImportRefused; no message quotes the connection string."""
-    with _connected(dsn) as connection:
+    """Open a snapshot. Raises ImportRejected, whose message does not contain the connection string."""
+    with _connect(dsn) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         connection.execute(_SNAPSHOT.encode())
-        yield _look(connection, schema)
+        yield _read_schema(connection, schema)
 
 
-def _connected(dsn: str) -> psycopg.Connection:
+def _connect(dsn: str) -> psycopg.Connection:
     try:
         host = str(conninfo.conninfo_to_dict(dsn).get("host", ""))
     except psycopg.ProgrammingError:
-        raise ImportRefused(
-            "the source must be given as postgres://user@host:port/database or as libpq's key=value pairs"
+        raise ImportRejected(
+            "specify the source as postgres://user@host:port/database or as libpq's key=value pairs"
         ) from None
     if "@" in host:
-        raise ImportRefused("an @ in the password of the source must be written %40")
+        raise ImportRejected("write an @ in the password of the source as %40")
     try:
         return psycopg.connect(
             dsn,
             connect_timeout=CONNECT_SECONDS,
             application_name="authsvc import_reference",
             client_encoding="utf8",
-            # A pooler in transaction mode would lose them.
+            # Prepared statements do not work with a pooler in transaction mode.
             prepare_threshold=None,
         )
     except psycopg.Error as error:
-        raise ImportRefused(f"the source cannot be reached: {_in_one_line(error, dsn)}") from None
+        raise ImportRejected(f"the source cannot be reached: {_error_text(error, dsn)}") from None
 
 
-def _look(connection: psycopg.Connection, schema: str) -> Source:
-    found = connection.execute(
+def _read_schema(connection: psycopg.Connection, schema: str) -> Source:
+    namespace = connection.execute(
         "SELECT oid, has_schema_privilege(oid, 'USAGE') FROM pg_catalog.pg_namespace WHERE nspname = %s", [schema]
     ).fetchone()
     role = connection.info.user
-    if found is None:
-        raise ImportRefused(f"the source has no schema {schema} (--schema names another one)")
-    oid, usable = found
+    if namespace is None:
+        raise ImportRejected(f"the source has no schema {schema} (--schema names another one)")
+    oid, usable = namespace
     if not usable:
-        raise ImportRefused(f"the role {role} has no right to use the schema {schema} of the source")
+        raise ImportRejected(f"the role {role} has no right to use the schema {schema} of the source")
     rows = connection.execute(_TABLES, [oid]).fetchall()
     tables: dict[str, Columns] = {name: columns for name, _, _, columns in rows}
     if "users" not in tables:
-        raise ImportRefused(f"the schema {schema} of the source has no table users: it is not a reference database")
+        raise ImportRejected(f"the schema {schema} of the source has no table users: it is not a reference database")
     unreadable = frozenset(name for name, readable, _, _ in rows if not readable)
     version = ""
     if "version" in tables.get("schema_migrations", {}) and "schema_migrations" not in unreadable:
@@ -131,7 +131,7 @@ def _look(connection: psycopg.Connection, schema: str) -> Source:
     )
 
 
-def _in_one_line(error: psycopg.Error, dsn: str) -> str:
+def _error_text(error: psycopg.Error, dsn: str) -> str:
     password = str(conninfo.conninfo_to_dict(dsn).get("password") or "")
     text = " ".join(str(error).split()) or type(error).__name__
     return text.replace(password, "***") if password else text

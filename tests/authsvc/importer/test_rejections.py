@@ -13,8 +13,8 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from accounts.models import User
 from tests import factories
-from tests.authsvc.importing.conftest import run
-from tests.authsvc.importing.reference import Reference
+from tests.authsvc.importer.conftest import run
+from tests.authsvc.importer.reference import Reference
 from tests.live import servers
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,11 +25,11 @@ ADA, GRACE = UUID(int=1), UUID(int=2)
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("mysql:secret@host", "the source must be given as postgres://"),
+        ("mysql:secret@host", "specify the source as postgres://"),
         ("postgres://u:secret@nowhere.invalid:1/x", "the source cannot be reached: "),
         ("postgres://u:secret@127.0.0.1:1/x", "the source cannot be reached: "),
-        ("postgres://u:sec@ret@host/x", "an @ in the password of the source must be written %40"),
-        ("postgres://u:secret@127.0.0.1:1/x?nonsense=1", "the source must be given as postgres://"),
+        ("postgres://u:sec@ret@host/x", "write an @ in the password of the source as %40"),
+        ("postgres://u:secret@127.0.0.1:1/x?nonsense=1", "specify the source as postgres://"),
     ],
 )
 def test_a_source_that_cannot_be_opened_is_one_line_without_its_password(source: str, said: str) -> None:
@@ -90,14 +90,14 @@ def test_a_database_of_ours_that_is_not_migrated_is_refused(reference: Reference
         ran = run(reference.url)
     finally:
         MigrationRecorder(connection).record_applied(*newest)
-    assert ran.error == "this database is not migrated: run `manage.py migrate` first"
+    assert ran.error == "this database lacks migrations: run `manage.py migrate` first"
 
 
 def test_two_users_who_share_an_address_in_different_case_are_listed(reference: Reference) -> None:
     reference.user("Ada@example.com", id=ADA)
     reference.user("ada@example.com", id=GRACE)
     ran = run(reference.url)
-    assert ran.error == f"users at the source that share one e-mail address:\n  {ADA} {GRACE}"
+    assert ran.error == f"users at the source that share one email address:\n  {ADA} {GRACE}"
     assert not User.objects.exists()
 
 
@@ -118,9 +118,9 @@ def test_an_address_that_somebody_else_has_here_is_listed(reference: Reference) 
     reference.user("ada@example.com", id=ADA)
     ran = run(reference.url)
     assert f"{ours.id} here, {ADA} at the source" in ran.error
-    assert "users here have the e-mail address of somebody else at the source" in ran.error
+    assert "users here have the email address of a different user at the source" in ran.error
     assert User.objects.get().id == ours.id
-    assert run(reference.url, "--delete-missing-users").counts("users") == {"read": 1, "new": 1, "removed": 1}
+    assert run(reference.url, "--delete-missing-users").counts("users") == {"read": 1, "new": 1, "deleted": 1}
 
 
 def test_a_source_without_users_does_not_delete_ours(reference: Reference) -> None:

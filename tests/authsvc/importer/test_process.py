@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 
 from accounts.models import User
-from tests.authsvc.importing.reference import Reference
+from tests.authsvc.importer.reference import Reference
 from tests.live import servers
 from tests.settings import ENVIRONMENT
 
@@ -51,7 +51,7 @@ def test_an_installation_with_a_namespace_takes_everything_into_its_own_tables(
     done = manage("import_reference", reference.url, env=env)
 
     assert early.returncode == 1
-    assert early.stderr.strip().endswith("this database is not migrated: run `manage.py migrate` first")
+    assert early.stderr.strip().endswith("this database lacks migrations: run `manage.py migrate` first")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("done\n")
     with psycopg.connect(other_database_url) as target:
