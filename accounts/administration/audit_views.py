@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from accounts.administration import errors, schemas
 from authsvc import clock
-from authsvc.api import pagination, turns
+from authsvc.api import pagination, throttling
 from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.audit import search
@@ -42,14 +42,14 @@ class AuditView(Endpoint):
         scope, value = "", ""
         if "query" in asked:
             scope, value = _condition(pagination.first(asked, "query"))
-        turns.of_process.give_way(rows=page.limit)
-        entries, total = search.find_entries(
-            scope=scope,
-            value=value,
-            limit=page.limit,
-            offset=page.offset,
-            count_exactly=pagination.first(asked, "count") == "exact",
-        )
+        with throttling.list_slot():
+            entries, total = search.find_entries(
+                scope=scope,
+                value=value,
+                limit=page.limit,
+                offset=page.offset,
+                count_exactly=pagination.first(asked, "count") == "exact",
+            )
         answer = Response([_payload(entry) for entry in entries])
         answer["X-Total-Count"] = str(total)
         answer["Link"] = pagination.links(request.http.path, asked, page=page, total=total)

@@ -8,7 +8,7 @@ import pytest
 
 from accounts.models import Factor, Identity, User
 from authsvc import clock
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_factor, make_session, make_user
 from tests.observations import let_limits_pass, refused
@@ -117,7 +117,7 @@ def test_a_strangers_identity_at_a_provider_does_not_outlast_the_owners_sign_up(
 
 def test_nor_an_invitation(api: Api) -> None:
     user = planted()
-    admins.done(api, "POST", "/invite", {"email": EMAIL})
+    admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
     nothing_is_left_of_the_stranger(user)
 
 
