@@ -11,7 +11,7 @@ import orjson
 from django.core.management.base import CommandError, CommandParser
 
 from accounts.users import erasure, identifiers
-from accounts.users.erasure import Erased
+from accounts.users.erasure import ErasureResult
 from authsvc import clock
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
@@ -38,7 +38,9 @@ class Command(ServiceCommand):
             raise CommandError("nothing was erased")
         at = clock.now()
         progress = Progress(sys.stderr, noun="audit entries")
-        done = erasure.erase(person, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, note=progress.advance)
+        done = erasure.erase(
+            person, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, on_progress=progress.advance
+        )
         progress.finish()
         self.stdout.write(_receipt(person, done, keep_id=keep_id, at=at))
         if done.left:
@@ -53,12 +55,12 @@ def _find(text: str) -> DataSubject:
     if user_id is None:
         raise CommandError("user not found; after an interrupted erasure, specify the user id that it printed")
     person = DataSubject(id=user_id)
-    if not erasure.is_known(person):
+    if not erasure.has_data(person):
         raise CommandError("no data exists for this id")
     return person
 
 
-def _receipt(person: DataSubject, done: Erased, *, keep_id: bool, at: datetime) -> str:
+def _receipt(person: DataSubject, done: ErasureResult, *, keep_id: bool, at: datetime) -> str:
     """One JSON object in key order; `sha256` is the digest of its text without that member."""
     receipt = {
         "user_id": str(person.id),
