@@ -1,4 +1,4 @@
-"""Settings of gunicorn for this service, for `gunicorn authsvc.wsgi` and for `AUTH_SERVER=gunicorn`."""
+"""Settings of gunicorn for this service: `gunicorn -c gunicorn.conf.py authsvc.wsgi`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,44 @@ from types import FrameType
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
-from authsvc import conf, reloading
-from authsvc.server import connection_draining, processes, serving
+from authsvc import conf
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "authsvc.settings")
-_config = conf.current()
+try:
+    _config = conf.current()
+except ImproperlyConfigured as error:
+    sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
 
-bind = f"{serving.address(_config)}:{_config.api.port}"
+
+from authsvc.server import connection_draining, processes, serving, startup
+from authsvc.server.reload import start as start_reload
+
+try:
+    _address = serving.address(_config)
+except OSError:
+    # `startup.prepare` reports it once logging is set up.
+    _address = "127.0.0.1"
+bind = f"[{_address}]:{_config.api.port}" if ":" in _address else f"{_address}:{_config.api.port}"
 workers = serving.processes(_config)
 worker_class = "gthread"
 # Loaded once and shared by the serving processes.
 preload_app = True
 processes.preload()
 threads = serving.threads(_config)
-http_parser = "auto"  # the one in C where it could be compiled, at half the cost of the other
+http_parser = "auto"  # the one in C where it could be compiled, at half the cost of the Python one
 graceful_timeout = serving.DRAIN_SECONDS
 keepalive = serving.IDLE_SECONDS
-# A second way in, which wants a home folder to write to.
+# It needs a writable home folder.
 control_socket_disable = True
-# A listener for each process: one that stops closes its own door (`listening`), not that of all.
+# One listener per process: a process that stops drains its own connections, not those of the others.
 reuse_port = True
 # Access tokens travel in a header and grow with the user's metadata.
 limit_request_line = 8190
 limit_request_fields = 100
 limit_request_field_size = 16_384
-# The service writes its own access log; what gunicorn has to say goes the way of all records.
+# The service writes its own access log; other records of gunicorn go to the common log.
 accesslog = None
 logconfig_dict = {
     **settings.LOGGING,
@@ -47,31 +59,28 @@ logconfig_dict = {
 
 
 def on_starting(_arbiter: Any) -> None:
-    """Before anything listens: with listeners that share a port nobody else finds out that somebody has it."""
-    try:
-        serving.check_address(_config)
-    except OSError as error:
-        sys.exit(f"http server listen failed: {error}")
+    """Runs once, before gunicorn listens and forks."""
+    startup.prepare(_config)
 
 
 def when_ready(_arbiter: Any) -> None:
-    """Before the first process is made."""
+    """Runs before the first fork."""
     processes.freeze()
-    # So that a process which takes the place of another begins with settings as new as those of the others.
-    reloading.start()
+    # A process that replaces another then starts with the newest settings.
+    start_reload()
 
 
 def post_worker_init(worker: Any) -> None:
-    """Let Ctrl-C end a process as SIGTERM does: gunicorn's own way may take the lock of its thread pool twice."""
+    """Handle Ctrl-C as SIGTERM: gunicorn's own handler may lock its thread pool twice."""
 
-    def leave(number: int, frame: FrameType | None) -> None:
-        if connection_draining.close_door():
+    def stop(number: int, frame: FrameType | None) -> None:
+        if connection_draining.refuse_new_connections():
             threading.Timer(connection_draining.SECONDS, worker.handle_exit, (number, frame)).start()
         else:
             worker.handle_exit(number, frame)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, leave)
+        signal.signal(number, stop)
     for number in processes.further_signals():
-        signal.signal(number, lambda received, _frame: processes.act(received))
-    processes.begin()
+        signal.signal(number, lambda received, _frame: processes.handle_signal(received))
+    processes.start()

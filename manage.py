@@ -1,17 +1,17 @@
 #!/usr/bin/env python
-"""The way in for operators: Django's commands, ours among them."""
+"""Runs management commands, with the flags `--config` and `--config-dir` for all of them."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
+
+from authsvc import conf
 
 _FLAGS = {
     "-c": "AUTHSVC_CONFIG_FILE",
@@ -19,13 +19,13 @@ _FLAGS = {
     "-d": "AUTHSVC_CONFIG_DIR",
     "--config-dir": "AUTHSVC_CONFIG_DIR",
 }
-# Commands of Django whose own -c or -d means something else: for them only our long forms count.
+# Commands of Django that have a -c or -d of their own; only our long flags work with them.
 _WITH_SHORT_FLAGS = frozenset({"shell", "collectstatic", "makemessages"})
 _WITHOUT_SETTINGS = frozenset({"help", "--help", "-h", "version", "--version"})
 
 
 def take_flags(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The arguments without our flags, and the variables that the flags stand for. Paths become absolute.
+    """The arguments without our flags, and the variables that the flags set. Paths become absolute.
 
     Raises ValueError when a flag lacks its path.
     """
@@ -47,17 +47,6 @@ def take_flags(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
     return kept, variables
 
 
-def fatal_line(error: Exception) -> str:
-    """What a log collector gets to read when the settings cannot be used: one JSON object."""
-    fields = {
-        "error": str(error),
-        "level": "fatal",
-        "msg": "unable to load config",
-        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-    }
-    return json.dumps(fields, ensure_ascii=False)
-
-
 def main() -> None:
     try:
         arguments, variables = take_flags(sys.argv[1:])
@@ -69,9 +58,9 @@ def main() -> None:
     sys.argv[1:] = arguments
     if not _WITHOUT_SETTINGS.intersection(arguments[:1] or ["help"]):
         try:
-            settings.INSTALLED_APPS  # noqa: B018  (the first look loads the settings)
+            settings.INSTALLED_APPS  # noqa: B018  (the first access loads the settings)
         except ImproperlyConfigured as error:
-            sys.exit(fatal_line(error))
+            sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
     execute_from_command_line(sys.argv)
 
 

@@ -1,5 +1,5 @@
-"""Who a user is and how they prove it: users, identities, factors, and the journeys from sign-up to recovery.
+"""Users, their identities and factors, and the requests from sign-up to account deletion.
 
-May import `tokens` and `authsvc.core`; nothing of the apps above, and never `mailer`, which hears of messages through
-`authsvc.messaging`. Start reading in `services`, one module for each journey; `views` is the way in.
+Each package holds the views, services and queries of one capability. The app may import `tokens` and `authsvc`, but
+neither `oauthproviders` nor `mailer`, which receives messages through the signals of `authsvc.messaging`.
 """

@@ -1,4 +1,4 @@
-"""Users in the console: found, looked at, helped, banned, deleted."""
+"""Users in the operator console: search, details, support actions, bans, deletion."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from accounts import errors
 from accounts.administration import admin_factors, support_messages, user_administration
+from accounts.administration import errors as administration_errors
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
 from accounts.users import deletion
@@ -26,10 +26,10 @@ from authsvc.console.model_admin import ActionContext, OperatorAdmin
 from authsvc.console.user_panels import Panel, PanelRow
 from tokens.sessions import revocation
 
-_MOST_FOUND = 200
+_MAX_RESULTS = 200
 _UNCONFIRMED_FOR = timedelta(days=30)
-_FOR_GOOD = timedelta(days=10 * 365)
-_LOCKS_OUT = "Every sign-in of theirs ends, at once."
+_PERMANENT_BAN = timedelta(days=10 * 365)
+_LOCKS_OUT = "All sessions of the user end immediately."
 
 
 class StateFilter(filters.ChoiceFilter):
@@ -37,10 +37,10 @@ class StateFilter(filters.ChoiceFilter):
     parameter_name = "state"
     options = (
         ("banned", "Banned"),
-        ("unconfirmed", f"Not confirmed, of the last {_UNCONFIRMED_FOR.days} days"),
+        ("unconfirmed", f"Not confirmed, created in the last {_UNCONFIRMED_FOR.days} days"),
         ("anonymous", "Anonymous"),
         ("operators", "Operators"),
-        ("deleted", "Deleted, row kept"),
+        ("deleted", "Soft-deleted"),
     )
 
     def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
@@ -59,8 +59,8 @@ class StateFilter(filters.ChoiceFilter):
 class UserAdmin(OperatorAdmin):
     list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
     list_filter = (StateFilter, filters.CreatedSinceFilter)
-    search_fields = ("email",)  # shows the box; what is typed goes to accounts.users.search.listing
-    search_help_text = "Email address, phone number, id, or part of a name"
+    search_fields = ("email",)  # shows the search box; get_search_results answers it
+    search_help_text = "Email address, phone, ID, or part of a name"
     ordering = ("-created_at", "-id")
     sortable_by = ()
     change_form_template = "operator/user.html"
@@ -76,48 +76,48 @@ class UserAdmin(OperatorAdmin):
     @model_admin.action(label="Confirm email", success_message="Email confirmed")
     def confirm_email(self, row: User, context: ActionContext) -> str | None:
         if not row.email or row.email_confirmed_at:
-            raise errors.NothingToConfirm
+            raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, email=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     @model_admin.action(label="Confirm phone", success_message="Phone confirmed")
     def confirm_phone(self, row: User, context: ActionContext) -> str | None:
         if not row.phone or row.phone_confirmed_at:
-            raise errors.NothingToConfirm
+            raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, phone=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     @model_admin.action(label="Send confirmation again", success_message="Confirmation sent")
     def resend_confirmation(self, row: User, context: ActionContext) -> str | None:
         to = support_messages.resend_confirmation(row.pk, actor=context.actor, caller=context.caller, at=context.at)
-        return f"Confirmation on its way to {to}"
+        return f"Confirmation sent to {to}"
 
-    @model_admin.action(label="Send recovery mail", success_message="Recovery mail sent")
+    @model_admin.action(label="Send recovery email", success_message="Recovery email sent")
     def send_recovery(self, row: User, context: ActionContext) -> str | None:
         to = support_messages.send_recovery(row.pk, actor=context.actor, caller=context.caller, at=context.at)
-        return f"Recovery mail on its way to {to}"
+        return f"Recovery email sent to {to}"
 
     @model_admin.action(
         label="Set role",
         success_message="Role set",
         form=RoleForm,
-        confirmation="Every token issued from now on has this role; those that are out keep theirs until they expire.",
+        confirmation="New access tokens have this role. Issued tokens keep the former role until they expire.",
     )
     def set_role(self, row: User, context: ActionContext) -> str | None:
-        wish = user_administration.Changes(role=context.values["role"])
-        user_administration.update(row.pk, wish, actor=context.actor, caller=context.caller, at=context.at)
-        return f"{self.display_name(row)} has the role {wish.role}"
+        changes = user_administration.UserChanges(role=context.values["role"])
+        user_administration.update(row.pk, changes, actor=context.actor, caller=context.caller, at=context.at)
+        return f"{self.display_name(row)} has the role {changes.role}"
 
     @model_admin.action(
         label="Reset second factors",
-        success_message="Second factors taken away",
-        confirmation="All second factors and recovery codes go, and with them what they have proved. Make sure that who"
-        " asks for it is who they say: from then on the password, a link or a code is enough.",
+        success_message="Second factors removed",
+        confirmation="All second factors and recovery codes are removed, and sessions return to AAL1. Verify the user's"
+        " identity first: afterwards a password, a link or a code is enough to sign in.",
         is_dangerous=True,
     )
     def reset_factors(self, row: User, context: ActionContext) -> str | None:
-        gone = admin_factors.reset(row.pk, actor=context.actor, caller=context.caller, at=context.at)
-        return f"{self.display_name(row)}: {gone} second {'factor' if gone == 1 else 'factors'} taken away"
+        removed = admin_factors.reset(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        return f"{self.display_name(row)}: {removed} second {'factor' if removed == 1 else 'factors'} removed"
 
     @model_admin.action(
         label="End all sessions",
@@ -126,14 +126,14 @@ class UserAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end_sessions(self, row: User, context: ActionContext) -> str | None:
-        ended = revocation.end_all(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        ended = revocation.end_all_sessions(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"{self.display_name(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
     @model_admin.action(
         label="Ban",
         success_message="Banned",
         form=BanForm,
-        confirmation="Nobody banned can sign in or use a session until the time is over or the ban is lifted.",
+        confirmation="A banned user cannot sign in or use a session until the ban ends or is lifted.",
         is_dangerous=True,
     )
     def ban(self, row: User, context: ActionContext) -> str | None:
@@ -153,7 +153,7 @@ class UserAdmin(OperatorAdmin):
     @model_admin.action(
         label="Erase personal data",
         success_message="Personal data erased",
-        confirmation=f"What tells whose account it was is erased for good; the row stays, with its id. {_LOCKS_OUT}",
+        confirmation=f"All personal data of the account is erased permanently; the row and its ID stay. {_LOCKS_OUT}",
         is_dangerous=True,
     )
     def anonymise(self, row: User, context: ActionContext) -> str | None:
@@ -163,7 +163,7 @@ class UserAdmin(OperatorAdmin):
     @model_admin.action(
         label="Delete",
         success_message="Deleted",
-        confirmation=f"The account and all that belongs to it is gone for good. {_LOCKS_OUT}",
+        confirmation=f"The account and all related data are deleted permanently. {_LOCKS_OUT}",
         is_dangerous=True,
     )
     def delete(self, row: User, context: ActionContext) -> str | None:
@@ -175,7 +175,9 @@ class UserAdmin(OperatorAdmin):
     ) -> None:
         if row.pk == model_admin.operator_of(request).id:
             # Prevents the last operator from locking all operators out.
-            self.message_user(request, f"{self.display_name(row)}: {errors.OwnAccount.message}", levels.ERROR)
+            self.message_user(
+                request, f"{self.display_name(row)}: {administration_errors.OwnAccount.message}", levels.ERROR
+            )
         else:
             super().run_action(request, call, row=row, success_message=success_message)
 
@@ -188,15 +190,15 @@ class UserAdmin(OperatorAdmin):
         if row.deleted_at:
             return ("delete",)
         is_banned = row.banned_until is not None and row.banned_until > clock.now()
-        fits = {
+        is_available = {
             "confirm_email": bool(row.email) and not row.email_confirmed_at,
             "confirm_phone": bool(row.phone) and not row.phone_confirmed_at,
             "send_recovery": bool(row.email),
             "ban": not is_banned,
             "unban": is_banned,
         }
-        fits["resend_confirmation"] = fits["confirm_email"] or fits["confirm_phone"]
-        return [name for name in self.row_actions if fits.get(name, True)]
+        is_available["resend_confirmation"] = is_available["confirm_email"] or is_available["confirm_phone"]
+        return [name for name in self.row_actions if is_available.get(name, True)]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         has_password = Q(password__isnull=False) & ~Q(password="")
@@ -212,16 +214,18 @@ class UserAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        found = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MOST_FOUND)
-        if len(found) == _MOST_FOUND:
+        found = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MAX_RESULTS)
+        if len(found) == _MAX_RESULTS:
             self.message_user(
-                request, f"Only the newest {_MOST_FOUND} are shown: type more of the address or name.", levels.WARNING
+                request,
+                f"Only the newest {_MAX_RESULTS} are shown. Type more of the email address or name.",
+                levels.WARNING,
             )
         elif listing.is_too_short(search_term):
             self.message_user(
                 request,
-                "So short a text is looked for at the beginning of addresses and names, and anywhere among the newest"
-                f" {NEWEST} users only: type three letters in a row.",
+                "A text this short is searched at the beginning of email addresses and names, and anywhere among the"
+                f" newest {NEWEST} users. Type three consecutive letters to search all users.",
                 levels.WARNING,
             )
         return queryset.filter(pk__in=found), False
@@ -262,14 +266,14 @@ class UserAdmin(OperatorAdmin):
     def account(self, row: User) -> str:
         return self.display_name(row)
 
-    @admin.display(description="id")
+    @admin.display(description="ID")
     def user_id(self, row: User) -> SafeString | str:
         return formatting.code(row.pk)
 
     @admin.display(description="name")
     def full_name(self, row: User) -> str:
-        said = row.raw_user_meta_data if isinstance(row.raw_user_meta_data, dict) else {}
-        return str(said.get("full_name") or said.get("name") or EMPTY)
+        metadata = row.raw_user_meta_data if isinstance(row.raw_user_meta_data, dict) else {}
+        return str(metadata.get("full_name") or metadata.get("name") or EMPTY)
 
     @admin.display(description="audience")
     def audience(self, row: User) -> str:
@@ -293,7 +297,7 @@ class UserAdmin(OperatorAdmin):
         if row.deleted_at:
             return formatting.badge("deleted", Tone.QUIET)
         if row.banned_until and row.banned_until > at:
-            is_long = row.banned_until - at > _FOR_GOOD
+            is_long = row.banned_until - at > _PERMANENT_BAN
             return formatting.badge(
                 "banned" if is_long else f"banned until {formatting.datetime_text(row.banned_until)}", Tone.BAD
             )
@@ -308,7 +312,7 @@ def _identities(row: User) -> Panel:
     found = Identity.objects.filter(user_id=row.pk).order_by("created_at", "id")
     return Panel(
         title="Identities",
-        columns=("Provider", "Known there as", "Email", "Since", "Last sign-in"),
+        columns=("Provider", "Provider user ID", "Email", "Since", "Last sign-in"),
         rows=[
             PanelRow(cells=(each.provider, each.provider_id, each.email, each.created_at, each.last_sign_in_at))
             for each in found
@@ -323,7 +327,7 @@ def _factors(row: User) -> Panel:
     found = Factor.objects.filter(user_id=row.pk).order_by("created_at", "id").values_list(*columns)
     return Panel(
         title="Second factors",
-        columns=("Kind", "Name", "Status", "Number", "Since", "Last asked for"),
+        columns=("Type", "Name", "Status", "Phone", "Since", "Last challenged"),
         rows=[
             PanelRow(
                 cells=(
@@ -333,6 +337,6 @@ def _factors(row: User) -> Panel:
             )
             for kind, name, status, phone, since, asked_at in found
         ],
-        empty_text="None: the password, a link or a code is enough.",
+        empty_text="None. A password, a link or a code is enough to sign in.",
         position=20,
     )  # fmt: skip

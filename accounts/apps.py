@@ -9,12 +9,12 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        from accounts.sign_in.password_grant import PasswordGrant
+        from accounts.sign_in.views import PasswordGrant
         from accounts.users.personal_data import Account
-        from accounts.users.subjects import AccountUsers
+        from accounts.users.user_source import AccountUsers
         from authsvc import personal_data
         from tokens.api import grants
-        from tokens.sessions.subjects import user_source
+        from tokens.sessions.users import user_source
 
         user_source.register(AccountUsers())
         grants.register("password", PasswordGrant(), order=10)

@@ -1,4 +1,4 @@
-"""Errors that come together, for the declarations of endpoints."""
+"""Groups of errors for the documentation of endpoints."""
 
 from __future__ import annotations
 
@@ -13,32 +13,13 @@ from authsvc.errors import (
 from authsvc.messaging import MessageNotAccepted
 
 EMAIL_FORMAT = (errors.EmailRequired, errors.EmailTooLong, errors.EmailInvalid)
-"""Of an address as it is written."""
+"""An address with an invalid format."""
 RECIPIENT = (errors.EmailAddressInvalid, errors.EmailAddressNotAuthorized)
-"""Of an address that something is to be sent to."""
+"""An address that cannot receive emails."""
 EMAIL_DELIVERY = (*RECIPIENT, EmailRateExceeded, MessageNotAccepted)
 EMAIL_REQUEST = (*EMAIL_DELIVERY, EmailSentTooRecently)
-"""Of a mail that somebody asks for; there is one in each interval."""
+"""A requested email, of which one is allowed per interval."""
 SMS_REQUEST = (errors.ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSentTooRecently, MessageNotAccepted)
 NEW_PASSWORD = (errors.PasswordTooLong, errors.WeakPassword, errors.BreachLookupFailed)
 CONTACT_CHANGE = (errors.EmailExists, errors.PhoneExists)
-"""Of a confirmed address or number that has become somebody else's meanwhile."""
-PATH_OF_USER = (errors.UserIdNotAUuid, errors.UserNotFound)
-PATH_OF_FACTOR = (errors.FactorIdNotAUuid, errors.FactorNotFound)
-FACTOR_SWITCHES_AT_VERIFICATION = (
-    errors.TotpVerificationDisabled,
-    errors.PhoneVerificationDisabled,
-    errors.WebAuthnVerificationDisabled,
-    errors.FactorTypeUnknown,
-    errors.NoGatewayForFactor,
-)
-PASSKEY_CHALLENGE = (
-    errors.RelyingPartyUnknown,
-    errors.ChallengeIdMissing,
-    errors.ChallengeIdMalformed,
-    errors.CredentialMissing,
-    errors.PasskeyChallengeNotFound,
-    errors.PasskeyChallengeExpired,
-    errors.CredentialMalformed,
-    errors.CredentialRefused,
-)
+"""A confirmed email or phone that another user has taken since it was requested."""

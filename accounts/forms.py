@@ -1,4 +1,4 @@
-"""What operators are asked before an action on a user."""
+"""Forms of operator actions on a user."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class BanForm(forms.Form):
 
 class RoleForm(forms.Form):
     role = forms.ChoiceField(label="Role")
-    is_meant = forms.BooleanField(
-        label="Yes, make an operator",
+    grants_access = forms.BooleanField(
+        label="Grant operator access",
         required=False,
-        help_text="Operators see and change every account, here and by the API.",
+        help_text="Operators can see and change every account, in the console and through the API.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -37,6 +37,6 @@ class RoleForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
-        if values.get("role") in conf.current().jwt.admin_roles and not values.get("is_meant"):
-            self.add_error("is_meant", "This role makes an operator. Tick the box if that is what you want.")
+        if values.get("role") in conf.current().jwt.admin_roles and not values.get("grants_access"):
+            self.add_error("grants_access", "This role grants operator access. Tick the box to confirm.")
         return values

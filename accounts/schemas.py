@@ -1,4 +1,4 @@
-"""The form of what this app answers, declared once for the description of the API; `payloads` makes it."""
+"""Response schemas that several endpoints share. `payloads` builds the responses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Identity(TypedDict):
-    """One way in: an address, a number, or an account at a provider."""
+    """An email, a phone, or an account at a provider."""
 
     identity_id: UUID
     id: str
     """The subject at the provider."""
     user_id: UUID
     identity_data: dict[str, Any]
-    """What the provider said, or what was given at sign-up."""
+    """The provider's claims, or the data of the sign-up."""
     provider: str
     """`email`, `phone`, or the name of a provider."""
     last_sign_in_at: NotRequired[Moment]
     created_at: Moment | None
-    """Null where it is not known, as of some identities that were imported."""
+    """Null when unknown, as for some imported identities."""
     updated_at: Moment | None
     email: NotRequired[str]
 
@@ -46,21 +46,21 @@ class Factor(TypedDict):
 
 
 class User(TypedDict):
-    """A user as the API shows them. Times are absent until the event has happened."""
+    """A user. Times are absent until the event has happened."""
 
     id: UUID
     aud: str
     role: str
     email: str
-    """Empty when there is none."""
+    """Empty without an email."""
     phone: str
-    """Digits without `+`; empty when there is none."""
+    """Digits without `+`; empty without a phone."""
     email_confirmed_at: NotRequired[Moment]
     invited_at: NotRequired[Moment]
     phone_confirmed_at: NotRequired[Moment]
     confirmation_sent_at: NotRequired[Moment]
     confirmed_at: NotRequired[Moment]
-    """When the first address or number was confirmed."""
+    """The time when the first of email and phone was confirmed."""
     recovery_sent_at: NotRequired[Moment]
     email_change_sent_at: NotRequired[Moment]
     phone_change_sent_at: NotRequired[Moment]
@@ -69,138 +69,24 @@ class User(TypedDict):
     banned_until: NotRequired[Moment]
     deleted_at: NotRequired[Moment]
     new_email: NotRequired[str]
-    """An address that waits for its confirmation."""
+    """A pending email address."""
     new_phone: NotRequired[str]
-    """A number that waits for its confirmation."""
+    """A pending phone."""
     app_metadata: dict[str, Any]
-    """Kept by the service and its administrators."""
+    """Written by the service and its administrators."""
     user_metadata: dict[str, Any]
-    """Kept by the user."""
+    """Written by the user."""
     factors: NotRequired[list[Factor]]
     identities: list[Identity]
     created_at: Moment | None
-    """Null where it is not known, as of some users who were imported."""
+    """Null when unknown, as for some imported users."""
     updated_at: Moment | None
     is_anonymous: bool
-    """Whether there is no way to sign in again."""
+    """The user has no identity to sign in with again."""
 
 
 class MessageSent(TypedDict):
-    """Something was sent, or would have been if there were somebody to send it to."""
+    """A message was sent, or would have been sent to an existing account."""
 
     message_id: NotRequired[str]
-    """Of a text message."""
-
-
-class ActionLink(User):
-    """The user, and what signs them in: it belongs in no log."""
-
-    action_link: str
-    email_otp: str
-    """The code of the same message."""
-    hashed_token: str
-    """The token of the link, for `POST /verify` as `token_hash`."""
-    verification_type: str
-    redirect_to: str
-
-
-class Pagination(TypedDict):
-    """How a list by cursor goes on."""
-
-    next_cursor: NotRequired[str]
-    has_more: bool
-
-
-class UserList(TypedDict):
-    """Users of one audience."""
-
-    users: list[User]
-    aud: str
-    pagination: NotRequired[Pagination]
-    """Where the list goes by cursor."""
-
-
-class TotpSeed(TypedDict):
-    """What an authenticator app is set up with, shown this once."""
-
-    qr_code: str
-    """SVG of the address below."""
-    secret: str
-    """Base32."""
-    uri: str
-    """`otpauth://…`."""
-
-
-class EnrolledFactor(TypedDict):
-    """A factor that counts from its first verification on."""
-
-    id: UUID
-    type: Literal["totp", "phone", "webauthn"]
-    friendly_name: str
-    totp: NotRequired[TotpSeed]
-    phone: NotRequired[str]
-
-
-class WebAuthnCeremony(TypedDict):
-    """What a browser is to do with a security key."""
-
-    type: Literal["create", "request"]
-    credential_options: dict[str, Any]
-    """For `navigator.credentials` (WebAuthn Level 3 §5.1)."""
-
-
-class FactorChallenge(TypedDict):
-    """A challenge of a factor, to be answered once."""
-
-    id: UUID
-    type: Literal["totp", "phone", "webauthn"]
-    expires_at: int
-    """Unix seconds."""
-    webauthn: NotRequired[WebAuthnCeremony]
-
-
-class RemovedFactor(TypedDict):
-    """The factor that is no more."""
-
-    id: UUID
-
-
-class RemainingCodes(TypedDict):
-    """How many recovery codes are left."""
-
-    remaining: int
-
-
-class RecoveryCodes(TypedDict):
-    """Ten new recovery codes, shown this once."""
-
-    codes: list[str]
-
-
-class PasskeyChallenge(TypedDict):
-    """A ceremony of a passkey, to be answered once."""
-
-    challenge_id: UUID
-    options: dict[str, Any]
-    """For `navigator.credentials` (WebAuthn Level 3 §5.1)."""
-    expires_at: int
-    """Unix seconds."""
-
-
-class Passkey(TypedDict):
-    """A passkey of a user."""
-
-    id: UUID
-    created_at: Moment
-    friendly_name: NotRequired[str]
-    last_used_at: NotRequired[Moment]
-
-
-class AuditEntry(TypedDict):
-    """One line of the audit trail."""
-
-    id: UUID
-    payload: dict[str, Any]
-    """Who did what: `action`, `actor_id`, `log_type`, `traits` and so on."""
-    created_at: Moment | None
-    ip_address: str
+    """Only for SMS."""

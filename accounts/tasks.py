@@ -1,4 +1,4 @@
-"""What the workers do for accounts, and which of their rows have had their time."""
+"""Periodic work on accounts: search indexes, and the cleanup of expired rows."""
 
 from __future__ import annotations
 

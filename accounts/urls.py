@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from accounts.administration import (
-    action_link_views,
-    audit_views,
-    factor_views,
-    invitation_views,
-    passkey_views,
-    user_views,
-)
+from accounts.administration import audit_views
+from accounts.administration import views as admin_views
 from accounts.identities import views as identity_views
 from accounts.mfa import views as mfa_views
 from accounts.passkeys import views as passkeys_views
@@ -20,10 +14,10 @@ from accounts.sign_up import views as sign_up_views
 from accounts.verification import views as verification_views
 from authsvc.api.routes import slash_optional
 
-# What is asked most comes first.
+# The most frequent routes come first.
 urlpatterns = [
     *slash_optional("user", profile_views.UserView.as_view()),
-    *slash_optional("admin/users", user_views.UsersView.as_view()),
+    *slash_optional("admin/users", admin_views.UsersView.as_view()),
     *slash_optional("signup", sign_up_views.SignUpView.as_view()),
     *slash_optional("verify", verification_views.VerifyView.as_view()),
     *slash_optional("verify/confirm", verification_views.ConfirmView.as_view()),
@@ -45,12 +39,12 @@ urlpatterns = [
     *slash_optional("passkeys/<str:passkey_id>", passkeys_views.PasskeyView.as_view()),
     *slash_optional("user/identities/<str:identity_id>", identity_views.IdentityView.as_view()),
     *slash_optional("reauthenticate", profile_views.ReauthenticateView.as_view()),
-    *slash_optional("invite", invitation_views.InviteView.as_view()),
-    *slash_optional("admin/generate_link", action_link_views.GenerateLinkView.as_view()),
-    *slash_optional("admin/users/<str:user_id>", user_views.UserView.as_view()),
-    *slash_optional("admin/users/<str:user_id>/factors", factor_views.FactorsView.as_view()),
-    *slash_optional("admin/users/<str:user_id>/factors/<str:factor_id>", factor_views.FactorView.as_view()),
-    *slash_optional("admin/users/<str:user_id>/passkeys", passkey_views.PasskeysView.as_view()),
-    *slash_optional("admin/users/<str:user_id>/passkeys/<str:passkey_id>", passkey_views.PasskeyView.as_view()),
+    *slash_optional("invite", admin_views.InviteView.as_view()),
+    *slash_optional("admin/generate_link", admin_views.GenerateLinkView.as_view()),
+    *slash_optional("admin/users/<str:user_id>", admin_views.UserView.as_view()),
+    *slash_optional("admin/users/<str:user_id>/factors", admin_views.UserFactorsView.as_view()),
+    *slash_optional("admin/users/<str:user_id>/factors/<str:factor_id>", admin_views.UserFactorView.as_view()),
+    *slash_optional("admin/users/<str:user_id>/passkeys", admin_views.UserPasskeysView.as_view()),
+    *slash_optional("admin/users/<str:user_id>/passkeys/<str:passkey_id>", admin_views.UserPasskeyView.as_view()),
     *slash_optional("admin/audit", audit_views.AuditView.as_view()),
 ]

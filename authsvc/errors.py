@@ -1,7 +1,7 @@
-"""The error classes everything else builds on, and the facts that belong to no app.
+"""Base classes of API errors, and the errors that no single app owns.
 
-An error is a class named after the fact. `status` is the HTTP status, `error_code` the stable slug on the wire
-(both forms of the envelope), in logs and metrics; `message` the text a client shows.
+Each error is a class named after the condition. `status` is the HTTP status, `error_code` the stable identifier in
+responses, logs and metrics, and `message` the text that clients show.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ from typing import ClassVar
 
 
 class ApiError(Exception):
-    """A refusal with a documented answer."""
+    """An error with a documented response."""
 
-    status: ClassVar[int] = 500
-    error_code: ClassVar[str] = "unexpected_failure"
+    status: int = 500
+    error_code: str = "unexpected_failure"
     message: str = "Unexpected failure, please check server logs for more information"
     retry_after: float | None = None
-    """Seconds until the same request may succeed, where that is known."""
+    """Seconds until the same request may succeed, None if unknown."""
 
-    def __init__(self, message: str | None = None) -> None:
+    def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
         if message is not None:
             self.message = message
+        if retry_after is not None:
+            self.retry_after = retry_after
         super().__init__(self.message)
 
     def extra(self) -> dict[str, object]:
-        """Further members of the body."""
+        """Additional members of the response body."""
         return {}
 
 
 class OAuthError(Exception):
-    """An error in the form of RFC 6749 §5.2: status 400, `error` and `error_description`."""
+    """An error in the format of RFC 6749 §5.2: status 400, `error` and `error_description`."""
 
     status: ClassVar[int] = 400
 
@@ -41,7 +43,7 @@ class OAuthError(Exception):
 
 
 class UnexpectedFailure(ApiError):
-    """Something on our side; the cause is in the log."""
+    """A failure of the server; the cause is in the log."""
 
 
 class BadJson(ApiError):
@@ -58,7 +60,7 @@ class ValidationFailed(ApiError):
 
 
 class UnprocessableInput(ApiError):
-    """A value of the right form that is refused (422)."""
+    """A well-formed value that is not accepted (422)."""
 
     status = 422
     error_code = "validation_failed"
@@ -133,11 +135,11 @@ class SmsRateExceeded(ApiError):
 
 
 class SmsGatewayMissing(UnexpectedFailure):
-    """A text message is asked for and no gateway could take it."""
+    """An SMS is requested, but no SMS provider is configured."""
 
     message = "Unable to get SMS provider"
 
 
 def _whole_seconds(wait: float) -> int | None:
-    """A wait as it is told to a client, never too short; None for one without end."""
+    """Round a wait up to whole seconds, at least 1; None for an infinite one."""
     return max(1, math.ceil(wait)) if math.isfinite(wait) else None

@@ -6,12 +6,12 @@ from typing import Any, NotRequired, TypedDict
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework.response import Response
 
 import authsvc
 from authsvc import conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.diagnostics import proxy_echo, readiness
 
@@ -68,15 +68,15 @@ class HealthView(Endpoint):
         """Say that the process is up, or whether it can do its work."""
         if request.http.GET.get("ready") in _YES:
             state = readiness.check()
-            return Answer(state.payload, status=200 if state.is_ready else 503)
+            return Response(state.payload, status=200 if state.is_ready else 503)
         about = {
             "version": authsvc.__version__,
             "name": "authsvc",
             "description": "authsvc is a user registration and authentication API",
         }
-        if proxy_echo.is_asked(request.http):
-            return Answer({**about, "request": proxy_echo.image(request.http)})
-        return Answer(about, cache=_NO_CACHE)
+        if proxy_echo.is_requested(request.http):
+            return Response({**about, "request": proxy_echo.echo(request.http)})
+        return Response(about, headers={"Cache-Control": _NO_CACHE})
 
 
 class SettingsView(Endpoint):
@@ -92,7 +92,7 @@ class SettingsView(Endpoint):
             "email": config.signup.email_enabled,
             "phone": config.signup.phone_enabled,
         }
-        return Answer(
+        return Response(
             {
                 "external": external,
                 "disable_signup": config.signup.disabled,
@@ -104,7 +104,7 @@ class SettingsView(Endpoint):
                 "saml_private_key_next_configured": False,
                 "passkeys_enabled": config.passkeys.enabled,
             },
-            cache=_NO_CACHE,
+            headers={"Cache-Control": _NO_CACHE},
         )
 
 

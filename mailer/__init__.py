@@ -1,5 +1,4 @@
-"""Letters and texts: takes announced messages in, keeps them sealed in the job queue and delivers them.
+"""Delivery of emails and SMS: receives messages from signals, stores them encrypted in the job queue and sends them.
 
-Imports nothing but `authsvc.core`, and nobody imports it: taken out of INSTALLED_APPS, the service works on in silence.
-Start reading at `receivers.py`, then `delivery.py`.
+Imports only `authsvc`; no app imports it. Without it in INSTALLED_APPS the service works and sends nothing.
 """

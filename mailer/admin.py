@@ -1,4 +1,4 @@
-"""Messages in the console: those that are not out, to be tried again, and what became of all others."""
+"""Console pages of waiting and failed messages, and of delivery attempts."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAd
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
-from mailer.delivery import undelivered
+from mailer.delivery import undelivered_messages
 from mailer.models import Attempt, Message, Outcome
 
 _TONES = {
     Outcome.DELIVERED: Tone.GOOD, Outcome.RETRY: Tone.WAITING, Outcome.FAILED: Tone.BAD,
     Status.TODO: Tone.WAITING, Status.DOING: Tone.WAITING,
 }  # fmt: skip
-_OUTCOMES = {Outcome.DELIVERED: "delivered", Outcome.RETRY: "to be tried again", Outcome.FAILED: "failed"}
-_CHANNELS = {"email": "Email", "sms": "Text message", "whatsapp": "WhatsApp"}
+_OUTCOMES = {Outcome.DELIVERED: "delivered", Outcome.RETRY: "to be retried", Outcome.FAILED: "failed"}
+_CHANNELS = {"email": "Email", "sms": "SMS", "whatsapp": "WhatsApp"}
 
 
-_KINDS: Mapping[str, str] = {
+_KIND_LABELS: Mapping[str, str] = {
     EmailKind.REAUTHENTICATION: "Reauthentication",
-    SmsKind.REAUTHENTICATION: "Reauthentication by text",
+    SmsKind.REAUTHENTICATION: "Reauthentication by SMS",
     EmailKind.FACTOR_ENROLLED: "Factor added",
     EmailKind.FACTOR_UNENROLLED: "Factor removed",
 }
 
 
-def _kind(name: str) -> str:
-    if name in _KINDS:
-        return _KINDS[name]
+def _kind_label(name: str) -> str:
+    if name in _KIND_LABELS:
+        return _KIND_LABELS[name]
     return name.replace("_", " ").removesuffix(" notification").capitalize()
 
 
@@ -62,10 +62,10 @@ class StatusFilter(filters.ChoiceFilter):
 class KindFilter(filters.ChoiceFilter):
     title = "kind"
     parameter_name = "kind"
-    options = tuple((name, _kind(name)) for name in dict.fromkeys([*map(str, EmailKind), *map(str, SmsKind)]))
+    options = tuple((name, _kind_label(name)) for name in dict.fromkeys([*map(str, EmailKind), *map(str, SmsKind)]))
 
 
-class KindInQueueFilter(KindFilter):
+class QueuedKindFilter(KindFilter):
     def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         return queryset.filter(args__kind=value)
 
@@ -78,12 +78,12 @@ class OutcomeFilter(filters.ChoiceFilter):
 
 @admin.register(Message)
 class MessageAdmin(OperatorAdmin):
-    """Neither the code nor the link in a message is ever shown; for whom it is, on these pages only."""
+    """Shows the recipient, but never the code and the link of a message."""
 
     list_display = ("kind", "recipient", "channel", "progress", "tries", "last_error", "accepted", "next_attempt")
-    list_filter = (StatusFilter, KindInQueueFilter)
-    search_fields = ("id",)  # shows the box
-    search_help_text = "Part of the recipient's address or number, or the message's id"
+    list_filter = (StatusFilter, QueuedKindFilter)
+    search_fields = ("id",)  # enables the search box
+    search_help_text = "Part of the recipient's address or phone number, or the message ID"
     ordering = ("-id",)
     sortable_by = ()
     change_list_template = "operator/messages.html"
@@ -97,9 +97,9 @@ class MessageAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @model_admin.action(label="Try again", success_message="Will be tried again now")
+    @model_admin.action(label="Retry", success_message="Retrying now")
     def retry(self, row: Message, context: ActionContext) -> str | None:
-        undelivered.retry(row.pk, actor=context.actor, at=context.at)
+        undelivered_messages.retry_message(row.pk, actor=context.actor, at=context.at)
         return None
 
     def available_actions(self, row: Message) -> Iterable[str]:
@@ -109,7 +109,7 @@ class MessageAdmin(OperatorAdmin):
         for status, label in ((Status.FAILED, "Failed messages"), (Status.TODO, "Messages waiting")):
             yield DashboardStat(
                 label=label,
-                count=model_admin.bounded_count(undelivered.messages().filter(status=status)),
+                count=model_admin.bounded_count(undelivered_messages.messages().filter(status=status)),
                 url=self.list_url(status=status.value),
                 is_alarming=status == Status.FAILED,
             )
@@ -118,8 +118,8 @@ class MessageAdmin(OperatorAdmin):
         return f"{self.kind(row)} for {self.recipient(row)}"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        # The arguments are read to be opened, not to be shown.
-        return undelivered.messages()
+        # Includes the secret column `args`, which is decrypted and never shown.
+        return undelivered_messages.messages()
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -128,46 +128,46 @@ class MessageAdmin(OperatorAdmin):
             return queryset, False
         if message_id := _uuid(search_term):
             return queryset.filter(args__message_id=str(message_id)), False
-        return queryset.filter(pk__in=undelivered.addressed_to(search_term)), False
+        return queryset.filter(pk__in=undelivered_messages.find_by_recipient(search_term)), False
 
     def get_urls(self) -> list[URLPattern]:
-        every = path("retry/", self.admin_site.admin_view(self.retry_failed), name="mailer_message_retry")
-        return [every, *super().get_urls()]
+        retry_page = path("retry/", self.admin_site.admin_view(self.retry_failed), name="mailer_message_retry")
+        return [retry_page, *super().get_urls()]
 
     def retry_failed(self, request: HttpRequest) -> HttpResponse:
-        """The page that asks whether all failed messages are to be tried again, and doing so."""
+        """The page that retries all failed messages after confirmation."""
         if request.method == "POST":
             actor = audit.Administrator(role=model_admin.operator_of(request).role)
-            done = undelivered.retry_failed(actor=actor, at=clock.now())
-            left = f" {done.hopeless} cannot be: expired, or not to be opened any more." if done.hopeless else ""
-            level = levels.SUCCESS if done.retried else levels.WARNING
-            self.message_user(request, f"{done.retried} messages will be tried again now.{left}", level)
+            result = undelivered_messages.retry_failed(actor=actor, at=clock.now())
+            skipped = f" Skipped {result.not_retryable}: expired or undecryptable." if result.not_retryable else ""
+            level = levels.SUCCESS if result.retried else levels.WARNING
+            self.message_user(request, f"Retrying {result.retried} messages.{skipped}", level)
             return HttpResponseRedirect(self.list_url())
-        failed = model_admin.bounded_count(undelivered.messages().filter(status=Status.FAILED))
+        failed = model_admin.bounded_count(undelivered_messages.messages().filter(status=Status.FAILED))
         context = {
             **self.admin_site.each_context(request),
-            "title": "Try all failed messages again",
+            "title": "Retry all failed messages",
             "opts": self.opts,
             "failed": failed,
-            "most": undelivered.MOST_RETRIED,
+            "max_retried": undelivered_messages.MAX_RETRIED,
             "back_url": self.list_url(),
         }
         return TemplateResponse(request, "operator/retry_failed.html", context)
 
     @admin.display(description="message")
     def kind(self, row: Message) -> str:
-        return _kind(row.args["kind"])
+        return _kind_label(row.args["kind"])
 
     @admin.display(description="recipient")
     def recipient(self, row: Message) -> str:
-        content = self._opened(row)
+        content = self._content(row)
         if content is None:
-            return "cannot be opened"
+            return "cannot be decrypted"
         return content.to if isinstance(content, Email) else f"+{content.to}"
 
     @admin.display(description="user")
     def user(self, row: Message) -> SafeString | str:
-        content = self._opened(row)
+        content = self._content(row)
         return formatting.user_link(content.user_id) if content else EMPTY
 
     @admin.display(description="channel")
@@ -202,50 +202,60 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="expires")
     def expires(self, row: Message) -> str:
-        content = self._opened(row)
+        content = self._content(row)
         return formatting.datetime_text(content.expires_at if content else None)
 
-    @admin.display(description="message id")
+    @admin.display(description="message ID")
     def message_id(self, row: Message) -> SafeString | str:
         return formatting.code(row.args["message_id"])
 
-    def _opened(self, row: Any) -> Email | Sms | None:
-        if not hasattr(row, "opened"):
-            row.opened = undelivered.opened(row)
-        return row.opened  # type: ignore[no-any-return]
+    def _content(self, row: Any) -> Email | Sms | None:
+        if not hasattr(row, "content"):
+            row.content = undelivered_messages.decrypt_message(row)
+        return row.content  # type: ignore[no-any-return]
 
 
 @admin.register(Attempt)
 class AttemptAdmin(OperatorAdmin):
-    list_display = ("created_at", "message", "channel_name", "result", "attempt", "said", "user")
+    list_display = ("created_at", "message", "channel_name", "result", "attempt", "response", "user")
     list_filter = (OutcomeFilter, KindFilter, filters.DayFilter)
-    search_fields = ("id",)  # shows the box
-    search_help_text = "The id of a message or of a user"
+    search_fields = ("id",)  # enables the search box
+    search_help_text = "A message ID or a user ID"
     ordering = ("-created_at", "-id")
     sortable_by = ()
-    fields = ("created_at", "message", "channel_name", "result", "attempt", "error", "gateway_id", "user", "number")
+    fields = (
+        "created_at",
+        "message",
+        "channel_name",
+        "result",
+        "attempt",
+        "error",
+        "gateway_id",
+        "user",
+        "message_link",
+    )
 
     class Media:
         css = {"all": ("operator/content.css",)}
 
     def user_panel(self, user_id: UUID) -> Panel:
         newest = Attempt.objects.filter(user_id=user_id).order_by("-created_at", "-id")
-        found = list(newest[: MAX_PANEL_ROWS + 1])
+        attempts = list(newest[: MAX_PANEL_ROWS + 1])
         return Panel(
             title="Messages",
             columns=("Message", "Channel", "Sent", "Outcome", "Attempt", "Gateway's answer or error"),
             rows=[
                 PanelRow(
                     cells=(
-                        self.message(each), self.channel_name(each), each.created_at, self.result(each), each.attempt,
-                        self.said(each),
+                        self.message(row), self.channel_name(row), row.created_at, self.result(row), row.attempt,
+                        self.response(row),
                     ),
-                    url=self.row_url(each),
+                    url=self.row_url(row),
                 )
-                for each in found[:MAX_PANEL_ROWS]
+                for row in attempts[:MAX_PANEL_ROWS]
             ],
-            empty_text="None has been sent yet.",
-            more_url=self.list_url(q=user_id) if len(found) > MAX_PANEL_ROWS else "",
+            empty_text="No messages yet.",
+            more_url=self.list_url(q=user_id) if len(attempts) > MAX_PANEL_ROWS else "",
             position=40,
         )  # fmt: skip
 
@@ -257,15 +267,15 @@ class AttemptAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        wanted = _uuid(search_term)
-        if wanted is None:
+        searched_id = _uuid(search_term)
+        if searched_id is None:
             return queryset.none(), False
-        of_message, of_user = queryset.filter(message_id=wanted), queryset.filter(user_id=wanted)
+        of_message, of_user = queryset.filter(message_id=searched_id), queryset.filter(user_id=searched_id)
         return (of_message if of_message.exists() else of_user), False
 
     @admin.display(description="message")
     def message(self, row: Attempt) -> str:
-        return _kind(row.kind)
+        return _kind_label(row.kind)
 
     @admin.display(description="channel")
     def channel_name(self, row: Attempt) -> str:
@@ -277,14 +287,14 @@ class AttemptAdmin(OperatorAdmin):
         return formatting.badge(_OUTCOMES[outcome], _TONES[outcome])
 
     @admin.display(description="gateway's answer or error")
-    def said(self, row: Attempt) -> str:
+    def response(self, row: Attempt) -> str:
         return row.error or row.gateway_id or EMPTY
 
     @admin.display(description="user")
     def user(self, row: Attempt) -> SafeString | str:
         return formatting.user_link(row.user_id)
 
-    @admin.display(description="message id")
-    def number(self, row: Attempt) -> SafeString:
+    @admin.display(description="message ID")
+    def message_link(self, row: Attempt) -> SafeString:
         url = reverse("admin:mailer_attempt_changelist", query={"q": str(row.message_id)})
         return formatting.link(url, row.message_id)

@@ -22,9 +22,11 @@ class MailerConfig(AppConfig):
         from mailer.sms.twilio_verify import TwilioPhoneVerifier
 
         import_module("mailer.checks")  # registers itself
-        messaging.email_requested.connect(receivers.accept_email, dispatch_uid="mailer.accept_email")
-        messaging.sms_requested.connect(receivers.accept_sms, dispatch_uid="mailer.accept_sms")
-        messaging.placeholder_requested.connect(receivers.accept_decoy, dispatch_uid="mailer.accept_decoy")
+        messaging.email_requested.connect(receivers.enqueue_email, dispatch_uid="mailer.enqueue_email")
+        messaging.sms_requested.connect(receivers.enqueue_sms, dispatch_uid="mailer.enqueue_sms")
+        messaging.placeholder_requested.connect(
+            receivers.enqueue_placeholder, dispatch_uid="mailer.enqueue_placeholder"
+        )
         messaging.phone_verifier.register(TwilioPhoneVerifier())
         diagnostics.register(EmailDiagnostic(), order=30)
         diagnostics.register(TemplateDiagnostic(), order=40)

@@ -1,4 +1,4 @@
-"""The check that the text of an SMS is a template, so that a broken one stops the start."""
+"""System check of the SMS templates; an invalid template prevents the start."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mailer import gotemplate
 
 
 @register(Tags.templates)
-def sms_template_can_be_read(**_: Any) -> list[CheckMessage]:
+def check_sms_templates(**_: Any) -> list[CheckMessage]:
     sms, mfa = conf.current().sms, conf.current().mfa
-    found: list[CheckMessage] = []
+    errors: list[CheckMessage] = []
     for name, text, is_used in (
         ("AUTH_SMS_TEMPLATE", sms.template, bool(sms.provider)),
         ("AUTH_MFA_PHONE_TEMPLATE", mfa.phone_template, mfa.phone_enroll_enabled or mfa.phone_verify_enabled),
@@ -22,5 +22,5 @@ def sms_template_can_be_read(**_: Any) -> list[CheckMessage]:
             gotemplate.compile(text)
         except gotemplate.TemplateSyntaxError as error:
             if is_used:
-                found.append(Error(f"{name}: not a template: {error}", id="mailer.E001"))
-    return found
+                errors.append(Error(f"{name} is not a valid template: {error}", id="mailer.E001"))
+    return errors

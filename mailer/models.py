@@ -1,4 +1,4 @@
-"""What became of a message, attempt by attempt; nothing here tells to whom it went or what was in it."""
+"""Delivery attempts, without recipient and content, and the queued messages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Attempt(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     message_id = models.UUIDField()
     channel = models.TextField()
-    """`email`, or the channel of a text message: `sms`, `whatsapp`."""
+    """`email`, `sms` or `whatsapp`."""
     kind = models.TextField()
     user_id = models.UUIDField(null=True)
     attempt = models.IntegerField()
-    """1 for the first."""
+    """1 for the first attempt."""
     created_at = models.DateTimeField(db_default=Now())
     outcome = models.TextField(choices=Outcome)
     gateway_id = models.TextField(db_default="", default="")
-    """What the gateway calls the message, or its answer; empty unless delivered."""
+    """The gateway's id of the message, or its answer; empty unless delivered."""
     error = models.TextField(db_default="", default="")
 
     class Meta:
@@ -59,7 +59,7 @@ class Attempt(models.Model):
 
 
 class Message(QueuedJob):
-    """A message that is not out: waiting for an attempt, or given up. `undelivered` finds and opens it."""
+    """A waiting or failed message. `delivery.undelivered_messages` lists and decrypts it."""
 
     class Meta(QueuedJob.Meta):
         abstract = False

@@ -1,4 +1,4 @@
-"""What the mailer holds about a user: messages that wait or could not be delivered, and what became of all others."""
+"""Personal data in the mailer: waiting and failed messages, and delivery attempts."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from collections.abc import Iterable, Iterator, Mapping
 from authsvc.jobs import queued_jobs
 from authsvc.messaging import Email, Sms
 from authsvc.personal_data import DataSubject, Row, export_rows
-from mailer.delivery import encryption, queries, undelivered
+from mailer.delivery import encryption, queries, undelivered_messages
 from mailer.models import Attempt, Message
 
 
 class Messages:
+    """Messages and delivery attempts (PersonalDataSource)."""
+
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
-        yield "messages", (_shown(row, message) for row, message in _messages(data_subject))
-        yield (
-            "message_attempts",
-            export_rows(Attempt.objects.filter(user_id=data_subject.id).order_by("created_at", "id")),
-        )
+        attempts = Attempt.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
+        yield "messages", (_export_message(row, message) for row, message in _messages(data_subject))
+        yield "message_attempts", export_rows(attempts)
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
-        """A message that a worker has in hand is on its way out, and is left to it."""
-        removed = queued_jobs.delete([row.pk for row, _ in _messages(data_subject)])
+        """Messages that a worker is delivering are not deleted."""
+        deleted = queued_jobs.delete([row.pk for row, _ in _messages(data_subject)])
         return {
-            "messages": len(removed),
+            "messages": len(deleted),
             "message_attempts": Attempt.objects.filter(user_id=data_subject.id)._raw_delete("default"),
         }
 
 
 def _messages(data_subject: DataSubject) -> Iterator[tuple[Message, Email | Sms]]:
-    for row in queries.marked([encryption.mark(data_subject.id), *map(encryption.mark, data_subject.addresses)]):
-        # Only the sealed part says whose it is; one of another JWT_SECRET nobody can read any more.
-        message = undelivered.opened(row)
+    digests = [encryption.recipient_digest(name) for name in (str(data_subject.id), *data_subject.addresses)]
+    for row in queries.messages_of_recipients(digests):
+        # The recipient is in the ciphertext, which cannot be decrypted after a change of JWT_SECRET.
+        message = undelivered_messages.decrypt_message(row)
         if message and (message.user_id == data_subject.id or message.to in data_subject.addresses):
             yield row, message
 
 
-def _shown(row: Message, message: Email | Sms) -> Row:
-    """Neither the code nor the link, which stand for the data_subject."""
+def _export_message(row: Message, message: Email | Sms) -> Row:
+    """The message without its code and link, which would allow a sign-in as the user."""
     return {
         "id": str(message.id),
         "channel": row.args["channel"],

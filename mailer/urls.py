@@ -1,4 +1,4 @@
-"""Routes of the development inbox, to be included under `inbox/`."""
+"""Routes of the development inbox, included under `inbox/`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mailer.inbox import views
 app_name = "mailer"
 
 urlpatterns = [
-    path("", views.list_letters, name="inbox"),
+    path("", views.list_messages, name="inbox"),
     path("messages.json", views.list_as_json, name="messages"),
     path("style.css", views.style_sheet, name="style"),
     path("previews/", views.list_previews, name="previews"),
     path("previews/<slug:key>", views.show_preview, name="preview"),
     path("previews/<slug:key>/body", views.show_preview_body, name="preview-body"),
-    path("<slug:letter_id>", views.show_letter, name="letter"),
-    path("<slug:letter_id>/body", views.show_body, name="body"),
+    path("<slug:inbox_id>", views.show_message, name="message"),
+    path("<slug:inbox_id>/body", views.show_body, name="body"),
 ]

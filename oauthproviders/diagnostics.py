@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from django.db import DatabaseError
 
 from authsvc import conf
-from authsvc.conf import schema
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.errors import ApiError
 from authsvc.outgoing import http
@@ -33,7 +32,7 @@ class ProviderDiagnostic:
         yield from _custom()
 
 
-def _listed(name: str, config: schema.Provider) -> Iterator[CheckResult]:
+def _listed(name: str, config: conf.Provider) -> Iterator[CheckResult]:
     subject, setting = f"provider {name}", f"AUTH_EXTERNAL_{name.upper()}"
     if fault := registry.fault_of(name, config):
         yield failure(subject, fault, f"Complete the settings that begin with {setting}_.")

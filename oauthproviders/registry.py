@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from authsvc import conf
-from authsvc.conf import schema
 from oauthproviders.base.backends import Backend
 from oauthproviders.base.contract import Provider
 from oauthproviders.custom import provider
@@ -80,7 +79,7 @@ def find(name: str, *, data: Mapping[str, str]) -> Provider:
     return kind.make(config, data=data)  # type: ignore[return-value]  # the journeys' own methods are the subclasses'
 
 
-def fault_of(name: str, config: schema.Provider) -> str:
+def fault_of(name: str, config: conf.Provider) -> str:
     """Why nobody can sign in through a provider of our own list; empty when everybody can."""
     needed = (
         ("provider is not enabled", config.enabled),

@@ -18,7 +18,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from authsvc import messaging
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from authsvc.db import embedded
 from tests import openapi, recorded_metrics
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 from django.db.models import DateTimeField, F, Model
 
 from accounts.models import Factor, User
-from accounts.passwords import policy
+from accounts.passwords import hashing
 from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
 from authsvc import clock
@@ -21,7 +21,7 @@ from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 from tokens.sessions import lifecycle, refresh_tokens
 
 AUDIENCE = "authenticated"
@@ -82,19 +82,19 @@ def make_session(
 ) -> SignIn:
     """A sign-in of `user`, or of a new one, by `method`; `columns` as they are to stand in the session."""
     user = user or make_user()
-    tokens = lifecycle.start(
-        subject=_record(user),
+    tokens = lifecycle.start_session(
+        user=_record(user),
         method=method,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
         at=at or clock.now(),
     )
-    session_id = refresh_tokens.open(tokens.refresh_token).session_id
+    session_id = refresh_tokens.decode(tokens.refresh_token).session_id
     if columns:
         Session.objects.filter(id=session_id).update(**columns)
     return SignIn(
         user=user,
         session=Session.objects.get(id=session_id),
-        access_token=tokens.issued.token,
+        access_token=tokens.access.token,
         refresh_token=tokens.refresh_token,
     )
 
@@ -103,7 +103,7 @@ def refresh_token(session: Session, counter: int) -> str:
     """The refresh token of a session at any counter, issued or not."""
     assert session.refresh_token_hmac_key is not None
     key = encryption.decrypt(session.refresh_token_hmac_key, bound_to=session.id)
-    return refresh_tokens.seal(session_id=session.id, counter=counter, key=crypto.base64url_decode(key))
+    return refresh_tokens.encode(session_id=session.id, counter=counter, key=crypto.base64url_decode(key))
 
 
 def make_legacy_tokens(
@@ -143,7 +143,7 @@ def make_one_time_token(
     identifier: str | None = None,
     at: datetime | None = None,
     **columns: Any,
-) -> Secret:
+) -> OneTimeSecret:
     """What a mail to `user` would carry: a code and a link; `columns` as they are to stand in the row."""
     secret = one_time_tokens.issue(
         user_id=user.id,
@@ -183,7 +183,7 @@ def make_older(*rows: Model, by: timedelta) -> None:
 
 @functools.cache
 def _hash(password: str) -> str:
-    return policy.hash(password)
+    return hashing.hash_password(password)
 
 
 def _record(user: User) -> UserRecord:

@@ -47,7 +47,7 @@ def _enabled_metrics() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with mock.patch("authsvc.conf.schema.Telemetry.metrics", "opentelemetry"):
+    with mock.patch("authsvc.conf.Telemetry.metrics", "opentelemetry"):
         spec.loader.exec_module(module)
     return module
 

@@ -1,4 +1,4 @@
-"""Sessions in the console: on their user's page, on a page each, and ended from there."""
+"""Sessions in the operator console: a panel on the user's page, a page per session, and revocation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,45 @@ from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import ActionContext, OperatorAdmin
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
 from tokens.models import Session
-from tokens.sessions import devices, revocation
+from tokens.sessions import revocation
 
 _OWNER = "user"
+_MAX_LENGTH = 60
+# The first match counts: a browser also names the browsers that it descends from.
+_BROWSERS = (
+    ("Edg/", "Edge"),
+    ("EdgA/", "Edge"),
+    ("EdgiOS/", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+def describe_user_agent(user_agent: str | None) -> str:
+    """A short name such as "Firefox on Windows", for display only; empty when the user agent is unknown.
+
+    Returns the user agent itself, shortened, when it is not a browser's.
+    """
+    text = user_agent or ""
+    if not text.startswith("Mozilla/"):
+        return text[:_MAX_LENGTH]
+    browser = next((name for token, name in _BROWSERS if token in text), "Browser")
+    system = next((name for token, name in _SYSTEMS if token in text), "")
+    return f"{browser} on {system}" if system else browser
 
 
 @admin.register(Session)
@@ -48,7 +84,7 @@ class SessionAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end(self, row: Session, context: ActionContext) -> str | None:
-        revocation.end(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        revocation.end_session(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Session ended: {self.device(row)}"
 
     def display_name(self, row: Session) -> str:
@@ -82,7 +118,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="device")
     def device(self, row: Session) -> str:
-        return devices.describe(row.user_agent) or "Unknown device"
+        return describe_user_agent(row.user_agent) or "Unknown device"
 
     @admin.display(description="user")
     def owner(self, row: Session) -> SafeString | str:

@@ -15,13 +15,13 @@ class TokensConfig(AppConfig):
         from authsvc.api import captcha
         from authsvc.diagnostics.registry import diagnostics
         from tokens.api import grants
-        from tokens.api.admin_auth import AdminExemption
+        from tokens.api.admin_auth import AdminCaptchaExemption
         from tokens.diagnostics import SigningKeyDiagnostic
         from tokens.personal_data import SignIns
 
         import_module("tokens.checks")  # registers itself
         grants.register("refresh_token", grants.RefreshTokenGrant(), order=20)
         grants.register("pkce", grants.PkceGrant(), order=30)
-        captcha.exemption.register(AdminExemption())
+        captcha.exemption.register(AdminCaptchaExemption())
         diagnostics.register(SigningKeyDiagnostic(), order=20)
         personal_data.register(SignIns(), order=20)

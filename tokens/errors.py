@@ -79,7 +79,7 @@ class SessionNoLongerValid(ApiError):
     message = "Session is no longer valid"
 
 
-class VisitorsNotAllowed(ApiError):
+class AnonymousNotAllowed(ApiError):
     """An anonymous user's token, where there must be a way to sign in again."""
 
     status = 403

@@ -1,4 +1,4 @@
-"""What administrators do to the second factors of others, who have lost a device or a number."""
+"""Changes of second factors by administrators, for users who have lost a device or a phone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
+from accounts import errors as account_errors
+from accounts.administration import errors
 from accounts.mfa import enrolment, removal
+from accounts.mfa import errors as mfa_errors
 from accounts.models import Factor, FactorChallenge, FactorType, User
 from accounts.users import identifiers, queries
 from accounts.users.records import FactorRecord, UserRecord
@@ -18,7 +20,7 @@ from authsvc.audit import Administrator
 from authsvc.caller import Caller
 
 
-def change(
+def update(
     user_id: UUID,
     factor_id: UUID,
     *,
@@ -28,35 +30,35 @@ def change(
     caller: Caller,
     at: datetime,
 ) -> FactorRecord:
-    """Give a factor another name, a phone another number; what is empty stays, and so does what was proved.
+    """Change the name of a factor, or the phone of a phone factor; empty values change nothing. It stays verified.
 
-    Codes on their way to the number of before are good for nothing.
+    Codes that were sent to the former phone become invalid.
 
     Raises UserNotFound, FactorNotFound, FactorNameTooLong, PhoneInvalid, FactorNameTaken or FactorPhoneTaken.
     """
     try:
         with transaction.atomic(durable=True):
             if phone:
-                _hold(user_id)
+                _lock_user(user_id)
             factor = _find(queries.require(user_id), factor_id)
             columns = _columns(factor, friendly_name=friendly_name, phone=phone)
             if not Factor.objects.filter(id=factor_id, user_id=user_id).update(**columns, updated_at=at):
-                raise errors.FactorNotFound
+                raise mfa_errors.FactorNotFound
             if columns.get("phone", factor.phone) != factor.phone:
-                # After the update, for which a challenge that is just being made has been waited for.
+                # After the update, which has waited for a challenge that another request is creating.
                 FactorChallenge.objects.filter(factor_id=factor_id, verified_at=None).delete_rows()
             traits = {"user_id": str(user_id), "factor_id": factor.id, "factor_type": factor.factor_type}
             audit.record(audit.Action.FACTOR_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
             return _find(queries.require(user_id), factor_id)
     except IntegrityError as error:
-        said: Any = getattr(error.__cause__, "diag", None)
-        if said and (said.constraint_name or "").endswith("unique_phone_factor_per_user"):
-            raise errors.FactorPhoneTaken from None
-        raise errors.FactorNameTaken(friendly_name) from None
+        diagnostics: Any = getattr(error.__cause__, "diag", None)
+        if diagnostics and (diagnostics.constraint_name or "").endswith("unique_phone_factor_per_user"):
+            raise mfa_errors.FactorPhoneTaken from None
+        raise mfa_errors.FactorNameTaken(friendly_name) from None
 
 
 def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> FactorRecord:
-    """Take a factor away and what it has proved: its sessions go back to one factor. The factor as it was.
+    """Remove a factor and lower the sessions that it has stepped up; return the removed factor.
 
     Raises UserNotFound or FactorNotFound.
     """
@@ -64,25 +66,25 @@ def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> F
     factor = _find(user, factor_id)
     traits = {"user_id": str(user_id), "factor_id": factor.id}
     with transaction.atomic(durable=True):
-        _hold(user_id)
-        if not removal.take_away(user_id, factor_id):
-            raise errors.FactorNotFound
+        _lock_user(user_id)
+        if not removal.delete_factor(user_id, factor_id):
+            raise mfa_errors.FactorNotFound
         audit.record(audit.Action.FACTOR_DELETED, actor=user, caller=caller, at=at, traits=traits)
     return factor
 
 
 def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
-    """Take all factors away, recovery codes among them, and lower every session; how many factors there were.
+    """Remove all factors and recovery codes and lower every session; return the number of removed factors.
 
     Raises UserNotFound or NoFactors.
     """
     with transaction.atomic(durable=True):
-        _hold(user_id)
+        _lock_user(user_id)
         user = queries.require(user_id)
         if not user.factors:
             raise errors.NoFactors
         for factor in user.factors:
-            removal.take_away(user_id, UUID(factor.id))
+            removal.delete_factor(user_id, UUID(factor.id))
             traits = {"user_id": str(user_id), "factor_id": factor.id}
             audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
     return len(user.factors)
@@ -90,8 +92,8 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
 
 def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[str, str]:
     columns = {}
-    if len(friendly_name) > enrolment.LONGEST_NAME:
-        raise errors.FactorNameTooLong
+    if len(friendly_name) > enrolment.MAX_NAME_LENGTH:
+        raise mfa_errors.FactorNameTooLong
     if friendly_name:
         columns["friendly_name"] = friendly_name
     if phone and factor.factor_type == FactorType.PHONE:
@@ -99,14 +101,14 @@ def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[st
     return columns
 
 
-def _hold(user_id: UUID) -> None:
-    """Let nobody verify, enrol or give back a factor of this user until the transaction is over."""
+def _lock_user(user_id: UUID) -> None:
+    """Lock the user, so that no factor is verified, enrolled or removed until the end of the transaction."""
     if not User.objects.lock(user_id):
-        raise errors.UserNotFound
+        raise account_errors.UserNotFound
 
 
 def _find(user: UserRecord, factor_id: UUID) -> FactorRecord:
     for factor in user.factors:
         if factor.id == str(factor_id):
             return factor
-    raise errors.FactorNotFound
+    raise mfa_errors.FactorNotFound

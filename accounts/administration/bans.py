@@ -1,4 +1,4 @@
-"""For how long a user is banned, as administrators write it."""
+"""Parses the duration of a ban."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import json
 import re
 from datetime import datetime, timedelta
 
-from accounts import errors
+from accounts.administration import errors
 from authsvc.conf import durations
 
-_LIFTED = "none"
+_NO_BAN = "none"
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)", re.ASCII)
 _UNITS = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
 
 
-def until(text: str, *, at: datetime) -> datetime | None:
-    """When a ban that begins `at` ends; None for `none` and for no time at all. Raises BanDurationInvalid."""
-    if text == _LIFTED:
+def end_of_ban(text: str, *, at: datetime) -> datetime | None:
+    """The end of a ban that starts `at`; None for `none` and for a zero duration. Raises BanDurationInvalid."""
+    if text == _NO_BAN:
         return None
     try:
         length = durations.parse(text)
     except ValueError:
-        raise errors.BanDurationInvalid(_fault(text)) from None
+        raise errors.BanDurationInvalid(_reason(text)) from None
     return at + length if length != timedelta() else None
 
 
-def _fault(text: str) -> str:
-    """What is wrong with a length of time, in the words that clients know."""
+def _reason(text: str) -> str:
+    """The reason why a duration is malformed, in the words that clients expect."""
     quoted = json.dumps(text, ensure_ascii=False)
     rest = text[1:] if text[:1] in ("+", "-") else text
     while rest:

@@ -1,4 +1,4 @@
-"""Inviting somebody: an account for an address, and the mail whose link makes it theirs."""
+"""Invitations: an account for an email address, and the email with the link that confirms it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 from tokens.sessions import lifecycle
 
 
@@ -32,18 +32,18 @@ def invite(
     caller: Caller,
     at: datetime,
 ) -> UserRecord:
-    """Mail an invitation; whoever is invited again gets a new link, and the former one is dead.
+    """Send an invitation by email. A repeated invitation replaces the former link.
 
     Possible while sign-ups are closed. `data` is the metadata of a new account and does not touch one that exists.
-    Raises the errors of an address, EmailExists for somebody whose address is confirmed, and what refuses a mail.
+    Raises the errors of an address, EmailExists for a confirmed account, and the refusals of sending an email.
     """
     address = identifiers.email(email)
-    found = candidate(address, audience=caller.audience)
+    found = find_unconfirmed(address, audience=caller.audience)
     recipients.reserve_email(address, kind=EmailKind.INVITE)
     try:
         return _invite(address, found, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
     except IntegrityError:
-        found = candidate(address, audience=caller.audience)  # somebody else was first
+        found = find_unconfirmed(address, audience=caller.audience)  # another request has created the account
         if found is None:
             raise
     return _invite(address, found, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
@@ -67,10 +67,10 @@ def _invite(
         return user
 
 
-def candidate(address: str, *, audience: str) -> UserRecord | None:
-    """The unconfirmed account that an address would be given a confirmation of, None when there is no account.
+def find_unconfirmed(address: str, *, audience: str) -> UserRecord | None:
+    """The unconfirmed account with this email address, None when there is no account.
 
-    Raises EmailExists for a confirmed one, and for one of another audience, which an address is unique over as well.
+    Raises EmailExists for a confirmed account, and for one of another audience, as addresses are unique over audiences.
     """
     user = queries.find_by("email", address, aud=None)
     if user is not None and (user.email_confirmed_at is not None or user.aud != audience):
@@ -86,11 +86,11 @@ def prepare(
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
-) -> tuple[UserRecord, Secret]:
-    """The invited account as it stands then, new unless `found`, and the secret that confirms it.
+) -> tuple[UserRecord, OneTimeSecret]:
+    """Create the invited account, or reset the account `found`; return it with the secret that confirms it.
 
-    Joins the caller's transaction. Raises EmailExists when the account found has been confirmed meanwhile, and
-    IntegrityError when somebody has taken the address.
+    Must run inside a transaction. Raises EmailExists when `found` has been confirmed meanwhile, and IntegrityError
+    when another account has taken the address.
     """
     invited: dict[str, Any] = {"invited_at": at, "confirmation_sent_at": at}
     with transaction.atomic(savepoint=False):
@@ -99,7 +99,7 @@ def prepare(
                 email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **invited
             )
         else:
-            user = reopen(found, at=at, password="", **invited)
+            user = reset_unconfirmed(found, at=at, password="", **invited)
         traits = {"user_id": str(user.id), "user_email": user.email}
         audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)
         secret = one_time_tokens.issue(
@@ -108,12 +108,12 @@ def prepare(
     return user, secret
 
 
-def reopen(found: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
-    """Write `columns` to an account whose address nobody has confirmed, and make `password` (as stored) its own.
+def reset_unconfirmed(found: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
+    """Store `columns` and `password` (as stored) in an account whose email address is not confirmed.
 
-    Whoever signed up with the address may be a stranger to it: neither the password they chose nor a session they
-    have been let into may outlast the owner's confirmation. An account confirmed by its number has an owner, whose
-    password stays. Joins the caller's transaction. Raises EmailExists when the address has been confirmed meanwhile.
+    The account may have been created by a stranger to the address, so their password and sessions must not outlast
+    the confirmation by the owner. An account with a confirmed phone has an owner and keeps its password. Must run
+    inside a transaction. Raises EmailExists when the address has been confirmed meanwhile.
     """
     unconfirmed = User.objects.filter(id=found.id, email=found.email, email_confirmed_at=None)
     if found.confirmed_at is None:
@@ -123,6 +123,6 @@ def reopen(found: UserRecord, *, password: str, at: datetime, **columns: Any) ->
         if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
         if found.confirmed_at is None:
-            lifecycle.revoke_all(found.id)
+            lifecycle.revoke_all_sessions(found.id)
             account_claiming.remove_unverified_identities(found, at=at)
         return queries.get(found.id) or found

@@ -1,4 +1,4 @@
-"""What operators send to somebody who cannot get in: a way back, or the confirmation that did not arrive."""
+"""Messages that operators send to users who cannot sign in: recovery emails and repeated confirmations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts import errors
+from accounts import errors as account_errors
+from accounts.administration import errors
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users import queries
@@ -22,9 +23,9 @@ from tokens.one_time import one_time_tokens
 
 
 def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    """Mail a user a recovery link and code, whatever time has passed since the last; the address it goes to.
+    """Send a user a recovery email, regardless of the interval since the last one; return its recipient.
 
-    Raises UserNotFound, NothingToSendTo and what refuses a mail.
+    Raises UserNotFound, NothingToSendTo and the refusals of sending an email.
     """
     user = queries.require(user_id)
     if not user.email or user.deleted_at is not None or user.is_sso_user:
@@ -32,8 +33,8 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
     recipients.reserve_email(user.email, kind=EmailKind.RECOVERY)
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
-            raise errors.UserNotFound
-        audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=_names(user))
+            raise account_errors.UserNotFound
+        audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=_traits(user))
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
@@ -42,9 +43,9 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
 
 
 def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    """Send a user the confirmation of a sign-up again, by mail or else by text message; where it goes.
+    """Repeat the confirmation of a sign-up, by email or else by text message; return its recipient.
 
-    Raises UserNotFound, NothingToConfirm and what refuses a mail or a text message.
+    Raises UserNotFound, NothingToConfirm and the refusals of sending a message.
     """
     user = queries.require(user_id)
     if user.deleted_at is not None or user.is_sso_user:
@@ -62,7 +63,7 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm
-        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_names(user))
+        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_traits(user))
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
@@ -76,7 +77,7 @@ def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm
-        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_names(user))
+        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_traits(user))
         sms_codes.send_code(
             user_id=user.id,
             phone=user.phone,
@@ -89,9 +90,9 @@ def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
 
 
 def _of(user: UserRecord) -> QuerySet[User]:
-    """The user's row, unless the account has gone meanwhile."""
+    """The user's row, unless the account has been deleted meanwhile."""
     return User.objects.filter(id=user.id, deleted_at=None)
 
 
-def _names(user: UserRecord) -> dict[str, str]:
+def _traits(user: UserRecord) -> dict[str, str]:
     return {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}

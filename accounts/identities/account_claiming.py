@@ -41,7 +41,7 @@ def claim_unverified_account(user_id: UUID, *, keep_identity: UUID) -> None:
         )
         Identity.objects.filter(user_id=user_id).exclude(id=keep_identity).delete()
         _delete_credentials(user_id)
-        one_time_tokens.clear(user_id)
+        one_time_tokens.delete_all(user_id)
 
 
 def remove_unverified_identities(
@@ -78,10 +78,10 @@ def merge_user_metadata(
     data = identity_data or {}
     present = {key: value for key, value in data.items() if value is not None}
     with transaction.atomic(savepoint=False):
-        user = queries.known_by(
+        user = queries.merge_user_metadata(
             user_id=user_id,
-            said=orjson.dumps(present).decode(),
-            unsaid=[key for key in data if key not in present],
+            identity_data=orjson.dumps(present).decode(),
+            deleted_keys=[key for key in data if key not in present],
             signed_in_at=signed_in_at,
             at=at,
         )
@@ -93,5 +93,5 @@ def merge_user_metadata(
 def _delete_credentials(user_id: UUID) -> None:
     for model in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
         model._default_manager.filter(user_id=user_id).delete()
-    lifecycle.revoke_all(user_id)
-    flow_states.abandon(user_id)
+    lifecycle.revoke_all_sessions(user_id)
+    flow_states.delete_user_flows(user_id)

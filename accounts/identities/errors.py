@@ -9,35 +9,35 @@ from tokens.errors import UserBanned
 
 
 class AmbiguousAccount(UnexpectedFailure):
-    """The proved addresses belong to more than one account, and nobody can tell which is meant."""
+    """The verified addresses belong to more than one account."""
 
     def __init__(self, domain: str) -> None:
         super().__init__(f"Multiple accounts with the same email address in the same linking domain detected: {domain}")
 
 
 class IdentityNotCreated(UnexpectedFailure):
-    """Others were first, twice."""
+    """Concurrent requests changed the account twice."""
 
     message = "Error creating identity"
 
 
 class ProviderEmailNotVerified(ApiError):
-    """Whoever signs in elsewhere has an account now, but has yet to prove its address."""
+    """The account was created or updated, but its address must be verified before the user can sign in."""
 
     status = 422
     error_code = "provider_email_needs_verification"
 
     def __init__(self, provider: str, *, is_mailed: bool) -> None:
-        what_next = (
+        action = (
             f"A confirmation email has been sent to your {provider} email"
             if is_mailed
             else f"Verify the email with {provider} in order to sign in"
         )
-        super().__init__(f"Unverified email with {provider}. {what_next}")
+        super().__init__(f"Unverified email with {provider}. {action}")
 
 
 class LinkedEmailNotVerified(ApiError):
-    """An identity is linked that brings an address along, which is yet to be proved."""
+    """The identity was linked, but its address must be verified first."""
 
     status = 422
     error_code = "email_not_confirmed"
@@ -49,7 +49,7 @@ class LinkedEmailNotVerified(ApiError):
 
 
 class LinkedEmailExists(ApiError):
-    """An identity is to be linked that brings an address along, which is somebody else's."""
+    """The identity to be linked has an address that belongs to another account."""
 
     status = 400
     error_code = "email_exists"
@@ -91,7 +91,7 @@ class SingleIdentity(ApiError):
 
 
 class IdentityNotFound(ApiError):
-    """No such identity, or another user's."""
+    """The identity does not exist, or belongs to another user."""
 
     status = 422
     error_code = "identity_not_found"
@@ -99,7 +99,7 @@ class IdentityNotFound(ApiError):
 
 
 class NoFreeEmail(ApiError):
-    """Every address that could take the place of the account's is somebody else's by now."""
+    """Every address that could replace the account's belongs to another account."""
 
     status = 422
     error_code = "email_conflict_identity_not_deletable"

@@ -144,7 +144,7 @@ def _check_not_banned(user: UserRecord, *, at: datetime) -> None:
 def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
     candidate = identity.candidate.email
     emails = {*identity.verified_emails, *([candidate] if candidate else [])}
-    rows = identity_queries.owners(sorted(emails)) if emails else []
+    rows = identity_queries.address_owners(sorted(emails)) if emails else []
     return [
         AddressOwner(user_id=user_id, provider=provider, email=email, verified=bool(verified), audience=audience or "")
         for user_id, provider, email, verified, audience in rows
@@ -211,7 +211,7 @@ def _update(
     elif match.needs_verification and (user.password_hash or len(user.identities) > 1):
         account_claiming.claim_unverified_account(user.id, keep_identity=identity_id)
     if match.needs_verification and match.is_verified:
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
         User.objects.filter(id=user.id).update(email_confirmed_at=at)
         user_data["email_verified"] = True
     elif match.confirmation_recipient:

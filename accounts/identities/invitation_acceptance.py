@@ -17,7 +17,7 @@ from authsvc.audit import Action
 from authsvc.caller import Caller
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Outstanding
+from tokens.one_time.one_time_tokens import StoredToken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Invitation:
     """An invited user, or another user with an unconfirmed address, and the unused token of their email."""
 
     user: UserRecord
-    token: Outstanding
+    token: StoredToken
 
 
 def find(link_hash: str, *, at: datetime) -> Invitation | None:
@@ -34,7 +34,7 @@ def find(link_hash: str, *, at: datetime) -> Invitation | None:
     if found is None:
         return None
     user, columns = found
-    token = one_time_tokens.read(columns)
+    token = one_time_tokens.from_row(columns)
     return Invitation(user=user, token=token) if token.is_fresh(at) else None
 
 
@@ -57,7 +57,7 @@ def accept(
     another account has the identity.
     """
     user = invitation.user
-    if queries.get(user.id, lock=True) is None or not one_time_tokens.spend(
+    if queries.get(user.id, lock=True) is None or not one_time_tokens.consume_all(
         invitation.token, user_id=user.id, by_code=False
     ):
         raise errors.InviteNotFound

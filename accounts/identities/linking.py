@@ -23,7 +23,7 @@ from authsvc.caller import Caller
 from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +111,13 @@ def link(
     return Linked(user=linked, refusal=request.refusal)
 
 
-def unlink(signed_in: SignedIn, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
+def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
     """Remove an identity from a user who has another; its address is then replaced by that of another identity.
 
     Opens the transaction. Raises SingleIdentity, IdentityNotFound, NoFreeEmail.
     """
     with transaction.atomic(durable=True):
-        lifecycle.hold(signed_in)
+        lifecycle.lock_signed_in_user(signed_in)
         user = queries.get(user.id) or user
         if len(user.identities) < 2:
             raise errors.SingleIdentity
@@ -155,7 +155,7 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
     columns: dict[str, Any] = {}
     if email:
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
         metadata = json_columns.merged("raw_user_meta_data", {"email_verified": request.is_verified})
         columns = {**pending_changes.cleared_columns(), "email": email, "raw_user_meta_data": metadata}
         columns["email_confirmed_at"] = at if request.is_verified else None
@@ -189,10 +189,10 @@ def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
         User.objects.filter(id=user.id).update(**columns)
     except IntegrityError:
         raise errors.NoFreeEmail from None  # another request was first
-    one_time_tokens.clear(user.id)
+    one_time_tokens.delete_all(user.id)
 
 
 def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
-    rows = identity_queries.owners(emails) if emails else []
+    rows = identity_queries.address_owners(emails) if emails else []
     return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}

@@ -11,8 +11,8 @@ from accounts.users.records import Row, UserRecord
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
-def owners(emails: list[str]) -> list[Row]:
-    """Who has one of these addresses: user id, provider (None for the account's own), address, verified, audience."""
+def address_owners(emails: list[str]) -> list[Row]:
+    """The owners of these addresses: user id, provider (None for the account's own), address, verified, audience."""
     sql = f"""
         SELECT u.id, NULL, u.email, true, u.aud FROM {namespaced("users")} u
         WHERE u.email = ANY(%s) AND NOT u.is_sso_user
@@ -24,8 +24,8 @@ def owners(emails: list[str]) -> list[Row]:
 
 
 @cache
-def _known_by() -> str:
-    # Providers in the order in which somebody came to be known by them; of one, its oldest identity counts.
+def _merge_user_metadata() -> str:
+    # Providers in the order in which the account got them, by the oldest identity of each.
     providers = f"""
         SELECT jsonb_build_object('provider', jsonb_agg(p.provider ORDER BY p.since, p.id) -> 0,
                                   'providers', jsonb_agg(p.provider ORDER BY p.since, p.id))
@@ -41,13 +41,12 @@ def _known_by() -> str:
     """
 
 
-def known_by(
-    *, user_id: UUID, said: str, unsaid: list[str], signed_in_at: datetime | None, at: datetime
+def merge_user_metadata(
+    *, user_id: UUID, identity_data: str, deleted_keys: list[str], signed_in_at: datetime | None, at: datetime
 ) -> UserRecord | None:
-    """Let a user's metadata say what their identities say: which there are, and what the last one has `said`.
+    """Write a user's providers into `app_metadata`, and merge `identity_data`, a JSON object, into `user_metadata`.
 
-    `said` is a JSON object, `unsaid` keys to delete. Returns the user as they are then, with their identities as they
-    were before the statement.
+    Returns the updated user with the identities from before the statement; None when the user does not exist.
     """
-    found = fetch_row(_known_by(), (said, unsaid, signed_in_at, at, user_id))
-    return records.read(found) if found else None
+    updated = fetch_row(_merge_user_metadata(), (identity_data, deleted_keys, signed_in_at, at, user_id))
+    return records.read(updated) if updated else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts.identities import errors, linking
 from accounts.users import identifiers
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
 from authsvc.api.openapi.document import Empty, document
-from authsvc.api.renderers import Answer
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
@@ -40,6 +40,8 @@ class IdentityView(Endpoint):
             raise errors.IdentityIdNotAUuid
         if not authentication.has_requested_audience(request):
             raise errors.UnexpectedAudience
-        signed_in = authentication.user_of(request)
-        linking.unlink(signed_in, own(signed_in), identity_id=identity_uuid, caller=request.caller, at=clock.now())
-        return Answer({})
+        signed_in = authentication.get_signed_in_user(request)
+        linking.unlink(
+            signed_in, get_user_record(signed_in), identity_id=identity_uuid, caller=request.caller, at=clock.now()
+        )
+        return Response({})

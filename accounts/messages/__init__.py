@@ -1,1 +1,1 @@
-"""Messages that accounts sends: confirmation emails, notification emails and SMS codes."""
+"""Messages to users: confirmation emails, notification emails and SMS codes."""

@@ -22,29 +22,31 @@ from tokens.flows import flow_states
 from tokens.flows.pkce import Challenge
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 
 _DEFAULT_PATH = "/verify"
 
 
-def confirmation(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def confirmation(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     return _email(EmailKind.CONFIRMATION, "confirmation", "signup", user, secret, redirect_to, caller, at)
 
 
-def invitation(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def invitation(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     return _email(EmailKind.INVITE, "invite", "invite", user, secret, redirect_to, caller, at)
 
 
-def recovery(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def recovery(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     return _email(EmailKind.RECOVERY, "recovery", "recovery", user, secret, redirect_to, caller, at)
 
 
-def magic_link(user: UserRecord, *, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def magic_link(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     # Magic links share the configured path of recovery links.
     return _email(EmailKind.MAGIC_LINK, "recovery", "magiclink", user, secret, redirect_to, caller, at)
 
 
-def email_change(user: UserRecord, *, to: str, secret: Secret, redirect_to: str, caller: Caller, at: datetime) -> Email:
+def email_change(
+    user: UserRecord, *, to: str, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime
+) -> Email:
     """One of the emails of a pending address change; each of the two addresses gets its own secret."""
     email = _email(EmailKind.EMAIL_CHANGE, "email_change", "email_change", user, secret, redirect_to, caller, at)
     variables = {**email.variables, "NewEmail": user.email_change, "SendingTo": to}
@@ -105,13 +107,13 @@ def send(
     at: datetime,
 ) -> str:
     """Send an email to the user's address and return the message's id. Must run inside a transaction."""
-    secret = one_time_tokens.make(pkce=challenge is not None)
-    token = one_time_tokens.digests(secret, token_type=kind.token_type, identifier=user.email, at=at)
+    secret = one_time_tokens.generate(pkce=challenge is not None)
+    token = one_time_tokens.hash_secret(secret, token_type=kind.token_type, identifier=user.email, at=at)
     with transaction.atomic(savepoint=False):
         entry = audit.prepare_entry(kind.action, actor=user, caller=caller, at=at, traits=traits)
-        queries.note_request(user_id=user.id, sent_at=kind.sent_at, entry=entry, token=token)
+        queries.store_secret_request(user_id=user.id, sent_at=kind.sent_at, entry=entry, token=token)
         if challenge is not None:
-            flow_states.begin(
+            flow_states.start_email_flow(
                 challenge=challenge,
                 provider_type=kind.provider_type,
                 method=kind.method,
@@ -125,10 +127,10 @@ def send(
 
 def simulate_send(kind: ConfirmationEmail, *, address: str, at: datetime) -> None:
     """Run the statements of `send` for an address without an account, so that both take the same time."""
-    secret = one_time_tokens.make(pkce=False)
-    token = one_time_tokens.digests(secret, token_type=kind.token_type, identifier=address, at=at)
+    secret = one_time_tokens.generate(pkce=False)
+    token = one_time_tokens.hash_secret(secret, token_type=kind.token_type, identifier=address, at=at)
     with transaction.atomic(savepoint=False):
-        queries.note_request(
+        queries.store_secret_request(
             user_id=uuid4(), sent_at=kind.sent_at, entry=PendingEntry(id=uuid4(), payload="{}"), token=token
         )
         messaging.simulate_send()
@@ -166,7 +168,7 @@ def _email(
     purpose: str,
     link_type: str,
     user: UserRecord,
-    secret: Secret,
+    secret: OneTimeSecret,
     redirect_to: str,
     caller: Caller,
     at: datetime,

@@ -1,4 +1,4 @@
-"""The statement behind every message with a secret, as hand-written SQL."""
+"""The statement that stores the request for a message with a secret, as hand-written SQL."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from uuid import UUID
 
 from authsvc import audit
 from authsvc.db.sql import fetch_rows, namespaced
-from tokens import queries as tokens
-from tokens.queries import NewToken
+from tokens.one_time import queries as one_time
+from tokens.one_time.queries import NewToken
 
 
 @cache
-def _note_request(sent_at: str) -> str:
+def _store_secret_request(sent_at: str) -> str:
     users = namespaced("users")
-    asked = (
+    requested = (
         f"UPDATE {users} SET {sent_at} = %(at)s, updated_at = %(at)s WHERE id = %(user_id)s RETURNING id"
         if sent_at
         else f"SELECT id FROM {users} WHERE id = %(user_id)s"
     )
     # The user's row is locked first, as everywhere. Without a user nothing is written, in about the same time.
     return f"""
-        WITH asked AS ({asked}), noted AS (
+        WITH requested AS ({requested}), audited AS (
             INSERT INTO {namespaced("audit_log_entries")} (id, payload, created_at, ip_address)
-            SELECT %(entry_id)s, %(entry)s::jsonb, %(at)s, '' FROM asked WHERE %(entry)s::jsonb IS NOT NULL
+            SELECT %(entry_id)s, %(entry)s::jsonb, %(at)s, '' FROM requested WHERE %(entry)s::jsonb IS NOT NULL
         )
-        {tokens.storing_one_time_token("asked.id", "FROM asked")}
+        {one_time.upsert_sql("requested.id", "FROM requested")}
     """
 
 
-def note_request(*, user_id: UUID, sent_at: str, entry: audit.PendingEntry, token: NewToken) -> None:
-    """Write what a request for a secret leaves behind: audit entry, digests, the time in the user's column `sent_at`.
+def store_secret_request(*, user_id: UUID, sent_at: str, entry: audit.PendingEntry, token: NewToken) -> None:
+    """Store the request for a secret: its audit entry, its digests, and the time in the user's column `sent_at`.
 
-    One statement. The time is left alone where `sent_at` is `""`, and nothing is written for a user that there is not.
+    One statement. `""` as `sent_at` writes no time. Without such a user nothing is written.
     """
     values = {**token, "user_id": user_id, "entry_id": entry.id, "entry": entry.payload}
-    fetch_rows(_note_request(sent_at), values)
+    fetch_rows(_store_secret_request(sent_at), values)

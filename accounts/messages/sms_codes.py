@@ -1,4 +1,4 @@
-"""Codes by text message: what must be so before one is sent, and sending it."""
+"""Sends one-time codes by SMS or WhatsApp, and checks the quota before."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from authsvc.messaging import Sms, SmsKind
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Secret
-from tokens.queries import NewToken
+from tokens.one_time.one_time_tokens import OneTimeSecret
+from tokens.one_time.queries import NewToken
 
 TEST_MESSAGE_ID = "test-otp"
-"""Stands for the message id where a number has a fixed code and nothing leaves."""
+"""The message id for a phone number with a test code, to which nothing is sent."""
 
 
 def reserve_sms(phone: str, *, at: datetime) -> None:
-    """Take a text message from the quota, before the transaction. Raises SmsRateExceeded, SmsGatewayMissing."""
+    """Count an SMS against the quota, before the transaction. Raises SmsRateExceeded, SmsGatewayMissing."""
     if conf.current().sms.test_code(phone, at=at) is None:
         messaging.consume_sms_quota()
         messaging.check_sms_gateway()
 
 
 def check_sms(phone: str, *, at: datetime) -> None:
-    """The refusals of `admit` for a request that turns out to send nothing; takes nothing."""
+    """Raise the errors of `reserve_sms` for a request that sends nothing; counts nothing."""
     if conf.current().sms.test_code(phone, at=at) is None:
         messaging.check_sms_quota()
         messaging.check_sms_gateway()
@@ -48,49 +48,49 @@ def send_code(
     at: datetime,
     withheld: bool = False,
 ) -> str:
-    """Store a code for `phone` and announce the message that carries it; returns the message's id.
+    """Store a code for `phone` and send it; returns the message's id.
 
-    Joins the caller's transaction. A number with a fixed code gets that one, and no message. A code that is `withheld`
-    is told to nobody; the id is of no message then.
+    Must run inside a transaction. A phone number with a test code gets that code and no message. A `withheld` code is
+    not sent; the returned id then belongs to no message.
     """
     code = _code(phone, at=at)
     with transaction.atomic(savepoint=False):
         one_time_tokens.store_code(user_id=user_id, token_type=token_type, identifier=phone, code=code, at=at)
-        return _announce(code, kind=kind, phone=phone, channel=channel, user_id=user_id, at=at, withheld=withheld)
+        return _post(code, kind=kind, phone=phone, channel=channel, user_id=user_id, at=at, withheld=withheld)
 
 
 def send_sign_up_code(
     user: UserRecord, *, channel: str, traits: Mapping[str, str], caller: Caller, at: datetime
 ) -> str:
-    """Send a code that confirms the user's number, and note that it was asked for; as `send_code`."""
+    """Send a code that confirms the user's phone, with an audit entry; as `send_code`."""
     entry = audit.prepare_entry(Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
-    return _send_noted(user, entry, sent_at="", channel=channel, at=at)
+    return _send_with_entry(user, entry, sent_at="", channel=channel, at=at)
 
 
 def send_sign_in_code(
     user: UserRecord, *, channel: str, traits: Mapping[str, str] | None = None, caller: Caller, at: datetime
 ) -> str:
-    """Send a code that signs in, or confirms the number once more; as `send_sign_up_code`."""
+    """Send a code that signs in, or confirms the phone again; as `send_sign_up_code`."""
     entry = audit.prepare_entry(Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
-    return _send_noted(user, entry, sent_at="confirmation_sent_at", channel=channel, at=at)
+    return _send_with_entry(user, entry, sent_at="confirmation_sent_at", channel=channel, at=at)
 
 
 def simulate_send(phone: str, *, at: datetime) -> str:
-    """Take the time of `send_sign_in_code` where there is nobody to send anything to; an id of no message."""
+    """Run the statements of `send_sign_in_code` for a phone without an account; returns an id of no message."""
     token = _token(_code(phone, at=at), phone=phone, at=at)
     with transaction.atomic(savepoint=False):
         entry = PendingEntry(id=uuid4(), payload="{}")
-        queries.note_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
+        queries.store_secret_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
         messaging.simulate_send()
     return str(uuid4())
 
 
-def _send_noted(user: UserRecord, entry: PendingEntry, *, sent_at: str, channel: str, at: datetime) -> str:
+def _send_with_entry(user: UserRecord, entry: PendingEntry, *, sent_at: str, channel: str, at: datetime) -> str:
     code = _code(user.phone, at=at)
     token = _token(code, phone=user.phone, at=at)
     with transaction.atomic(savepoint=False):
-        queries.note_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
-        return _announce(code, kind=SmsKind.CONFIRMATION, phone=user.phone, channel=channel, user_id=user.id, at=at)
+        queries.store_secret_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
+        return _post(code, kind=SmsKind.CONFIRMATION, phone=user.phone, channel=channel, user_id=user.id, at=at)
 
 
 def _code(phone: str, *, at: datetime) -> str:
@@ -99,11 +99,11 @@ def _code(phone: str, *, at: datetime) -> str:
 
 
 def _token(code: str, *, phone: str, at: datetime) -> NewToken:
-    secret = Secret(code=code, link_token="")
-    return one_time_tokens.digests(secret, token_type=TokenType.CONFIRMATION, identifier=phone, at=at)
+    secret = OneTimeSecret(code=code, link_token="")
+    return one_time_tokens.hash_secret(secret, token_type=TokenType.CONFIRMATION, identifier=phone, at=at)
 
 
-def _announce(
+def _post(
     code: str, *, kind: SmsKind, phone: str, channel: str, user_id: UUID, at: datetime, withheld: bool = False
 ) -> str:
     if conf.current().sms.test_code(phone, at=at):

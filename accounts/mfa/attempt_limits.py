@@ -1,4 +1,4 @@
-"""Wrong codes, counted per factor and user over all processes, challenges and addresses."""
+"""Limits wrong codes per user and factor, over all processes, challenges and IP addresses."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _LIFE = timedelta(days=1)
 
 
 @contextlib.contextmanager
-def counted(user_id: UUID, of: str) -> Iterator[None]:
-    """Count what happens inside as a wrong code of this user, unless it ends well; `of` says of which factor.
+def limit_attempts(user_id: UUID, factor: str) -> Iterator[None]:
+    """Count the body as a wrong code for this factor of the user, unless it ends without an exception.
 
-    As many as a one-time code may have are let through at once, and as many more in each hour. It is counted before
-    the code is looked at, so that tries side by side are no way around it. Raises RequestRateExceeded.
+    Allows as many wrong codes at once as a one-time code allows, and as many more in each hour. The attempt is counted
+    before the code is verified, so that concurrent attempts cannot exceed the limit. Raises RequestRateExceeded.
     """
-    key = f"{user_id}/{of}"
-    most = conf.current().codes.max_attempts
-    if not most:
+    key = f"{user_id}/{factor}"
+    limit = conf.current().codes.max_attempts
+    if not limit:
         yield
         return
     wait = rate_limits.consume(
-        bucket=_BUCKET, key=key, burst=most, per_second=most / _PERIOD.total_seconds(), life=_LIFE
+        bucket=_BUCKET, key=key, burst=limit, per_second=limit / _PERIOD.total_seconds(), life=_LIFE
     )
     if wait is not None:
         metrics.LIMIT_REFUSALS.labels("wrong_codes").inc()

@@ -1,4 +1,4 @@
-"""Challenging a second factor: the question that a verification answers."""
+"""Challenges of second factors, which a verification responds to."""
 
 from __future__ import annotations
 
@@ -10,58 +10,57 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from accounts import errors
-from accounts.mfa import registry
+from accounts.mfa import errors, registry
 from accounts.models import Factor, FactorChallenge, FactorStatus, FactorType
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Challenged:
+class CreatedChallenge:
     id: UUID
     factor_type: str
     expires_at: datetime
-    shown: Mapping[str, Any] = field(repr=False)
-    """What else the client is told."""
+    members: Mapping[str, Any] = field(repr=False)
+    """Further members of the response."""
 
 
-def open(
-    signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, channel: str = "", caller: Caller, at: datetime
-) -> Challenged:
-    """Challenge a factor of the user, to be answered in the same session; several challenges may be open at once.
+def create(
+    signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, channel: str = "", caller: Caller, at: datetime
+) -> CreatedChallenge:
+    """Challenge a factor of the user. The response must come from the same session; several challenges may be open.
 
-    Raises FactorNotFound and what its kind has against it: a switch that is off, a message too soon after another.
+    Raises FactorNotFound and the errors of the factor's handler: a disabled factor type, a message sent too recently.
     """
-    known = next((each for each in user.factors if each.id == str(factor_id)), None)
-    if known is None:
+    record = next((each for each in user.factors if each.id == str(factor_id)), None)
+    if record is None:
         raise errors.FactorNotFound
-    kind = registry.of(known.factor_type)
-    kind.check_verification()
-    kind.admit(user, phone=known.phone or "", channel=channel)
+    handler = registry.handler_for(record.factor_type)
+    handler.require_verification_enabled()
+    handler.check_challenge_allowed(user, phone=record.phone or "", channel=channel)
     with transaction.atomic(durable=True):
-        same = Factor.objects.filter(id=factor_id, user_id=user.id, phone=known.phone)
-        factor = same.select_for_update().first()
-        if factor is None:  # gone just now, or of another number, which was not asked about
+        rows = Factor.objects.filter(id=factor_id, user_id=user.id, phone=record.phone)
+        factor = rows.select_for_update().first()
+        if factor is None:  # deleted or changed since the check above
             raise errors.FactorNotFound
         challenge_id = uuid4()
-        opened = kind.open(user, factor, challenge_id=challenge_id, channel=channel, at=at)
+        new = handler.create_challenge(user, factor, challenge_id=challenge_id, channel=channel, at=at)
         FactorChallenge.objects.create(
             id=challenge_id,
             factor_id=factor.id,
             created_at=at,
             ip_address=caller.address or None,
             session_id=signed_in.session.id if signed_in.session else None,
-            otp_code=opened.otp_code,
-            web_authn_session_data=opened.session_data,
+            otp_code=new.otp_code,
+            web_authn_session_data=new.session_data,
         )
         Factor.objects.filter(id=factor.id).update(last_challenged_at=at, updated_at=at)
         if factor.factor_type != FactorType.WEBAUTHN:
             traits = {"factor_id": str(factor.id), "factor_status": str(FactorStatus(factor.status))}
             audit.record(audit.Action.CHALLENGE_CREATED, actor=user, caller=caller, at=at, traits=traits)
-        if opened.message is not None:
-            messaging.send(opened.message)
+        if new.message is not None:
+            messaging.send(new.message)
     expires_at = at + conf.current().mfa.challenge_expiry
-    return Challenged(id=challenge_id, factor_type=factor.factor_type, expires_at=expires_at, shown=opened.shown)
+    return CreatedChallenge(id=challenge_id, factor_type=factor.factor_type, expires_at=expires_at, members=new.members)

@@ -1,4 +1,4 @@
-"""Enrolling a second factor: the first half, after which it still has to be proved once."""
+"""Enrolment of second factors. A factor counts only after its first verification."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from accounts import errors
+from accounts.mfa import errors, registry, totp_algorithm
 from accounts.mfa import queries as mfa_queries
-from accounts.mfa import registry, totp_algorithm
 from accounts.models import Factor, FactorStatus, FactorType
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
@@ -20,14 +19,14 @@ from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
-LONGEST_NAME = 255
-"""Characters of a friendly name, which is part of an index."""
+MAX_NAME_LENGTH = 255
+"""Maximum number of characters in a friendly name; an index limits it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class EnrolmentRequest:
     factor_type: str
     friendly_name: str = ""
     issuer: str = ""
@@ -35,8 +34,8 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seed:
-    """What an authenticator app is given; shown once."""
+class TotpSecret:
+    """The secret of an authenticator app; shown once."""
 
     secret: str = field(repr=False)
     uri: str = field(repr=False)
@@ -45,78 +44,80 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enrolled:
+class EnrolledFactor:
     id: UUID
     factor_type: str
     friendly_name: str
     phone: str
-    """As it was given."""
-    seed: Seed | None = None
+    """As in the request."""
+    totp: TotpSecret | None = None
 
 
-def enroll(signed_in: SignedIn, user: UserRecord, wish: Wish, *, caller: Caller, at: datetime) -> Enrolled:
-    """Begin the enrolment of a factor. Raises the errors of enrolment in their documented order."""
-    kind = registry.of(wish.factor_type)
-    kind.check_enrolment()
+def enroll(
+    signed_in: SignedInUser, user: UserRecord, request: EnrolmentRequest, *, caller: Caller, at: datetime
+) -> EnrolledFactor:
+    """Start the enrolment of a factor. Raises the errors of enrolment in their documented order."""
+    handler = registry.handler_for(request.factor_type)
+    handler.require_enrolment_enabled()
     if signed_in.session is None:
         raise UnexpectedFailure("A valid session and a registered user are required to enroll a factor")
-    number = _number(wish)
-    if len(wish.friendly_name) > LONGEST_NAME:
+    phone = _phone(request)
+    if len(request.friendly_name) > MAX_NAME_LENGTH:
         raise errors.FactorNameTooLong
     factor_id = uuid4()
-    secret, uri = _seed(user, wish)
+    secret, uri = _totp_secret(user, request)
     mfa_queries.delete_abandoned_factors(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
-        if number:
-            _make_room(user.id, number=number)
-        _check(held, _read(user), name=wish.friendly_name)
+        held = lifecycle.lock_signed_in_user(signed_in)
+        if phone:
+            _delete_unverified(user.id, phone=phone)
+        _check(held, _read(user), name=request.friendly_name)
         Factor.objects.create(
             id=factor_id,
             user_id=user.id,
-            friendly_name=wish.friendly_name,
-            factor_type=wish.factor_type,
+            friendly_name=request.friendly_name,
+            factor_type=request.factor_type,
             status=FactorStatus.UNVERIFIED,
             created_at=at,
             updated_at=at,
             secret=encryption.encrypt(secret, bound_to=factor_id) if secret else "",
-            phone=number,
+            phone=phone,
         )
         traits = {"factor_id": str(factor_id)}
-        if wish.factor_type != FactorType.TOTP:
-            traits["factor_type"] = wish.factor_type
+        if request.factor_type != FactorType.TOTP:
+            traits["factor_type"] = request.factor_type
         audit.record(audit.Action.FACTOR_ENROLLED, actor=user, caller=caller, at=at, traits=traits)
-    return Enrolled(
+    return EnrolledFactor(
         id=factor_id,
-        factor_type=wish.factor_type,
-        friendly_name=wish.friendly_name,
-        phone=wish.phone,
-        seed=Seed(secret=secret, uri=uri, qr_code=totp_algorithm.qr_code(uri)) if secret else None,
+        factor_type=request.factor_type,
+        friendly_name=request.friendly_name,
+        phone=request.phone,
+        totp=TotpSecret(secret=secret, uri=uri, qr_code=totp_algorithm.qr_code(uri)) if secret else None,
     )
 
 
-def _number(wish: Wish) -> str | None:
-    if wish.factor_type != FactorType.PHONE:
+def _phone(request: EnrolmentRequest) -> str | None:
+    if request.factor_type != FactorType.PHONE:
         return None
-    if not wish.phone:
+    if not request.phone:
         raise errors.FactorPhoneMissing
-    return identifiers.phone(wish.phone)
+    return identifiers.phone(request.phone)
 
 
-def _seed(user: UserRecord, wish: Wish) -> tuple[str, str]:
+def _totp_secret(user: UserRecord, request: EnrolmentRequest) -> tuple[str, str]:
     """Secret and URI of an authenticator app; empty for the other types."""
-    if wish.factor_type != FactorType.TOTP:
+    if request.factor_type != FactorType.TOTP:
         return "", ""
     secret = totp_algorithm.new_secret()
     account = user.email or user.phone or str(user.id)
     try:
-        return secret, totp_algorithm.uri(issuer=wish.issuer or _site(), account=account, secret=secret)
+        return secret, totp_algorithm.uri(issuer=request.issuer or _site(), account=account, secret=secret)
     except totp_algorithm.TooLong:
         raise errors.IssuerTooLong from None
 
 
 def _site() -> str:
-    """Host and port of the site, as people know it."""
+    """Host and port of the site."""
     try:
         host = urlsplit(conf.current().site.url).netloc.rpartition("@")[2]
     except ValueError:
@@ -126,15 +127,15 @@ def _site() -> str:
     return host
 
 
-def _make_room(user_id: UUID, *, number: str) -> None:
-    """A number is enrolled again where the enrolment before came to nothing. Raises FactorPhoneTaken."""
-    same = Factor.objects.filter(user_id=user_id, factor_type=FactorType.PHONE, phone=number)
+def _delete_unverified(user_id: UUID, *, phone: str) -> None:
+    """Delete an unverified factor with this phone, so that it can be enrolled again. Raises FactorPhoneTaken."""
+    same = Factor.objects.filter(user_id=user_id, factor_type=FactorType.PHONE, phone=phone)
     if same.filter(status=FactorStatus.VERIFIED).exists():
         raise errors.FactorPhoneTaken
     same.delete_rows()
 
 
-def _check(signed_in: SignedIn, user: UserRecord, *, name: str) -> None:
+def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:
     config = conf.current().mfa
     if any((factor.friendly_name or "") == name for factor in user.factors):
         raise errors.FactorNameTaken(name)

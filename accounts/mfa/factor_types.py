@@ -1,4 +1,4 @@
-"""What the types of second factors have in common, as far as a challenge and its answer go."""
+"""The interface of a factor type: challenges and their verification."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from authsvc.messaging import Sms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """What a new challenge stores and says; `message` carries it to the user where that is how it gets there."""
+class NewChallenge:
+    """A new challenge: the values to store, the members of the response and, for a phone, the message to send."""
 
     otp_code: str = field(default="", repr=False)
     session_data: Mapping[str, Any] | None = field(default=None, repr=False)
-    shown: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    members: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Further members of the response."""
     message: Sms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a client sends to prove that it has the factor."""
+class FactorResponse:
+    """The response of a client to a challenge."""
 
     challenge_id: UUID
     code: str = field(default="", repr=False)
@@ -34,56 +34,58 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """An answer with the challenge that it is for, and the factor as it was read: it may have changed since."""
+class VerificationAttempt:
+    """A response with its challenge and factor, as read before the transaction: both may have changed since."""
 
     user: UserRecord
     factor: Factor
     challenge: FactorChallenge
-    answer: Answer
+    response: FactorResponse
     at: datetime
 
 
-Settle = Callable[[Factor], Mapping[str, Any]]
-"""Given the factor as it stands now, locked: what the proof changes in its row. May still raise that it is none."""
+ComputeChanges = Callable[[Factor], Mapping[str, Any]]
+"""Takes the locked factor and returns the columns that the proof changes in it. May raise an error of verification."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What a right answer brings about."""
+    """The outcome of a correct response."""
 
     factor_id: UUID
-    """The factor that was shown; with it goes what it has proved."""
-    settle: Settle
+    """The factor that was used. Its removal lowers the sessions that it has stepped up."""
+    changes: ComputeChanges
 
 
-class Kind(Protocol):
+class FactorHandler(Protocol):
     """One type of factor."""
 
     method: str
-    """Its authentication method in a session (AMR)."""
-    forgets_challenges: bool
-    """Whether a used challenge is deleted; else it stays and says when it was used."""
+    """The authentication method (AMR) that a verification adds to the session."""
+    deletes_used_challenges: bool
+    """Whether a used challenge is deleted; otherwise its `verified_at` is set."""
     is_guessable: bool
     """Whether answers are short enough to be guessed, so that wrong ones are counted."""
 
-    def check_enrolment(self) -> None:
-        """Raise the error of enrolment being switched off."""
+    def require_enrolment_enabled(self) -> None:
+        """Raise an error when the operator has disabled enrolment."""
 
-    def check_verification(self) -> None:
-        """Raise the error of verification being switched off."""
+    def require_verification_enabled(self) -> None:
+        """Raise an error when the operator has disabled verification."""
 
-    def check_answer(self, answer: Answer) -> None:
-        """Raise what can be said against an answer by its form; includes `check_verification` in its place."""
+    def check_response(self, response: FactorResponse) -> None:
+        """Raise the error of a malformed response. Calls `require_verification_enabled` at the documented position."""
 
-    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
-        """Raise what stands in the way of a challenge; before the transaction in which `open` makes it.
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
+        """Raise an error when the factor cannot be challenged now. Runs before the transaction of `create_challenge`.
 
-        `phone` is the number of the factor, `""` for one without.
+        `phone` is the phone of the factor, `""` for a factor without one.
         """
 
-    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
-        """Make a challenge of this factor, whose row is locked; inside the caller's transaction."""
+    def create_challenge(
+        self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime
+    ) -> NewChallenge:
+        """Create a challenge of this factor. Must run inside a transaction that has locked the factor's row."""
 
-    def prove(self, attempt: Attempt) -> Proof:
-        """Check an answer; outside of any transaction. Raises the error of a wrong one."""
+    def verify(self, attempt: VerificationAttempt) -> Proof:
+        """Verify a response, outside of any transaction. Raises the error of a wrong one."""

@@ -1,4 +1,4 @@
-"""Codes by text message as a kind of factor."""
+"""Codes by text message as a second factor."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from accounts import errors
-from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
+from accounts import errors as account_errors
+from accounts.mfa import errors
+from accounts.mfa.factor_types import FactorResponse, NewChallenge, Proof, VerificationAttempt
 from accounts.models import Factor, FactorChallenge
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
@@ -22,32 +23,34 @@ _TURN = f"turn:{SmsKind.FACTOR}"
 
 class Phone:
     method = "mfa/phone"
-    forgets_challenges = False
+    deletes_used_challenges = False
     is_guessable = True
 
-    def check_enrolment(self) -> None:
+    def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.phone_enroll_enabled:
             raise errors.PhoneEnrolmentDisabled
 
-    def check_verification(self) -> None:
+    def require_verification_enabled(self) -> None:
         if not conf.current().mfa.phone_verify_enabled:
             raise errors.PhoneVerificationDisabled
 
-    def check_answer(self, answer: Answer) -> None:
-        if not answer.code:
+    def check_response(self, response: FactorResponse) -> None:
+        if not response.code:
             raise errors.FactorCodeMissing
-        self.check_verification()
+        self.require_verification_enabled()
 
-    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
         identifiers.channel(channel)
         _require_gateway()
-        # By number, so that it makes no difference to enrol it once more; last, as the interval counts from here.
+        # The key is the phone, so that enrolling it again does not help; last, because it starts the interval.
         interval = conf.current().mfa.phone_max_frequency
         remaining = rate_limits.allow_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
         if remaining is not None:
             raise SmsSentTooRecently(int(remaining))
 
-    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+    def create_challenge(
+        self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime
+    ) -> NewChallenge:
         config = conf.current().mfa
         code = crypto.generate_code(digits=config.phone_otp_length)
         message = Sms(
@@ -58,17 +61,17 @@ class Phone:
             user_id=user.id,
             expires_at=at + config.challenge_expiry,
         )
-        return Opened(otp_code=encryption.encrypt(code, bound_to=challenge_id), message=message)
+        return NewChallenge(otp_code=encryption.encrypt(code, bound_to=challenge_id), message=message)
 
-    def prove(self, attempt: Attempt) -> Proof:
+    def verify(self, attempt: VerificationAttempt) -> Proof:
         _require_gateway()
         if conf.current().sms.provider == "twilio_verify":
             verifier = messaging.phone_verifier.get()
-            if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.answer.code):
-                raise errors.CodeExpired
+            if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.response.code):
+                raise account_errors.CodeExpired
         else:
-            _compare(attempt.challenge, attempt.answer.code)
-        return Proof(factor_id=attempt.factor.id, settle=_nothing)
+            _compare(attempt.challenge, attempt.response.code)
+        return Proof(factor_id=attempt.factor.id, changes=_nothing)
 
 
 def _nothing(_: Factor) -> Mapping[str, Any]:

@@ -1,72 +1,95 @@
-"""Recovery codes: a set that is shown once, each good for one sign-in in place of a lost factor."""
+"""Recovery codes: a set that is shown once, each good for one verification in place of a lost factor."""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.messages import notification_emails
-from accounts.mfa import attempt_limits, recovery_code_format, step_up
-from accounts.mfa.step_up import Verified
+from accounts.mfa import attempt_limits, errors, step_up
+from accounts.mfa.step_up import StepUpResult
 from accounts.models import RecoveryCode
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 METHOD = "mfa/recovery_code"
+SET_SIZE = 10
+
+# Without letters that look like digits or like one another; sixteen of them hold 80 bits.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LENGTH = 16
+_GROUP = 4
+_MISREAD = str.maketrans("ilo", "110", " -")
 
 
-def create(signed_in: SignedIn, user: UserRecord, *, caller: Caller, at: datetime) -> list[str]:
-    """Make a new set of codes, in place of the one before; only from a session that has shown a factor.
+def generate() -> list[str]:
+    """A set of new codes, each `xxxx-xxxx-xxxx-xxxx`."""
+    return [_generate_one() for _ in range(SET_SIZE)]
+
+
+def hash_code(code: str, *, user_id: UUID) -> str:
+    """The stored form of a user's code: 64 hex digits. Ignores blanks, hyphens, case and misread letters.
+
+    A fast hash is enough, because 2^80 codes cannot be tried.
+    """
+    bare = code.strip().lower().translate(_MISREAD)
+    return hashlib.sha256(f"{user_id}:{bare}".encode()).hexdigest()
+
+
+def create(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: datetime) -> list[str]:
+    """Create a new set of codes, which replaces the last one. The session must be at aal2.
 
     Raises RecoveryCodesDisabled, RecoveryCodesNeedFactor or RecoveryCodesNeedAal2.
     """
     check_enabled()
-    codes = recovery_code_format.make()
+    codes = generate()
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
-        if not held.subject.has_verified_factor:
+        held = lifecycle.lock_signed_in_user(signed_in)
+        if not held.user.has_verified_factor:
             raise errors.RecoveryCodesNeedFactor
         if not held.is_aal2:
             raise errors.RecoveryCodesNeedAal2
         RecoveryCode.objects.filter(user_id=user.id).delete_rows()
         RecoveryCode.objects.bulk_create(
-            RecoveryCode(user_id=user.id, code_hash=recovery_code_format.digest(code, user_id=user.id), created_at=at)
-            for code in codes
+            RecoveryCode(user_id=user.id, code_hash=hash_code(code, user_id=user.id), created_at=at) for code in codes
         )
         audit.record(audit.Action.RECOVERY_CODES_CREATED, actor=user, caller=caller, at=at)
     return codes
 
 
-def remaining(user: UserRecord) -> int:
-    """How many codes are left. Raises RecoveryCodesDisabled."""
+def count_remaining(user: UserRecord) -> int:
+    """The number of codes that are left. Raises RecoveryCodesDisabled."""
     check_enabled()
     return RecoveryCode.objects.filter(user_id=user.id).count()
 
 
-@sign_in_metrics.watched("mfa", who=lambda done: done.user.id)
-def verify(signed_in: SignedIn, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> Verified:
-    """Use a code up, which raises the session as a factor does.
+@sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
+def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> StepUpResult:
+    """Use up a code and step up the session.
 
-    Raises FactorCodeMissing, RecoveryCodesDisabled, RecoveryCodeInvalid, RequestRateExceeded after too many wrong ones.
+    Raises FactorCodeMissing, RecoveryCodesDisabled, RecoveryCodeInvalid, and RequestRateExceeded after too many wrong
+    codes.
     """
     if not code:
         raise errors.FactorCodeMissing
     check_enabled()
     if signed_in.session is None:
         raise UnexpectedFailure("Cannot read SessionId claim as UUID")
-    digest = recovery_code_format.digest(code, user_id=user.id)
-    with attempt_limits.counted(user.id, METHOD):
-        return step_up.step_up(
+    digest = hash_code(code, user_id=user.id)
+    with attempt_limits.limit_attempts(user.id, METHOD):
+        return step_up.complete(
             signed_in,
             method=METHOD,
             factor_id=None,
-            take=lambda held: _take(held, user, digest, caller=caller, at=at),
+            redeem=lambda held: _take(held, user, digest, caller=caller, at=at),
             caller=caller,
             at=at,
         )
@@ -77,9 +100,9 @@ def check_enabled() -> None:
         raise errors.RecoveryCodesDisabled
 
 
-def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
-    # A code stands in for a factor; where there is none, there is nothing that it could stand in for.
-    if not held.subject.has_verified_factor:
+def _take(held: SignedInUser, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
+    # A code replaces a verified factor, so it is worth nothing without one.
+    if not held.user.has_verified_factor:
         raise errors.RecoveryCodeInvalid
     if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest).delete_rows():
         raise errors.RecoveryCodeInvalid
@@ -87,3 +110,8 @@ def _take(held: SignedIn, user: UserRecord, digest: str, *, caller: Caller, at: 
     audit.record(audit.Action.RECOVERY_CODE_USED, actor=user, caller=caller, at=at, traits={"remaining": left})
     if user.email:
         messaging.send(notification_emails.recovery_code_used(user, remaining=left))
+
+
+def _generate_one() -> str:
+    letters = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    return "-".join(letters[start : start + _GROUP] for start in range(0, _LENGTH, _GROUP))

@@ -1,22 +1,26 @@
-"""Which types of factors there are."""
+"""The handlers of all factor types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from accounts import errors
-from accounts.mfa.factor_types import Kind
+from accounts.mfa import errors
+from accounts.mfa.factor_types import FactorHandler
 from accounts.mfa.phone_factor import Phone
 from accounts.mfa.totp_factor import Totp
 from accounts.mfa.webauthn_factor import WebAuthn
 from accounts.models import FactorType
 
-KINDS: Mapping[str, Kind] = {FactorType.TOTP: Totp(), FactorType.PHONE: Phone(), FactorType.WEBAUTHN: WebAuthn()}
+HANDLERS: Mapping[str, FactorHandler] = {
+    FactorType.TOTP: Totp(),
+    FactorType.PHONE: Phone(),
+    FactorType.WEBAUTHN: WebAuthn(),
+}
 
 
-def of(factor_type: str) -> Kind:
+def handler_for(factor_type: str) -> FactorHandler:
     """Raises FactorTypeUnknown."""
-    kind = KINDS.get(factor_type)
-    if kind is None:
+    handler = HANDLERS.get(factor_type)
+    if handler is None:
         raise errors.FactorTypeUnknown
-    return kind
+    return handler

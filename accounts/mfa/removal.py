@@ -1,4 +1,4 @@
-"""Taking a second factor away, and with it what it has proved."""
+"""Removal of second factors, which lowers the sessions that they have stepped up."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.messages import notification_emails
+from accounts.mfa import errors
 from accounts.models import Factor, FactorStatus, RecoveryCode
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from tokens.sessions import lifecycle, step_up
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
-def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: Caller, at: datetime) -> None:
-    """Remove a factor of one's own; a verified one only in a session that has shown a factor.
+def unenroll(signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, caller: Caller, at: datetime) -> None:
+    """Remove a factor of the signed-in user; a verified one only from a session at aal2.
 
     Raises FactorNotFound or UnenrolmentNeedsAal2.
     """
     if signed_in.session is None:
         raise UnexpectedFailure("A valid session and factor are required to unenroll a factor")
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
+        held = lifecycle.lock_signed_in_user(signed_in)
         factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
         if factor is None:
             raise errors.FactorNotFound
@@ -38,15 +38,16 @@ def unenroll(signed_in: SignedIn, user: UserRecord, factor_id: UUID, *, caller: 
             "session_id": str(signed_in.session.id),
         }
         audit.record(audit.Action.FACTOR_UNENROLLED, actor=user, caller=caller, at=at, traits=traits)
-        take_away(user.id, factor.id)
+        delete_factor(user.id, factor.id)
         if user.email:
             messaging.send(notification_emails.factor_unenrolled(user, factor_type=factor.factor_type))
 
 
-def take_away(user_id: UUID, factor_id: UUID) -> bool:
-    """Delete a factor and lower the sessions that it has raised; whether it was there. Joins the transaction.
+def delete_factor(user_id: UUID, factor_id: UUID) -> bool:
+    """Delete a factor and lower the sessions that it has stepped up; False when there is no such factor.
 
-    With the last verified one go the recovery codes, and every session is at one factor again.
+    With the last verified factor, the recovery codes are deleted and every session returns to aal1. Must run inside a
+    transaction.
     """
     with transaction.atomic(savepoint=False):
         if not Factor.objects.filter(id=factor_id, user_id=user_id).delete_rows():

@@ -1,4 +1,4 @@
-"""The end of every verification: what was proved is taken, and the session is raised, in one transaction."""
+"""Completes a verification: redeems the proof and steps up the session, in one transaction."""
 
 from __future__ import annotations
 
@@ -16,51 +16,50 @@ from accounts.users.records import UserRecord
 from authsvc.caller import Caller
 from tokens import errors
 from tokens.sessions import lifecycle
-from tokens.sessions import step_up as elevation
-from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions import step_up as session_step_up
+from tokens.sessions.issuance import TokenPair
+from tokens.sessions.users import SignedInUser
 
-_PATIENCE = 5.0
-"""Seconds after which a verification that never got hold of its session is refused."""
+_TIMEOUT = 5.0
+"""Seconds that a verification waits for its session, while refreshes hold it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class StepUpResult:
     user: UserRecord
-    """As it stands afterwards."""
+    """The user after the verification."""
     tokens: TokenPair
 
 
-def step_up(
-    signed_in: SignedIn,
+def complete(
+    signed_in: SignedInUser,
     *,
     method: str,
     factor_id: UUID | None,
-    take: Callable[[SignedIn], None],
+    redeem: Callable[[SignedInUser], None],
     caller: Caller,
     at: datetime,
-) -> Verified:
-    """Do `take`, which spends the proof or raises, and raise the session; both or nothing.
+) -> StepUpResult:
+    """Call `redeem`, which uses up the proof or raises, and step up the session in the same transaction.
 
-    `take` is given the sign-in as it stands, with the user whose factors nobody changes meanwhile.
-
-    While a refresh holds the session, nothing is kept and all is tried again a moment later. Raises what `take` raises,
-    SessionNotFound and TooManyConcurrentRefreshes.
+    `redeem` takes the sign-in as read under the lock of the user's row. While a refresh holds the session, the
+    transaction is rolled back and repeated. Raises the errors of `redeem`, SessionNotFound and
+    TooManyConcurrentRefreshes.
     """
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while time.monotonic() < deadline:
         with transaction.atomic(durable=True):
-            # One at a time for each user: each ends other sessions, among them that of the other.
-            take(lifecycle.hold(signed_in))
-            user = queries.get(signed_in.subject.id)
+            # One at a time per user, because each step-up ends other sessions of the user.
+            redeem(lifecycle.lock_signed_in_user(signed_in))
+            user = queries.get(signed_in.user.id)
             if user is None:
                 raise errors.UserNotFoundForToken
-            tokens = elevation.step_up(
-                signed_in, subject=user, method=method, factor_id=factor_id, caller=caller, at=at
+            tokens = session_step_up.step_up(
+                signed_in, user=user, method=method, factor_id=factor_id, caller=caller, at=at
             )
             if tokens is None:
                 transaction.set_rollback(True)
         if tokens is not None:
-            return Verified(user=user, tokens=tokens)
+            return StepUpResult(user=user, tokens=tokens)
         time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (spreads out waiters)
     raise errors.TooManyConcurrentRefreshes

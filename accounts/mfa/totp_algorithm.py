@@ -1,4 +1,4 @@
-"""Time-based one-time codes (RFC 6238) as authenticator apps know them: SHA-1, six digits, thirty seconds."""
+"""Time-based one-time codes (RFC 6238) for authenticator apps: SHA-1, six digits, thirty seconds."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SECRET_BYTES = 20
 _DIGITS = 6
 _PERIOD = 30
 _WINDOW = (-1, 0, 1)
-"""Steps around the present one whose codes are good, for clocks that are off and people who type slowly."""
-_LONGEST_URI = 1273
-"""Bytes that the largest QR code holds at the highest level of error correction (ISO/IEC 18004)."""
+"""Accepted time steps relative to the present one, for inaccurate clocks and slow typing."""
+_MAX_URI_LENGTH = 1273
+"""Capacity in bytes of the largest QR code at the highest level of error correction (ISO/IEC 18004)."""
 _QUIET = 4
 _PIXELS = 3
 
 
 class TooLong(ValueError):
-    """A name that no QR code has room for."""
+    """The names do not fit into a QR code."""
 
 
 def new_secret() -> str:
@@ -36,13 +36,13 @@ def new_secret() -> str:
 
 
 def uri(*, issuer: str, account: str, secret: str) -> str:
-    """What an app reads to take the secret in, for example out of a QR code. Raises TooLong."""
+    """The URI that an app imports, for example from a QR code. Raises TooLong."""
     name = quote(issuer, safe="")
     made = (
         f"otpauth://totp/{name}:{quote(account, safe='@')}?algorithm=SHA1&digits={_DIGITS}&issuer={name}"
         f"&period={_PERIOD}&secret={secret}"
     )
-    if len(made) > _LONGEST_URI:
+    if len(made) > _MAX_URI_LENGTH:
         raise TooLong
     return made
 
@@ -50,7 +50,7 @@ def uri(*, issuer: str, account: str, secret: str) -> str:
 def qr_code(text: str) -> str:
     """`text` as a QR code in SVG, black on white, three pixels to a module.
 
-    Clients put it into a data URI as it is, so it holds neither `#` nor `%`: colours have names.
+    Clients put it into a data URI unchanged, so it contains neither `#` nor `%` and colours have names.
     """
     code = segno.make_qr(text, error="h", boost_error=False)
     rows = list(code.matrix_iter(border=_QUIET))
@@ -64,13 +64,13 @@ def qr_code(text: str) -> str:
 
 
 def matching_step(code: str, *, secret: str, at: datetime) -> int | None:
-    """The time step whose code this is, the newest if several have it; None when it is not good at this time.
+    """The time step that the code belongs to, the newest if several fit; None when it is not valid at this time.
 
     Raises ValueError for a secret that is not Base32.
     """
     given = code.strip()
     now = int(at.timestamp()) // _PERIOD
-    # All are compared, so that the time tells nothing.
+    # Compares all steps, so that the response time reveals nothing.
     matching = [
         now + offset for offset in _WINDOW if crypto.constant_time_equal(code_at(now + offset, secret=secret), given)
     ]

@@ -1,4 +1,4 @@
-"""/factors: second factors of the signed-in user, and their recovery codes."""
+"""/factors: second factors and recovery codes of the signed-in user."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
-from accounts.mfa import challenges, enrolment, recovery_codes, removal, verification
-from accounts.mfa.challenges import Challenged
-from accounts.mfa.enrolment import Enrolled, Wish
-from accounts.mfa.factor_types import Answer as FactorAnswer
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts.mfa import challenges, enrolment, errors, recovery_codes, removal, schemas, verification
+from accounts.mfa.challenges import CreatedChallenge
+from accounts.mfa.enrolment import EnrolledFactor, EnrolmentRequest
+from accounts.mfa.factor_types import FactorResponse
+from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
 from accounts.users import identifiers
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -28,14 +29,14 @@ from authsvc.messaging import MessageNotAccepted
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
-from tokens.api.permissions import IsNoVisitor, IsSignedIn
+from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
 from tokens.errors import TooManyConcurrentRefreshes
 
 
 class _Endpoint(Endpoint):
     authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn, IsNoVisitor)
+    permission_classes = (IsSignedIn, IsNotAnonymous)
 
 
 class FactorsView(_Endpoint):
@@ -48,7 +49,7 @@ class FactorsView(_Endpoint):
             errors.FactorNameTaken,
             errors.IssuerTooLong,
             errors.FactorPhoneMissing,
-            errors.PhoneInvalid,
+            account_errors.PhoneInvalid,
             errors.FactorPhoneTaken,
             errors.TooManyFactors,
             errors.FactorNeedsAal2,
@@ -58,34 +59,36 @@ class FactorsView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Begin the enrolment of a second factor: an authenticator app, a phone or a security key.
+        """Start the enrolment of a second factor: an authenticator app, a phone or a security key.
 
-        It counts from its first verification on. A user who has a verified factor needs a session at `aal2`.
+        The factor counts after its first verification. A user with a verified factor needs a session at `aal2`.
         """
-        signed_in = authentication.user_of(request)
-        body = parsing.parse_body(request.http, FactorInput)
-        wish = Wish(
+        signed_in = authentication.get_signed_in_user(request)
+        body = parsing.parse_body(request, FactorInput)
+        enrolment_request = EnrolmentRequest(
             factor_type=body.factor_type or "",
             friendly_name=body.friendly_name or "",
             issuer=body.issuer or "",
             phone=body.phone or "",
         )
-        made = enrolment.enroll(signed_in, own(signed_in), wish, caller=request.caller, at=clock.now())
-        return Answer(_enrolled(made))
+        made = enrolment.enroll(
+            signed_in, get_user_record(signed_in), enrolment_request, caller=request.caller, at=clock.now()
+        )
+        return Response(_enrolled(made))
 
 
 class FactorView(_Endpoint):
     @document(
         responses={200: schemas.RemovedFactor},
-        errors=(*error_sets.PATH_OF_FACTOR, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
+        errors=(*errors.FACTOR_PATH, errors.UnenrolmentNeedsAal2, MessageNotAccepted),
     )
     def delete(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
-        """Take a second factor away; sessions that it has raised are at `aal1` again."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        """Remove a second factor. Sessions that it has stepped up return to `aal1`."""
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
         removal.unenroll(signed_in, user, UUID(factor.id), caller=request.caller, at=clock.now())
-        return Answer({"id": factor.id})
+        return Response({"id": factor.id})
 
 
 class ChallengeView(_Endpoint):
@@ -94,23 +97,25 @@ class ChallengeView(_Endpoint):
         body_optional=True,
         responses={200: schemas.FactorChallenge},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             *error_sets.SMS_REQUEST,
             RequestRateExceeded,
         ),
     )
     def post(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
-        """Ask for a second factor; a phone is texted a code."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        """Challenge a second factor. A phone receives a code by text message."""
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
-        self.throttle(Bucket.FACTOR_CHALLENGE, request.http)
+        throttling.check(Bucket.FACTOR_CHALLENGE, request)
         channel = ""
         if factor.factor_type != FactorType.TOTP:
-            channel = parsing.parse_body(request.http, ChallengeInput).channel or ""
-        made = challenges.open(signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now())
-        return Answer(_challenged(made))
+            channel = parsing.parse_body(request, ChallengeInput).channel or ""
+        made = challenges.create(
+            signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now()
+        )
+        return Response(_challenged(made))
 
 
 class VerifyFactorView(_Endpoint):
@@ -118,8 +123,8 @@ class VerifyFactorView(_Endpoint):
         body=FactorAnswerInput,
         responses={200: Session},
         errors=(
-            *error_sets.PATH_OF_FACTOR,
-            *error_sets.FACTOR_SWITCHES_AT_VERIFICATION,
+            *errors.FACTOR_PATH,
+            *errors.VERIFICATION_DISABLED,
             RequestRateExceeded,
             MessageNotAccepted,
             TooManyConcurrentRefreshes,
@@ -130,7 +135,7 @@ class VerifyFactorView(_Endpoint):
             errors.FactorNeedsAal2,
             errors.TotpCodeInvalid,
             errors.PhoneCodeInvalid,
-            errors.CodeExpired,
+            account_errors.CodeExpired,
             errors.WebAuthnAnswerMissing,
             errors.WebAuthnTypeUnknown,
             errors.CredentialResponseMissing,
@@ -139,37 +144,39 @@ class VerifyFactorView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
-        """Answer a challenge, from the address it was made from, which raises the session to `aal2`.
+        """Verify a challenge, from the IP address that requested it, and step up the session to `aal2`.
 
-        Refresh tokens from before are dead, and other sessions of the user below `aal2` end.
+        Earlier refresh tokens become invalid, and other sessions of the user below `aal2` end.
         """
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
-        self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse_body(request.http, FactorAnswerInput)
-        answer = FactorAnswer(
+        throttling.check(Bucket.FACTOR_VERIFY, request)
+        body = parsing.parse_body(request, FactorAnswerInput)
+        response = FactorResponse(
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
-        done = verification.verify(signed_in, user, UUID(factor.id), answer, caller=request.caller, at=clock.now())
-        return Answer(token_response(done.tokens, subject=done.user))
+        done = verification.verify(signed_in, user, UUID(factor.id), response, caller=request.caller, at=clock.now())
+        return Response(token_response(done.tokens, user=done.user))
 
 
 class RecoveryCodesView(_Endpoint):
     @document(responses={200: schemas.RemainingCodes}, errors=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Tell how many recovery codes are left."""
-        return Answer({"remaining": recovery_codes.remaining(own(authentication.user_of(request)))})
+        """Return the number of recovery codes that are left."""
+        return Response(
+            {"remaining": recovery_codes.count_remaining(get_user_record(authentication.get_signed_in_user(request)))}
+        )
 
     @document(
         responses={200: schemas.RecoveryCodes},
         errors=(errors.RecoveryCodesDisabled, errors.RecoveryCodesNeedFactor, errors.RecoveryCodesNeedAal2),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Make ten new recovery codes in place of those before."""
-        signed_in = authentication.user_of(request)
-        codes = recovery_codes.create(signed_in, own(signed_in), caller=request.caller, at=clock.now())
-        return Answer({"codes": codes})
+        """Create ten recovery codes, which replace the earlier ones."""
+        signed_in = authentication.get_signed_in_user(request)
+        codes = recovery_codes.create(signed_in, get_user_record(signed_in), caller=request.caller, at=clock.now())
+        return Response({"codes": codes})
 
 
 class VerifyRecoveryCodeView(_Endpoint):
@@ -186,18 +193,18 @@ class VerifyRecoveryCodeView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Use a recovery code up in place of a lost factor, which raises the session to `aal2`."""
-        signed_in = authentication.user_of(request)
-        self.throttle(Bucket.FACTOR_VERIFY, request.http)
-        body = parsing.parse_body(request.http, RecoveryCodeInput)
+        """Use up a recovery code in place of a lost factor and step up the session to `aal2`."""
+        signed_in = authentication.get_signed_in_user(request)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
+        body = parsing.parse_body(request, RecoveryCodeInput)
         done = recovery_codes.verify(
-            signed_in, own(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
+            signed_in, get_user_record(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
         )
-        return Answer(token_response(done.tokens, subject=done.user))
+        return Response(token_response(done.tokens, user=done.user))
 
 
 def _factor(user: UserRecord, text: str) -> FactorRecord:
-    """The user's own factor named in the path. Raises FactorIdNotAUuid or FactorNotFound."""
+    """The user's factor named in the path. Raises FactorIdNotAUuid or FactorNotFound."""
     factor_id = identifiers.uuid(text)
     if factor_id is None:
         raise errors.FactorIdNotAUuid
@@ -207,19 +214,19 @@ def _factor(user: UserRecord, text: str) -> FactorRecord:
     raise errors.FactorNotFound
 
 
-def _enrolled(made: Enrolled) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": str(made.id), "type": made.factor_type, "friendly_name": made.friendly_name}
-    if made.seed is not None:
-        shown["totp"] = {"qr_code": made.seed.qr_code, "secret": made.seed.secret, "uri": made.seed.uri}
+def _enrolled(made: EnrolledFactor) -> dict[str, Any]:
+    members: dict[str, Any] = {"id": str(made.id), "type": made.factor_type, "friendly_name": made.friendly_name}
+    if made.totp is not None:
+        members["totp"] = {"qr_code": made.totp.qr_code, "secret": made.totp.secret, "uri": made.totp.uri}
     if made.factor_type == FactorType.PHONE:
-        shown["phone"] = made.phone
-    return shown
+        members["phone"] = made.phone
+    return members
 
 
-def _challenged(made: Challenged) -> dict[str, Any]:
+def _challenged(made: CreatedChallenge) -> dict[str, Any]:
     return {
         "id": str(made.id),
         "type": made.factor_type,
         "expires_at": int(made.expires_at.timestamp()),
-        **made.shown,
+        **made.members,
     }

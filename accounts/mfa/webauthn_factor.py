@@ -1,4 +1,4 @@
-"""WebAuthn authenticators as a kind of factor."""
+"""WebAuthn authenticators as a second factor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from accounts import errors
-from accounts.mfa.factor_types import Answer, Attempt, Opened, Proof
+from accounts.mfa import errors
+from accounts.mfa.factor_types import FactorResponse, NewChallenge, Proof, VerificationAttempt
 from accounts.models import Factor, FactorStatus, FactorType
 from accounts.users.records import UserRecord
 from accounts.webauthn import ceremonies, verification, webauthn_responses
@@ -28,30 +28,32 @@ _CREATE, _REQUEST = "create", "request"
 
 class WebAuthn:
     method = "mfa/webauthn"
-    forgets_challenges = True
+    deletes_used_challenges = True
     is_guessable = False
 
-    def check_enrolment(self) -> None:
+    def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.web_authn_enroll_enabled:
             raise errors.WebAuthnEnrolmentDisabled
 
-    def check_verification(self) -> None:
+    def require_verification_enabled(self) -> None:
         if not conf.current().mfa.web_authn_verify_enabled:
             raise errors.WebAuthnVerificationDisabled
 
-    def check_answer(self, answer: Answer) -> None:
-        self.check_verification()
-        if answer.webauthn is None:
+    def check_response(self, response: FactorResponse) -> None:
+        self.require_verification_enabled()
+        if response.webauthn is None:
             raise errors.WebAuthnAnswerMissing
-        if answer.webauthn.get("type") not in (_CREATE, _REQUEST):
+        if response.webauthn.get("type") not in (_CREATE, _REQUEST):
             raise errors.WebAuthnTypeUnknown
-        if answer.webauthn.get("credential_response") is None:
+        if response.webauthn.get("credential_response") is None:
             raise errors.CredentialResponseMissing
 
-    def admit(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
         _require_relying_party()
 
-    def open(self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime) -> Opened:
+    def create_challenge(
+        self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime
+    ) -> NewChallenge:
         known = list(_credentials(user.id).values())
         if factor.status == FactorStatus.UNVERIFIED:
             type = _CREATE
@@ -63,51 +65,51 @@ class WebAuthn:
             type = _REQUEST
             allow = [Descriptor(id=_id(each), transports=each["transport"] or ()) for each in known]
             ceremony = ceremonies.request(user_id=user.id, allow=allow)
-        shown = {"type": type, "credential_options": {"publicKey": ceremony.options}}
-        return Opened(session_data=ceremony.state, shown={"webauthn": shown})
+        members = {"type": type, "credential_options": {"publicKey": ceremony.options}}
+        return NewChallenge(session_data=ceremony.state, members={"webauthn": members})
 
-    def prove(self, attempt: Attempt) -> Proof:
+    def verify(self, attempt: VerificationAttempt) -> Proof:
         _require_relying_party()
         is_new = attempt.factor.status == FactorStatus.UNVERIFIED
-        given: Mapping[str, Any] = attempt.answer.webauthn or {}
-        if given["type"] != (_CREATE if is_new else _REQUEST):
+        response: Mapping[str, Any] = attempt.response.webauthn or {}
+        if response["type"] != (_CREATE if is_new else _REQUEST):
             raise errors.WebAuthnResponseInvalid
         try:
             content, proof = _created(attempt) if is_new else _used(attempt)
-        except webauthn_responses.Malformed:
+        except webauthn_responses.MalformedCredential:
             raise errors.CredentialResponseMalformed from None
-        except verification.Refused:
+        except verification.CredentialRejected:
             raise errors.WebAuthnResponseInvalid from None
         challenge = {
             "id": str(attempt.challenge.id),
             "created_at": clock.rfc3339(attempt.challenge.created_at),
             "web_authn_session_data": attempt.challenge.web_authn_session_data,
         }
-        last = {"challenge": challenge, "type": given["type"], "credential_response": content}
+        last = {"challenge": challenge, "type": response["type"], "credential_response": content}
 
-        def settle(factor: Factor) -> Mapping[str, Any]:
-            return {**proof.settle(factor), "last_webauthn_challenge_data": last}
+        def changes(factor: Factor) -> Mapping[str, Any]:
+            return {**proof.changes(factor), "last_webauthn_challenge_data": last}
 
-        return Proof(factor_id=proof.factor_id, settle=settle)
+        return Proof(factor_id=proof.factor_id, changes=changes)
 
 
-def _created(attempt: Attempt) -> tuple[Mapping[str, Any], Proof]:
+def _created(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
     creation = webauthn_responses.parse_creation(_response(attempt))
     made = verification.verify_creation(creation, state=_state(attempt), user_id=attempt.user.id)
     columns = {"web_authn_credential": _record(creation, made), "web_authn_aaguid": made.aaguid}
 
-    def settle(factor: Factor) -> Mapping[str, Any]:
+    def changes(factor: Factor) -> Mapping[str, Any]:
         if factor.status != FactorStatus.UNVERIFIED:
-            raise errors.WebAuthnResponseInvalid  # another credential was first
+            raise errors.WebAuthnResponseInvalid  # another credential has been registered
         return columns
 
-    return creation.content, Proof(factor_id=attempt.factor.id, settle=settle)
+    return creation.content, Proof(factor_id=attempt.factor.id, changes=changes)
 
 
-def _used(attempt: Attempt) -> tuple[Mapping[str, Any], Proof]:
-    """Any verified credential of the user will do, as long as all of those that were asked for are still theirs.
+def _used(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
+    """Any verified credential of the user is accepted, as long as all credentials in the challenge are still theirs.
 
-    What was shown is the factor that the credential belongs to, whichever was challenged.
+    The proof names the factor that the credential belongs to, whichever factor was challenged.
     """
     assertion = webauthn_responses.parse_assertion(_response(attempt))
     state, user_id = _state(attempt), attempt.user.id
@@ -115,7 +117,7 @@ def _used(attempt: Attempt) -> tuple[Mapping[str, Any], Proof]:
     known = {_id(credential): (factor_id, credential) for factor_id, credential in owners.items()}
     allowed = ceremonies.allowed_credentials(state)
     if assertion.raw_id not in allowed or not allowed <= known.keys():
-        raise verification.Refused("a credential that was not asked for")
+        raise verification.CredentialRejected("a credential that the challenge does not allow")
     factor_id, credential = known[assertion.raw_id]
     count = verification.verify_assertion(
         assertion,
@@ -125,28 +127,30 @@ def _used(attempt: Attempt) -> tuple[Mapping[str, Any], Proof]:
         is_backup_eligible=bool(credential["flags"]["backupEligible"]),
     )
 
-    def settle(_: Factor) -> Mapping[str, Any]:
+    def changes(_: Factor) -> Mapping[str, Any]:
         present = _credentials(user_id)
         if factor_id not in present or not allowed <= {_id(each) for each in present.values()}:
-            raise errors.WebAuthnResponseInvalid  # given back just now
+            raise errors.WebAuthnResponseInvalid  # removed since the first read
         _count(factor_id, present[factor_id], count)
         return {}
 
-    return assertion.content, Proof(factor_id=factor_id, settle=settle)
+    return assertion.content, Proof(factor_id=factor_id, changes=changes)
 
 
 def _count(factor_id: UUID, credential: dict[str, Any], count: int) -> None:
-    """Remember how often a key was used. Raises WebAuthnResponseInvalid where that is not more than before."""
+    """Store the sign count of a key. Raises WebAuthnResponseInvalid where it has not grown."""
     authenticator = credential["authenticator"]
-    if not verification.has_grown(count, since=authenticator["signCount"]):
-        logger.warning("a security key may have been cloned: its count did not grow", extra={"factor_id": factor_id})
+    if not verification.is_sign_count_valid(count, previous=authenticator["signCount"]):
+        logger.warning(
+            "a security key may have been cloned: its sign count did not grow", extra={"factor_id": factor_id}
+        )
         raise errors.WebAuthnResponseInvalid
     counted = {**credential, "authenticator": {**authenticator, "signCount": count}}
     Factor.objects.filter(id=factor_id).update(web_authn_credential=counted)
 
 
 def _credentials(user_id: UUID) -> dict[UUID, dict[str, Any]]:
-    """The stored credentials of the user's verified factors by the ids of these, oldest first."""
+    """The stored credentials of the user's verified factors by factor id, oldest first."""
     factors = Factor.objects.filter(
         user_id=user_id, factor_type=FactorType.WEBAUTHN, status=FactorStatus.VERIFIED
     ).order_by("created_at", "id")
@@ -159,7 +163,7 @@ def _id(credential: Mapping[str, Any]) -> bytes:
 
 
 def _record(creation: Creation, made: NewCredential) -> dict[str, Any]:
-    """A credential as it is stored, in the layout of imported ones; binary values in base64."""
+    """The stored form of a credential, in the layout of imported ones; binary values in base64."""
     client_data = creation.client_data_json
     return {
         "id": _base64(made.id),
@@ -192,11 +196,11 @@ def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _response(attempt: Attempt) -> object:
-    return (attempt.answer.webauthn or {}).get("credential_response")
+def _response(attempt: VerificationAttempt) -> object:
+    return (attempt.response.webauthn or {}).get("credential_response")
 
 
-def _state(attempt: Attempt) -> dict[str, Any]:
+def _state(attempt: VerificationAttempt) -> dict[str, Any]:
     return attempt.challenge.web_authn_session_data or {}
 
 

@@ -1,4 +1,4 @@
-"""Signing in by passkey: nobody is named beforehand, the credential says whose it is."""
+"""Sign-in by passkey; the credential identifies the user."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.models import CeremonyType, Passkey, User
-from accounts.passkeys import challenges
-from accounts.passkeys.challenges import Answer, Begun
+from accounts.passkeys import challenges, errors
+from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from accounts.webauthn import ceremonies, verification, webauthn_responses
@@ -21,35 +20,35 @@ from authsvc import audit
 from authsvc.caller import Caller
 from tokens.errors import UserBanned
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedInByPasskey:
+class PasskeySignIn:
     user: UserRecord
     tokens: TokenPair
 
 
-def begin(*, at: datetime) -> Begun:
+def start(*, at: datetime) -> StartedCeremony:
     """Raises RelyingPartyUnknown."""
     challenges.require_relying_party()
-    return challenges.remember(ceremonies.request(), type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
+    return challenges.store(ceremonies.request(), type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
 
 
-@sign_in_metrics.watched("passkey", who=lambda done: done.user.id)
-def complete(answer: Answer, *, caller: Caller, at: datetime) -> SignedInByPasskey:
-    """Sign in whoever's credential was used. Raises, in this order:
+@sign_in_metrics.measure_sign_in("passkey", user_id=lambda done: done.user.id)
+def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> PasskeySignIn:
+    """Sign in the user of the credential. Raises, in this order:
 
-    RelyingPartyUnknown, the errors of `challenges.take`, CredentialMalformed, CredentialRefused,
+    RelyingPartyUnknown, the errors of `challenges.consume`, CredentialMalformed, CredentialRefused,
     EmailNotConfirmedForPasskey, PhoneNotConfirmedForPasskey, UserBanned.
     """
     challenges.require_relying_party()
-    state = challenges.take(answer, type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
+    state = challenges.consume(response, type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
     try:
-        assertion = webauthn_responses.parse_assertion(answer.credential)
-    except webauthn_responses.Malformed:
+        assertion = webauthn_responses.parse_assertion(response.credential)
+    except webauthn_responses.MalformedCredential:
         raise errors.CredentialMalformed from None
     user, passkey = _find(assertion)
     try:
@@ -60,26 +59,28 @@ def complete(answer: Answer, *, caller: Caller, at: datetime) -> SignedInByPassk
             public_key=bytes(passkey.public_key),
             is_backup_eligible=passkey.backup_eligible,
         )
-    except verification.Refused:
+    except verification.CredentialRejected:
         raise errors.CredentialRefused from None
     _check(user, at=at)
-    if not verification.has_grown(sign_count, since=passkey.sign_count):
-        logger.warning("a passkey may have been cloned: its count did not grow", extra={"passkey_id": str(passkey.id)})
+    if not verification.is_sign_count_valid(sign_count, previous=passkey.sign_count):
+        logger.warning(
+            "a passkey may have been cloned: its sign count did not grow", extra={"passkey_id": str(passkey.id)}
+        )
         raise errors.CredentialRefused
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
         same = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
         if not same.update(sign_count=sign_count, last_used_at=at, updated_at=at):
-            raise errors.CredentialRefused  # removed or used by somebody else just now
+            raise errors.CredentialRefused  # removed or used since the first read
         traits = {"passkey_id": str(passkey.id)}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = lifecycle.start(subject=user, method="passkey", caller=caller, at=at)
-    return SignedInByPasskey(user=user, tokens=tokens)
+        tokens = lifecycle.start_session(user=user, method="passkey", caller=caller, at=at)
+    return PasskeySignIn(user=user, tokens=tokens)
 
 
 def _find(assertion: Assertion) -> tuple[UserRecord, Passkey]:
-    """Raises CredentialRefused, whatever of it there is not."""
+    """Raises CredentialRefused when the user or the passkey does not exist."""
     try:
         user_id = identifiers.uuid((assertion.user_handle or b"").decode())
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Challenges of passkeys: made for one ceremony of one user or of whoever answers, and taken once."""
+"""Challenges of passkey ceremonies: stored for one ceremony, with or without a user, and consumed once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from accounts import errors
 from accounts.models import CeremonyType, PasskeyChallenge
+from accounts.passkeys import errors
 from accounts.users import identifiers
 from accounts.webauthn.ceremonies import Ceremony
 from authsvc import conf
@@ -18,8 +18,8 @@ from authsvc.db.sql import fetch_row, namespaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """A ceremony under way, as its browser is told."""
+class StartedCeremony:
+    """A started ceremony, as the response shows it."""
 
     challenge_id: UUID
     options: dict[str, Any] = field(repr=False)
@@ -27,8 +27,8 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a browser sends back; the parts as they came."""
+class CredentialResponse:
+    """The response of a browser, unparsed."""
 
     challenge_id: str
     credential: object = field(repr=False)
@@ -40,7 +40,7 @@ def require_relying_party() -> None:
         raise errors.RelyingPartyUnknown
 
 
-def remember(ceremony: Ceremony, *, type: CeremonyType, user_id: UUID | None, at: datetime) -> Begun:
+def store(ceremony: Ceremony, *, type: CeremonyType, user_id: UUID | None, at: datetime) -> StartedCeremony:
     challenge_id, expires_at = uuid4(), at + conf.current().webauthn.challenge_expiry
     PasskeyChallenge.objects.create(
         id=challenge_id,
@@ -50,37 +50,37 @@ def remember(ceremony: Ceremony, *, type: CeremonyType, user_id: UUID | None, at
         created_at=at,
         expires_at=expires_at,
     )
-    return Begun(challenge_id=challenge_id, options=ceremony.options, expires_at=expires_at)
+    return StartedCeremony(challenge_id=challenge_id, options=ceremony.options, expires_at=expires_at)
 
 
-def take(answer: Answer, *, type: CeremonyType, user_id: UUID | None, at: datetime) -> dict[str, Any]:
-    """What was remembered of the ceremony that is answered, which is over with this, whatever becomes of the answer.
+def consume(response: CredentialResponse, *, type: CeremonyType, user_id: UUID | None, at: datetime) -> dict[str, Any]:
+    """Delete the challenge and return the state of its ceremony, whether or not the response verifies.
 
     Raises ChallengeIdMissing, CredentialMissing, ChallengeIdMalformed, PasskeyChallengeNotFound or
     PasskeyChallengeExpired.
     """
-    if not answer.challenge_id:
+    if not response.challenge_id:
         raise errors.ChallengeIdMissing
-    if answer.credential is None:
+    if response.credential is None:
         raise errors.CredentialMissing
-    challenge_id = identifiers.uuid(answer.challenge_id)
+    challenge_id = identifiers.uuid(response.challenge_id)
     if challenge_id is None:
         raise errors.ChallengeIdMalformed
-    taken = _delete(challenge_id, type=type, user_id=user_id)
-    if taken is None:
+    consumed = _delete(challenge_id, type=type, user_id=user_id)
+    if consumed is None:
         raise errors.PasskeyChallengeNotFound
-    state, expires_at = taken
+    state, expires_at = consumed
     if at > expires_at:
         raise errors.PasskeyChallengeExpired
     return state
 
 
 def _delete(challenge_id: UUID, *, type: CeremonyType, user_id: UUID | None) -> tuple[dict[str, Any], datetime] | None:
-    """Delete a challenge and return its state and end; of requests side by side, one gets it. One statement."""
+    """Delete a challenge and return its state and expiry; of concurrent requests, one gets it. One statement."""
     sql = f"""
         DELETE FROM {namespaced("webauthn_challenges")}
         WHERE id = %s AND challenge_type = %s AND user_id IS NOT DISTINCT FROM %s
         RETURNING session_data::text, expires_at
-    """  # noqa: S608  (the name of a table of ours)
+    """  # noqa: S608  (the name of our table)
     found = fetch_row(sql, (challenge_id, type, user_id))
     return (orjson.loads(found[0]), found[1]) if found else None

@@ -1,4 +1,4 @@
-"""The passkeys that somebody has: listed, renamed, removed, by themselves or by an administrator."""
+"""Listing, renaming and removing passkeys, by their user or an administrator."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts import errors
 from accounts.models import Passkey
+from accounts.passkeys import errors
 from accounts.users.records import UserRecord
 from authsvc import audit
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
-LONGEST_NAME = 120
-"""Bytes of UTF-8."""
+MAX_NAME_BYTES = 120
+"""Maximum size of a name in UTF-8 bytes."""
 
 
-def of(user: UserRecord) -> list[Passkey]:
-    """Oldest first."""
+def list_passkeys(user: UserRecord) -> list[Passkey]:
+    """The passkeys of a user, oldest first."""
     return list(Passkey.objects.filter(user_id=user.id).order_by("created_at", "id"))
 
 
@@ -29,7 +29,7 @@ def rename(user: UserRecord, passkey_id: UUID, *, friendly_name: str, caller: Ca
     """Raises PasskeyNameMissing, PasskeyNameTooLong or PasskeyNotFound."""
     if not friendly_name:
         raise errors.PasskeyNameMissing
-    if len(friendly_name.encode()) > LONGEST_NAME:
+    if len(friendly_name.encode()) > MAX_NAME_BYTES:
         raise errors.PasskeyNameTooLong
     with transaction.atomic(durable=True):
         passkey = Passkey.objects.select_for_update().filter(id=passkey_id, user_id=user.id).first()
@@ -42,22 +42,24 @@ def rename(user: UserRecord, passkey_id: UUID, *, friendly_name: str, caller: Ca
     return passkey
 
 
-def remove(signed_in: SignedIn, user: UserRecord, passkey_id: UUID | None, *, caller: Caller, at: datetime) -> None:
-    """Remove a passkey of one's own; sessions that began with it stay. Raises PasskeysNeedAal2 or PasskeyNotFound.
+def remove(signed_in: SignedInUser, user: UserRecord, passkey_id: UUID | None, *, caller: Caller, at: datetime) -> None:
+    """Remove a passkey of the signed-in user; its sessions stay. Raises PasskeysNeedAal2 or PasskeyNotFound.
 
-    None stands for a text that is no id.
+    `passkey_id` is None for a malformed id.
     """
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
-        if held.subject.has_verified_factor and not held.is_aal2:
+        held = lifecycle.lock_signed_in_user(signed_in)
+        if held.user.has_verified_factor and not held.is_aal2:
             raise errors.PasskeysNeedAal2
         _delete(user.id, passkey_id)
         traits = {"passkey_id": str(passkey_id)}
         audit.record(audit.Action.PASSKEY_DELETED, actor=user, caller=caller, at=at, traits=traits)
 
 
-def take_away(user: UserRecord, passkey_id: UUID | None, *, actor: Administrator, caller: Caller, at: datetime) -> None:
-    """Remove a passkey of somebody else. Raises PasskeyNotFound; None stands for a text that is no id."""
+def remove_as_admin(
+    user: UserRecord, passkey_id: UUID | None, *, actor: Administrator, caller: Caller, at: datetime
+) -> None:
+    """Remove a passkey of any user. Raises PasskeyNotFound; `passkey_id` is None for a malformed id."""
     with transaction.atomic(durable=True):
         _delete(user.id, passkey_id)
         traits = {"user_id": str(user.id), "passkey_id": str(passkey_id)}

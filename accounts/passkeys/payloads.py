@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from accounts.models import Passkey
-from accounts.passkeys.challenges import Begun
+from accounts.passkeys.challenges import StartedCeremony
 from authsvc import clock
 
 
-def challenge(begun: Begun) -> dict[str, Any]:
+def challenge(started: StartedCeremony) -> dict[str, Any]:
     return {
-        "challenge_id": str(begun.challenge_id),
-        "options": begun.options,
-        "expires_at": int(begun.expires_at.timestamp()),
+        "challenge_id": str(started.challenge_id),
+        "options": started.options,
+        "expires_at": int(started.expires_at.timestamp()),
     }
 
 

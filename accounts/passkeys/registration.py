@@ -1,4 +1,4 @@
-"""Registering a passkey: its options, and the credential that an authenticator makes of them."""
+"""Registration of passkeys: options for the browser, then the new credential."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 
-from accounts import errors
 from accounts.models import CeremonyType, Passkey
-from accounts.passkeys import challenges
-from accounts.passkeys.challenges import Answer, Begun
+from accounts.passkeys import challenges, errors
+from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
 from accounts.users.records import UserRecord
 from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses
 from accounts.webauthn.ceremonies import Descriptor
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
-def check_allowed(signed_in: SignedIn) -> None:
+def check_allowed(signed_in: SignedInUser) -> None:
     """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
-    if signed_in.subject.is_sso_user:
+    if signed_in.user.is_sso_user:
         raise errors.PasskeysOfSsoUser
-    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
         raise errors.PasskeysNeedAal2
 
 
-def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
+def start(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> StartedCeremony:
     """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
     check_allowed(signed_in)
     known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
@@ -42,29 +41,31 @@ def begin(signed_in: SignedIn, user: UserRecord, *, at: datetime) -> Begun:
         exclude=[Descriptor(id=each) for each in known],
         discoverable=True,
     )
-    return challenges.remember(ceremony, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
+    return challenges.store(ceremony, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
 
 
-def complete(signed_in: SignedIn, user: UserRecord, answer: Answer, *, caller: Caller, at: datetime) -> Passkey:
-    """Keep the credential that was made. Raises the errors of `check_allowed` and of the answer, in this order:
+def complete(
+    signed_in: SignedInUser, user: UserRecord, response: CredentialResponse, *, caller: Caller, at: datetime
+) -> Passkey:
+    """Verify and store the new credential. Raises the errors of `check_allowed` and of the response, in this order:
 
-    RelyingPartyUnknown, those of `challenges.take`, CredentialMalformed, CredentialRefused, TooManyPasskeys,
+    RelyingPartyUnknown, those of `challenges.consume`, CredentialMalformed, CredentialRefused, TooManyPasskeys,
     CredentialExists.
     """
     check_allowed(signed_in)
     challenges.require_relying_party()
-    state = challenges.take(answer, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
+    state = challenges.consume(response, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
     try:
-        creation = webauthn_responses.parse_creation(answer.credential)
+        creation = webauthn_responses.parse_creation(response.credential)
         made = verification.verify_creation(creation, state=state, user_id=user.id)
-    except webauthn_responses.Malformed:
+    except webauthn_responses.MalformedCredential:
         raise errors.CredentialMalformed from None
-    except verification.Refused:
+    except verification.CredentialRejected:
         raise errors.CredentialRefused from None
     try:
         with transaction.atomic(durable=True):
-            # One at a time for each user, so that the number holds.
-            held = lifecycle.hold(signed_in)
+            # One at a time per user, so that the limit holds.
+            held = lifecycle.lock_signed_in_user(signed_in)
             check_allowed(held)
             if Passkey.objects.filter(user_id=user.id).count() >= conf.current().passkeys.max_per_user:
                 raise errors.TooManyPasskeys

@@ -1,47 +1,46 @@
-"""/passkeys: passkeys of the signed-in user, and signing in by one."""
+"""/passkeys: passkeys of the signed-in user, and sign-in by passkey."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from accounts import error_sets, errors, schemas
-from accounts.inputs import CredentialInput, PasskeyInput
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import management, payloads, registration
-from accounts.passkeys.challenges import Answer as CredentialAnswer
+from accounts.passkeys import errors, management, payloads, registration, schemas
+from accounts.passkeys.challenges import CredentialResponse
+from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.payloads import token_response
-from tokens.api.permissions import IsNoVisitor, IsSignedIn
+from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
 from tokens.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
-    """Nothing is looked at while passkeys are off, not even who asks."""
+    """Answers every request with an error while passkeys are disabled, before authentication."""
 
     documented_errors = (errors.PasskeysDisabled,)
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         if not conf.current().passkeys.enabled:
-            return self.refuse(errors.PasskeysDisabled(), request)
-        return super().dispatch(request, *args, **kwargs)
+            raise errors.PasskeysDisabled
+        super().initial(request, *args, **kwargs)
 
 
 class RegistrationOptionsView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn, IsNoVisitor)
+    permission_classes = (IsSignedIn, IsNotAnonymous)
 
     @document(
         responses={200: schemas.PasskeyChallenge},
@@ -53,20 +52,20 @@ class RegistrationOptionsView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Begin to make a passkey for the signed-in user."""
-        signed_in = authentication.user_of(request)
-        return Answer(payloads.challenge(registration.begin(signed_in, own(signed_in), at=clock.now())))
+        """Start the registration of a passkey for the signed-in user."""
+        signed_in = authentication.get_signed_in_user(request)
+        return Response(payloads.challenge(registration.start(signed_in, get_user_record(signed_in), at=clock.now())))
 
 
 class RegistrationView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
-    permission_classes = (IsSignedIn, IsNoVisitor)
+    permission_classes = (IsSignedIn, IsNotAnonymous)
 
     @document(
         body=CredentialInput,
         responses={200: schemas.Passkey},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             errors.TooManyPasskeys,
             errors.CredentialExists,
             errors.PasskeysNeedAal2,
@@ -74,23 +73,23 @@ class RegistrationView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Keep the passkey that a browser has made."""
-        signed_in = authentication.user_of(request)
-        user = own(signed_in)
+        """Store the passkey that the browser has created."""
+        signed_in = authentication.get_signed_in_user(request)
+        user = get_user_record(signed_in)
         registration.check_allowed(signed_in)
-        answer = _answer(request)
-        made = registration.complete(signed_in, user, answer, caller=request.caller, at=clock.now())
-        return Answer(payloads.passkey(made))
+        response = _response(request)
+        made = registration.complete(signed_in, user, response, caller=request.caller, at=clock.now())
+        return Response(payloads.passkey(made))
 
 
 class AuthenticationOptionsView(_Endpoint):
-    bucket = Bucket.PASSKEY_AUTHENTICATION
+    throttle_scope = Bucket.PASSKEY_AUTHENTICATION
     captcha = True
 
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Begin to sign in by passkey."""
-        return Answer(payloads.challenge(passkey_authentication.begin(at=clock.now())))
+        """Start a sign-in by passkey."""
+        return Response(payloads.challenge(passkey_authentication.start(at=clock.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -98,7 +97,7 @@ class AuthenticationView(_Endpoint):
         body=CredentialInput,
         responses={200: Session},
         errors=(
-            *error_sets.PASSKEY_CHALLENGE,
+            *errors.CREDENTIAL,
             UserBanned,
             errors.EmailNotConfirmedForPasskey,
             errors.PhoneNotConfirmedForPasskey,
@@ -106,8 +105,8 @@ class AuthenticationView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
-        done = passkey_authentication.complete(_answer(request), caller=request.caller, at=clock.now())
-        return Answer(token_response(done.tokens, subject=done.user))
+        done = passkey_authentication.complete(_response(request), caller=request.caller, at=clock.now())
+        return Response(token_response(done.tokens, user=done.user))
 
 
 class PasskeysView(_Endpoint):
@@ -117,8 +116,8 @@ class PasskeysView(_Endpoint):
     @document(responses={200: list[schemas.Passkey]})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
-        user = own(authentication.user_of(request))
-        return Answer([payloads.passkey(passkey) for passkey in management.of(user)])
+        user = get_user_record(authentication.get_signed_in_user(request))
+        return Response([payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class PasskeyView(_Endpoint):
@@ -132,26 +131,26 @@ class PasskeyView(_Endpoint):
     )
     def patch(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
         """Rename a passkey."""
-        user = own(authentication.user_of(request))
+        user = get_user_record(authentication.get_signed_in_user(request))
         chosen = identifiers.uuid(passkey_id)
         if chosen is None:
             raise errors.PasskeyNotFound
-        name = parsing.parse_body(request.http, PasskeyInput).friendly_name or ""
+        name = parsing.parse_body(request, PasskeyInput).friendly_name or ""
         renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=clock.now())
-        return Answer(payloads.passkey(renamed))
+        return Response(payloads.passkey(renamed))
 
     @document(
         responses={204: None},
         errors=(errors.PasskeyNotFound, errors.PasskeysNeedAal2),
     )
     def delete(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
-        """Remove a passkey; sessions that began with it live on."""
-        signed_in = authentication.user_of(request)
+        """Remove a passkey. Sessions that it started stay."""
+        signed_in = authentication.get_signed_in_user(request)
         chosen = identifiers.uuid(passkey_id)
-        management.remove(signed_in, own(signed_in), chosen, caller=request.caller, at=clock.now())
-        return NoContent()
+        management.remove(signed_in, get_user_record(signed_in), chosen, caller=request.caller, at=clock.now())
+        return Response(status=204)
 
 
-def _answer(request: ServiceRequest) -> CredentialAnswer:
-    body = parsing.parse_body(request.http, CredentialInput)
-    return CredentialAnswer(challenge_id=body.challenge_id or "", credential=body.credential)
+def _response(request: ServiceRequest) -> CredentialResponse:
+    body = parsing.parse_body(request, CredentialInput)
+    return CredentialResponse(challenge_id=body.challenge_id or "", credential=body.credential)

@@ -1,4 +1,4 @@
-"""Asks haveibeenpwned.com whether a password is known from a breach, by the first five hex digits of its hash."""
+"""Looks up passwords at haveibeenpwned.com by the first five hex digits of their SHA-1 hash (k-anonymity)."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ logger = logging.getLogger(__name__)
 
 _RANGES = "https://api.pwnedpasswords.com/range/"
 _PREFIX = 5
-_LONGEST_RANGE = 4 * 1_048_576
+_MAX_RANGE_BYTES = 4 * 1_048_576
 _TIMEOUT = timedelta(seconds=5)
-# What somebody waits for advice about a password that signs them in all the same.
-_PATIENCE = timedelta(seconds=1)
-_PAUSE_SECONDS = 30.0
+# For the advice after a sign-in, which must not delay it.
+_ADVICE_TIMEOUT = timedelta(seconds=1)
+_ADVICE_PAUSE_SECONDS = 30.0
 
-# Padding, which hides how many there are, has a count of zero.
-_KNOWN = re.compile(rb"^([0-9A-F]{35}):0*[1-9][0-9]*[ \t\r]*$", re.MULTILINE)
+# Padding entries, which hide the size of a range, have a count of zero.
+_SUFFIXES = re.compile(rb"^([0-9A-F]{35}):0*[1-9][0-9]*[ \t\r]*$", re.MULTILINE)
 
-# Calls run beside the requests that wait for them, so that one who gives up does not take it from the others.
+# Calls run in their own threads, so that a request that times out does not cancel the call for other requests.
 _calls = ThreadPoolExecutor(max_workers=8, thread_name_prefix="breaches")
-_under_way: dict[str, Future[frozenset[bytes]]] = {}
-_joining = Lock()
-_advise_again_at = 0.0
+_pending: dict[str, Future[frozenset[bytes]]] = {}
+_pending_lock = Lock()
+_no_advice_before = 0.0
 
 
 def is_breached(password: str) -> bool:
-    """Whether a password that somebody wants to use is known from a breach; False while the look-up is off.
+    """Whether a new password is known from a breach; False while the look-up is disabled.
 
-    Raises BreachLookupFailed when nobody could say and the operator wants such passwords refused. Takes up to 5
-    seconds: never to be called with a transaction open.
+    Raises BreachLookupFailed when the look-up fails and the operator has configured to refuse such passwords. Takes up
+    to 5 seconds: call it outside a transaction.
     """
     try:
-        return _look_up(password, within=_TIMEOUT)
+        return _look_up(password, timeout=_TIMEOUT)
     except _LookupFailed as error:
         if conf.current().breaches.fail_closed:
             raise BreachLookupFailed from error
@@ -53,69 +53,69 @@ def is_breached(password: str) -> bool:
 
 
 def is_known_breached(password: str) -> bool:
-    """The same of a password that was right, as advice: within a second, and False when nobody could say.
+    """As `is_breached`, for advice after a sign-in: takes at most a second, and a failed look-up counts as False.
 
-    After a failure nobody waits for advice for half a minute.
+    After a failure no look-up is made for 30 seconds.
     """
-    global _advise_again_at
-    if time.monotonic() < _advise_again_at:
+    global _no_advice_before
+    if time.monotonic() < _no_advice_before:
         return False
     try:
-        return _look_up(password, within=_PATIENCE)
+        return _look_up(password, timeout=_ADVICE_TIMEOUT)
     except _LookupFailed as error:
-        _advise_again_at = time.monotonic() + _PAUSE_SECONDS
+        _no_advice_before = time.monotonic() + _ADVICE_PAUSE_SECONDS
         logger.warning("the password of a sign-in was not looked up among breached ones", extra={"error": str(error)})
         return False
 
 
 class _LookupFailed(Exception):
-    """The service gave no list in time."""
+    """The service did not return a range in time."""
 
 
-def _look_up(password: str, *, within: timedelta) -> bool:
+def _look_up(password: str, *, timeout: timedelta) -> bool:
     if not conf.current().breaches.enabled:
         return False
     digest = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
-    remembered = _memory()
-    if remembered is not None and digest in remembered:
+    cache = _cache()
+    if cache is not None and digest in cache:
         return True
     try:
-        return digest in _call_for(digest.hex()[:_PREFIX].upper()).result(timeout=within.total_seconds())
+        return digest in _shared_call(digest.hex()[:_PREFIX].upper()).result(timeout=timeout.total_seconds())
     except TimeoutError:
         raise _LookupFailed("timed out") from None
 
 
-def _call_for(prefix: str) -> Future[frozenset[bytes]]:
-    """The call under way for a range, or a new one."""
-    with _joining:
-        call = _under_way.get(prefix)
+def _shared_call(prefix: str) -> Future[frozenset[bytes]]:
+    """The pending call for a range, or a new one."""
+    with _pending_lock:
+        call = _pending.get(prefix)
         if call is None:
             deadline = time.monotonic() + _TIMEOUT.total_seconds()
-            call = _under_way[prefix] = _calls.submit(_range, prefix, deadline=deadline)
-            call.add_done_callback(lambda _: _under_way.pop(prefix, None))
+            call = _pending[prefix] = _calls.submit(_fetch_range, prefix, deadline=deadline)
+            call.add_done_callback(lambda _: _pending.pop(prefix, None))
     return call
 
 
-def _range(prefix: str, *, deadline: float) -> frozenset[bytes]:
-    """The SHA-1 digests of all known passwords whose digest begins with these hex digits. Raises _NobodyKnows."""
-    left = timedelta(seconds=deadline - time.monotonic())
-    if left <= timedelta():
-        raise _LookupFailed("too many calls at once")  # nobody waits for it any more
+def _fetch_range(prefix: str, *, deadline: float) -> frozenset[bytes]:
+    """The SHA-1 digests of all breached passwords that start with these hex digits. Raises _LookupFailed."""
+    remaining = timedelta(seconds=deadline - time.monotonic())
+    if remaining <= timedelta():
+        raise _LookupFailed("too many calls at once")
     headers = {"User-Agent": conf.current().breaches.user_agent}
     try:
-        reply = http.send("GET", _RANGES + prefix, timeout=left, max_bytes=_LONGEST_RANGE, headers=headers)
+        reply = http.send("GET", _RANGES + prefix, timeout=remaining, max_bytes=_MAX_RANGE_BYTES, headers=headers)
     except http.Unreachable as error:
         raise _LookupFailed(str(error)) from None
     if reply.status != 200:
         raise _LookupFailed(f"answered with status {reply.status}")
-    found = frozenset(bytes.fromhex(prefix + suffix.decode()) for suffix in _KNOWN.findall(reply.body))
-    remembered = _memory()
-    if remembered is not None:
-        remembered.add(found)
-    return found
+    digests = frozenset(bytes.fromhex(prefix + suffix.decode()) for suffix in _SUFFIXES.findall(reply.body))
+    cache = _cache()
+    if cache is not None:
+        cache.add(digests)
+    return digests
 
 
-def _memory() -> BloomFilter | None:
+def _cache() -> BloomFilter | None:
     configured = conf.current().breaches
     if not configured.bloom_enabled:
         return None

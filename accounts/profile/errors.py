@@ -63,7 +63,7 @@ class SamePassword(ApiError):
     message = "New password should be different from the old password."
 
 
-class NothingToReauthenticateBy(ValidationFailed):
+class NoContact(ValidationFailed):
     message = "Reauthentication requires the user to have an email or a phone number"
 
 

@@ -1,4 +1,4 @@
-"""Changing one's own account: address, number, password, metadata."""
+"""Changes that users make to their own account: email, phone, password and metadata."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from django.db import transaction
 from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
-from accounts.passwords import policy
+from accounts.passwords import hashing, policy
 from accounts.profile import errors, reauthentication
-from accounts.sign_in.password import stored_hash
 from accounts.users import identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
@@ -27,15 +26,15 @@ from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import aal, lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
-_TRUSTED_FOR = timedelta(hours=24)
-"""A session younger than this may change the password without a further proof."""
+_RECENT_SESSION = timedelta(hours=24)
+"""A session younger than this may change the password without reauthentication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserUpdateRequest:
-    """What a user asks to change; None leaves a thing as it is."""
+    """The requested changes; None leaves a value unchanged."""
 
     email: str | None = None
     phone: str | None = None
@@ -51,7 +50,7 @@ class UserUpdateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """A wish that was checked: what really differs, in normalised form."""
+    """A validated request: only the values that differ, normalised."""
 
     email: str = ""
     phone: str = ""
@@ -61,32 +60,38 @@ class _Change:
     data: Mapping[str, Any]
     app_metadata: Mapping[str, Any]
     owner: UserRecord | None = None
-    """Who has the address, where the user is not to be told that somebody has."""
+    """The owner of the address, when strict privacy forbids to reveal that it is taken."""
     phone_is_taken: bool = False
-    """The same for the number."""
+    """The phone belongs to another user, which strict privacy forbids to reveal."""
 
     @property
-    def weakens(self) -> bool:
-        """Whether it changes how somebody gets into the account."""
+    def changes_credentials(self) -> bool:
+        """Whether it changes a credential or an identifier of the account."""
         return bool(self.email or self.phone or self.password is not None)
 
 
 def update_user(
-    signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest, *, redirect_to: str, caller: Caller, at: datetime
+    signed_in: SignedInUser,
+    user: UserRecord,
+    request: UserUpdateRequest,
+    *,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
 ) -> UserRecord:
-    """Make the changes, or announce those that have to be confirmed first; the user as it stands afterwards.
+    """Apply the changes, or start those that need confirmation, and return the updated user.
 
-    Raises the errors of the user endpoint in their documented order; a refusal of a mail or text undoes everything.
+    Raises the errors of the user endpoint in their documented order. An error of a message undoes all changes.
     """
-    change = _unless_taken(_checked(signed_in, user, wish))
+    change = _check_availability(_validate(signed_in, user, request))
     if change.password is not None:
-        _prove_again(signed_in, user, wish, at=at)
+        _reauthenticate(signed_in, user, request, at=at)
     password_hash = _new_hash(user, change.password)
-    _admit_messages(user, change, at=at)
+    _reserve_messages(user, change, at=at)
     with transaction.atomic(durable=True):
-        held = lifecycle.hold(signed_in)
-        if change.weakens:
-            _check_level(held)
+        locked = lifecycle.lock_signed_in_user(signed_in)
+        if change.changes_credentials:
+            _check_level(locked)
         if password_hash is not None:
             _set_password(signed_in, user, password_hash, caller=caller, at=at)
         _merge_metadata(user, change, at=at)
@@ -98,44 +103,46 @@ def update_user(
         return _read(user)
 
 
-def _checked(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest) -> _Change:
-    email = identifiers.email(wish.email) if wish.email else ""
-    phone = identifiers.phone(wish.phone) if wish.phone else ""
-    channel = identifiers.channel(wish.channel or "") if phone else "sms"
-    if wish.password is not None:
-        policy.validate_password(wish.password)
+def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest) -> _Change:
+    email = identifiers.email(request.email) if request.email else ""
+    phone = identifiers.phone(request.phone) if request.phone else ""
+    channel = identifiers.channel(request.channel or "") if phone else "sms"
+    if request.password is not None:
+        policy.validate_password(request.password)
     email = email if email != user.email else ""
     phone = phone if phone != user.phone else ""
-    challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method) if email else None
+    challenge = (
+        pkce.parse_challenge(challenge=request.code_challenge, method=request.code_challenge_method) if email else None
+    )
     group = conf.current().jwt.admin_group_name
-    if wish.app_metadata is not None and not (group and user.aud == conf.current().jwt.aud and user.role == group):
+    if request.app_metadata is not None and not (group and user.aud == conf.current().jwt.aud and user.role == group):
         raise errors.AppMetadataNotAllowed
-    weakens = bool(email or phone or wish.password is not None)
-    if weakens:
+    changes_credentials = bool(email or phone or request.password is not None)
+    if changes_credentials:
         _check_level(signed_in)
-    if user.is_anonymous and wish.password is not None and not email and not phone:
+    if user.is_anonymous and request.password is not None and not email and not phone:
         raise errors.PasswordOfAnonymousUser
-    if user.is_sso_user and (weakens or wish.nonce):
+    if user.is_sso_user and (changes_credentials or request.nonce):
         raise errors.UserManagedBySso
     return _Change(
         email=email,
         phone=phone,
         channel=channel,
         challenge=challenge,
-        password=wish.password,
-        data=wish.data or {},
-        app_metadata=wish.app_metadata or {},
+        password=request.password,
+        data=request.data or {},
+        app_metadata=request.app_metadata or {},
     )
 
 
-def _check_level(signed_in: SignedIn) -> None:
+def _check_level(signed_in: SignedInUser) -> None:
     """Who has a second factor shows it before an address, a number or the password changes."""
-    if signed_in.subject.has_verified_factor and not signed_in.is_aal2:
+    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
         raise errors.InsufficientAal
 
 
-def _unless_taken(change: _Change) -> _Change:
-    """Refuse what somebody else has; where nothing is to be told of that, note it."""
+def _check_availability(change: _Change) -> _Change:
+    """Refuse an email or phone of another user; with strict privacy, record it in the result instead."""
     strict = conf.current().signup.strict_privacy_enabled
     owner = queries.find_by("email", change.email, aud=None) if change.email else None
     if owner and not strict:
@@ -146,40 +153,40 @@ def _unless_taken(change: _Change) -> _Change:
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
-def _prove_again(signed_in: SignedIn, user: UserRecord, wish: UserUpdateRequest, *, at: datetime) -> None:
-    """What the configuration asks for before a password changes: a nonce, the current password."""
+def _reauthenticate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, at: datetime) -> None:
+    """Check the nonce and the current password, as far as the configuration requires them for a password change."""
     config, session = conf.current().passwords, signed_in.session
-    if config.update_requires_reauthentication and (session is None or at > session.created_at + _TRUSTED_FOR):
-        if not wish.nonce:
+    if config.update_requires_reauthentication and (session is None or at > session.created_at + _RECENT_SESSION):
+        if not request.nonce:
             raise errors.ReauthenticationNeeded
-        reauthentication.redeem_code(user, nonce=wish.nonce, at=at)
-    stored = stored_hash(user)
+        reauthentication.redeem_code(user, nonce=request.nonce, at=at)
+    stored = hashing.stored_hash(user)
     recovering = aal.is_recovery(entry.method for entry in signed_in.amr)
     if config.update_requires_current and stored and not recovering:
-        if not wish.current_password:
+        if not request.current_password:
             raise errors.CurrentPasswordRequired
-        if not policy.matches(wish.current_password, stored):
+        if not hashing.verify_password(request.current_password, stored):
             raise errors.CurrentPasswordInvalid
 
 
 def _new_hash(user: UserRecord, password: str | None) -> str | None:
     if password is None:
         return None
-    stored = stored_hash(user)
-    if stored and policy.matches(password, stored):
+    stored = hashing.stored_hash(user)
+    if stored and hashing.verify_password(password, stored):
         raise errors.SamePassword
-    return policy.hash(password)
+    return hashing.hash_password(password)
 
 
-def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
-    """Frequency, recipient and quota of what the change will send, before anything is open."""
-    if change.email and not _is_confirmed_at_once(user, change):
+def _reserve_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
+    """Check interval, recipient and quota of the messages that the change will send. Call it before the transaction."""
+    if change.email and not _is_email_autoconfirmed(user, change):
         messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.email) and conf.current().mailer.secure_email_change_enabled
         recipients.reserve_email(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
         messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id)
         messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
-    if change.phone and not _is_number_confirmed_at_once(change):
+    if change.phone and not _is_phone_autoconfirmed(change):
         messaging.check_user_interval(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
             sms_codes.reserve_sms(change.phone, at=at)
@@ -189,22 +196,24 @@ def _admit_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
         messaging.start_change_interval(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
 
 
-def _is_confirmed_at_once(user: UserRecord, change: _Change) -> bool:
-    """A visitor's first address under auto-confirm; everybody else's change is confirmed by mail even then."""
+def _is_email_autoconfirmed(user: UserRecord, change: _Change) -> bool:
+    """Auto-confirm applies only to the first address of an anonymous user; other changes need a confirmation email."""
     return user.is_anonymous and conf.current().mailer.autoconfirm and change.owner is None
 
 
-def _is_number_confirmed_at_once(change: _Change) -> bool:
+def _is_phone_autoconfirmed(change: _Change) -> bool:
     return conf.current().sms.autoconfirm and not change.phone_is_taken
 
 
-def _set_password(signed_in: SignedIn, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime) -> None:
-    """The new password ends every outstanding secret, codes of PKCE flows among them, and every other sign-in."""
+def _set_password(
+    signed_in: SignedInUser, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime
+) -> None:
+    """Store the new password, invalidate all secrets and PKCE codes, and end all other sessions."""
     sealed = encryption.encrypt(password_hash, bound_to=user.id)
     User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **pending_changes.cleared_columns())
-    one_time_tokens.clear(user.id)
-    flow_states.abandon(user.id)
-    lifecycle.revoke_all(user.id, but=signed_in.session.id if signed_in.session else None)
+    one_time_tokens.delete_all(user.id)
+    flow_states.delete_user_flows(user.id)
+    lifecycle.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
         messaging.send(notification_emails.password_changed(user))
@@ -220,9 +229,9 @@ def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
 
 
 def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
-    if _is_number_confirmed_at_once(change):
+    if _is_phone_autoconfirmed(change):
         contact_changes.complete_phone_change(user, phone=change.phone, at=at)
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
         return
     contact_changes.start_phone_change(
         user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at
@@ -230,9 +239,9 @@ def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
 
 
 def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller: Caller, at: datetime) -> None:
-    if _is_confirmed_at_once(user, change):
+    if _is_email_autoconfirmed(user, change):
         contact_changes.complete_email_change(user, email=change.email, at=at)
-        one_time_tokens.clear(user.id)
+        one_time_tokens.delete_all(user.id)
         return
     contact_changes.start_email_change(
         user,

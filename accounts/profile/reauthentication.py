@@ -1,4 +1,4 @@
-"""Proving once more who one is: a code to the user's own address or number, asked for before a password changes."""
+"""Reauthentication before a password change: a code sent to the user's own email or phone."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tokens.one_time import one_time_tokens
 
 
 def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
-    """Send a code to the user's address, or number when there is none; the id of a text message, None for a mail.
+    """Send a code to the user's email, or without one to the phone; returns the id of an SMS, None for an email.
 
-    Raises NothingToReauthenticateBy, EmailNotVerified, PhoneNotVerified, and the refusals of sending.
+    Raises NoContact, EmailNotVerified, PhoneNotVerified, and the errors of sending.
     """
     if not user.email and not user.phone:
-        raise errors.NothingToReauthenticateBy
+        raise errors.NoContact
     if user.email and user.email_confirmed_at is None:
         raise errors.EmailNotVerified
     if not user.email and user.phone_confirmed_at is None:
@@ -59,9 +59,9 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
 
 
 def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
-    """Spend the code, and with it every other secret of the user, whatever becomes of the request that brings it.
+    """Spend the code, and all other secrets of the user, even if the rest of the request fails.
 
-    Raises NonceInvalid, NonceWithoutAddress; CodeExpired where a gateway of codes refuses.
+    Raises NonceInvalid, NonceWithoutAddress, and CodeExpired when Twilio Verify refuses the code.
     """
     if not user.email and not user.phone:
         raise errors.NonceWithoutAddress
@@ -73,12 +73,12 @@ def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
         verifier = messaging.phone_verifier.get()
         if not verifier.is_approved(phone=user.phone, code=nonce):
             raise account_errors.CodeExpired
-    elif not token.answers(nonce):
-        one_time_tokens.count_wrong_code([token.id])
+    elif not token.matches(nonce):
+        one_time_tokens.record_wrong_code([token.id])
         raise errors.NonceInvalid
     elif not token.is_fresh(at):
         raise errors.NonceInvalid
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(reauthentication_sent_at=None, updated_at=at)
-        if not one_time_tokens.spend(token, user_id=user.id, by_code=True):
+        if not one_time_tokens.consume_all(token, user_id=user.id, by_code=True):
             raise errors.NonceInvalid

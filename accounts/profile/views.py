@@ -6,18 +6,18 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
 from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
 from accounts.users import payloads
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -35,15 +35,15 @@ class UserInput(Body, frozen=True):
     current_password: str | None = None
     """Required when the operator has configured it."""
     nonce: str | None = None
-    """The code of `GET /reauthenticate`, where it is asked for."""
+    """The code of `GET /reauthenticate`, when reauthentication is required."""
     data: dict[str, Any] | None = None
     """Merged into `user_metadata`; null deletes a key."""
     app_metadata: dict[str, Any] | None = None
-    """For administrators alone."""
+    """Only for administrators."""
     channel: str | None = None
     """`sms`, or `whatsapp` with a Twilio gateway."""
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
@@ -54,10 +54,10 @@ class UserView(Endpoint):
 
     @document(responses={200: schemas.User}, errors=(AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Show the signed-in user."""
+        """Return the signed-in user."""
         if not authentication.has_requested_audience(request):
             raise AudienceMismatch
-        return Answer(payloads.user(own(authentication.user_of(request))))
+        return Response(payloads.user(get_user_record(authentication.get_signed_in_user(request))))
 
     @document(
         body=UserInput,
@@ -87,23 +87,23 @@ class UserView(Endpoint):
         ),
     )
     def put(self, request: ServiceRequest) -> HttpResponse:
-        """Change the signed-in user's address, number, password or metadata.
+        """Change the signed-in user's email, phone, password or metadata.
 
-        A new address or number waits in `new_email` or `new_phone` for its confirmation. A new password ends every
-        other session and every outstanding link and code.
+        A new email or phone is pending in `new_email` or `new_phone` until it is confirmed. A new password ends all
+        other sessions and invalidates all links and codes.
         """
-        signed_in = authentication.user_of(request)
-        self.throttle(Bucket.USER, request.http)
-        body = parsing.parse_body(request.http, UserInput)
+        signed_in = authentication.get_signed_in_user(request)
+        throttling.check(Bucket.USER, request)
+        body = parsing.parse_body(request, UserInput)
         user = profile.update_user(
             signed_in,
-            own(signed_in),
+            get_user_record(signed_in),
             UserUpdateRequest(**msgspec.structs.asdict(body)),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(payloads.user(user))
+        return Response(payloads.user(user))
 
 
 class ReauthenticateView(Endpoint):
@@ -115,13 +115,13 @@ class ReauthenticateView(Endpoint):
         errors=(
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
-            errors.NothingToReauthenticateBy,
+            errors.NoContact,
             errors.EmailNotVerified,
             errors.PhoneNotVerified,
         ),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Send the user a code, the `nonce` that a change of password may ask for."""
-        user = own(authentication.user_of(request))
+        """Send the user a code: the `nonce` that a password change may require."""
+        user = get_user_record(authentication.get_signed_in_user(request))
         message_id = reauthentication.send_code(user, caller=request.caller, at=clock.now())
-        return Answer({"message_id": message_id} if message_id else {})
+        return Response({"message_id": message_id} if message_id else {})

@@ -26,7 +26,7 @@ class PhoneLoginsDisabled(ApiError):
 
 
 class InvalidCredentials(ApiError):
-    """Unknown account, account without password or wrong password: nobody is told which."""
+    """Unknown account, account without password, or wrong password; the error does not reveal which."""
 
     status = 400
     error_code = "invalid_credentials"

@@ -1,4 +1,4 @@
-"""Signing in with a password: one message for every refusal before the proof, the same cost for each of them."""
+"""Password sign-in. Every failure before the password is verified returns the same error and takes the same time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from typing import Any
 from django.db import transaction
 
 from accounts.models import User
-from accounts.passwords import hashers, policy
+from accounts.passwords import hashers, hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 from tokens.errors import UserBannedAtSignIn
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +29,10 @@ class PasswordSignIn:
     user: UserRecord
     tokens: TokenPair
     weakness: Weakness | None
-    """Where the password falls short of today's rules; it was accepted all the same."""
+    """The weakness of the password under the current policy; the sign-in succeeds anyway."""
 
 
-@sign_in_metrics.watched("password", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("password", user_id=lambda done: done.user.id)
 def sign_in_with_password(
     *,
     email: str,
@@ -44,10 +43,10 @@ def sign_in_with_password(
     roles: Collection[str] | None = None,
     not_after: datetime | None = None,
 ) -> PasswordSignIn:
-    """Sign in by address or number and password. Raises the errors of the password grant.
+    """Sign in by email or phone and password. Raises the errors of the password grant.
 
-    A ban or a missing confirmation is told only after the right password. With `roles`, users of any other role are
-    refused as if the password were wrong; `not_after` ends the session at that time.
+    A ban or a missing confirmation is reported only after the correct password. With `roles`, users of other roles are
+    refused as if the password were wrong. `not_after` ends the session at that time.
     """
     config = conf.current().signup
     if email and phone:
@@ -59,13 +58,15 @@ def sign_in_with_password(
     if not email and not phone:
         raise errors.IdentifierMissing
     for _ in range(2):
-        done = _try(email=email, phone=phone, password=password, caller=caller, at=at, roles=roles, not_after=not_after)
-        if done is not None:
-            return done
+        sign_in = _sign_in(
+            email=email, phone=phone, password=password, caller=caller, at=at, roles=roles, not_after=not_after
+        )
+        if sign_in is not None:
+            return sign_in
     raise errors.InvalidCredentials
 
 
-def _try(
+def _sign_in(
     *,
     email: str,
     phone: str,
@@ -75,10 +76,10 @@ def _try(
     roles: Collection[str] | None,
     not_after: datetime | None,
 ) -> PasswordSignIn | None:
-    """None when what is stored has changed between its proof and the sign-in: only what holds then counts."""
+    """None when the stored password has changed since it was verified; the caller then tries once more."""
     user = _find(email=email, phone=phone, aud=caller.audience)
-    stored = stored_hash(user) if user else None
-    if not policy.matches(password, stored) or user is None or stored is None:
+    stored = hashing.stored_hash(user) if user else None
+    if not hashing.verify_password(password, stored) or user is None or stored is None:
         raise errors.InvalidCredentials
     if roles is not None and user.role not in roles:
         raise errors.InvalidCredentials
@@ -89,17 +90,17 @@ def _try(
     if phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmed
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
-    renewed = policy.hash(password) if hashers.needs_rehash(stored) else stored
-    if renewed != stored or encryption.needs_reencryption(user.password_hash):
-        changes["password"] = encryption.encrypt(renewed, bound_to=user.id)
+    new_hash = hashing.hash_password(password) if hashers.needs_rehash(stored) else stored
+    if new_hash != stored or encryption.needs_reencryption(user.password_hash):
+        changes["password"] = encryption.encrypt(new_hash, bound_to=user.id)
     with transaction.atomic(durable=True):
-        # A password changed in the meantime must end this sign-in as it has ended those before it.
+        # A password change ends all sessions. It must also end a sign-in that started before it.
         if not User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
             return None
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = lifecycle.start(subject=user, method="password", caller=caller, at=at, not_after=not_after)
+        tokens = lifecycle.start_session(user=user, method="password", caller=caller, at=at, not_after=not_after)
     return PasswordSignIn(user=user, tokens=tokens, weakness=policy.find_weakness(password))
 
 
@@ -107,13 +108,3 @@ def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
     if email:
         return queries.find_by("email", identifiers.lower_email(email), aud=aud)
     return queries.find_by("phone", identifiers.bare_phone(phone), aud=aud)
-
-
-def stored_hash(user: UserRecord) -> str | None:
-    """The user's password hash without its envelope, None when there is no password."""
-    if not user.password_hash:
-        return None
-    try:
-        return encryption.decrypt(user.password_hash, bound_to=user.id)
-    except encryption.DecryptionError as error:
-        raise UnexpectedFailure("Unable to decrypt the password hash of the user") from error

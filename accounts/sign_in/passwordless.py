@@ -1,4 +1,4 @@
-"""Signing in without a password: magic links and one-time codes by mail, codes by text message."""
+"""Passwordless sign-in: magic links and codes by email, codes by SMS."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ def send_magic_link(
     caller: Caller,
     at: datetime,
 ) -> None:
-    """Mail a link and a code that sign in; an address that nobody has confirmed is signed up on the way.
+    """Send a link and a code that sign in. An unconfirmed or new address is signed up.
 
-    Raises the errors of the magic-link and sign-up endpoints, OtpDisabled where an account would have to be created
-    and must not be.
+    Raises the errors of the magic-link and sign-up endpoints, and OtpDisabled when `create_user` forbids a new account.
     """
     config = conf.current()
     user = queries.find_by("email", identifiers.lower_email(email), aud=caller.audience) if email else None
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
-        raise errors.OtpDisabled  # also for what is no address at all
+        raise errors.OtpDisabled  # also for an invalid address
     if not config.signup.email_enabled:
         raise errors.EmailLoginsDisabled
     if not config.signup.magic_link_enabled:
@@ -56,14 +55,14 @@ def send_magic_link(
     if signs_up and config.signup.disabled:
         raise account_errors.SignupDisabled
     if not signs_up or config.mailer.autoconfirm:
-        # Before anybody is signed up: what refuses the mail must not leave an account behind.
+        # Before the sign-up, so that a refused email leaves no account behind.
         messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
         recipients.reserve_email(address, kind=EmailKind.MAGIC_LINK)
     if user is None or user.email_confirmed_at is None:
-        wanted = SignUpRequest(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
-        user = sign_up.process_request(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
+        request = SignUpRequest(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
+        user = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
         if user.email_confirmed_at is None:
-            return  # the confirmation mail doubles as the magic link
+            return  # the confirmation email also signs in
     with transaction.atomic(durable=True):
         confirmation_emails.send(
             confirmation_emails.MAGIC_LINK, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
@@ -73,7 +72,7 @@ def send_magic_link(
 def send_sms_code(
     *, phone: str, data: Mapping[str, Any], channel: str, create_user: bool, caller: Caller, at: datetime
 ) -> str:
-    """Text a code that signs in and return its message id; a number nobody has confirmed is signed up on the way.
+    """Send a code that signs in and return its message id. An unconfirmed or new phone is signed up.
 
     Raises the errors of the passwordless and sign-up endpoints.
     """
@@ -96,10 +95,10 @@ def send_sms_code(
         messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
         sms_codes.reserve_sms(number, at=at)
     if user is None or user.phone_confirmed_at is None:
-        wanted = SignUpRequest(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
-        made = sign_up.process_request(wanted, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at)
-        user = made.user
+        request = SignUpRequest(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
+        result = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at)
+        user = result.user
         if user.phone_confirmed_at is None:
-            return made.message_id or str(uuid4())
+            return result.message_id or str(uuid4())
     with transaction.atomic(durable=True):
         return sms_codes.send_sign_in_code(user, channel=channel, traits={"channel": channel}, caller=caller, at=at)

@@ -1,22 +1,27 @@
-"""POST /otp and /magiclink."""
+"""POST /otp and /magiclink, and the password grant of POST /token."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any, ClassVar, Literal, TypedDict
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
-from accounts.sign_in import errors, passwordless
+from accounts.sign_in import errors, password, passwordless
 from authsvc import clock
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, ErrorTypes, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.caller import Caller
 from tokens.api import error_sets as token_error_sets
+from tokens.api import payloads
+from tokens.api.schemas import Session
+from tokens.errors import UserBannedAtSignIn
 from tokens.flows import pkce
 
 
@@ -24,13 +29,13 @@ class OtpInput(Body, frozen=True):
     email: str | None = None
     phone: str | None = None
     create_user: bool | None = None
-    """Make an account where there is none; true unless given."""
+    """Create an account when none exists. Default: true."""
     data: dict[str, Any] | None = None
     """`user_metadata` of a new account."""
     channel: str | None = None
     """`sms`, or `whatsapp` with a Twilio gateway."""
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
@@ -41,13 +46,13 @@ class MagicLinkInput(Body, frozen=True):
     data: dict[str, Any] | None = None
     """`user_metadata` of a new account."""
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
 
 class OtpView(Endpoint):
-    bucket = Bucket.OTP
+    throttle_scope = Bucket.OTP
     captcha = True
 
     @document(
@@ -74,16 +79,16 @@ class OtpView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Mail a link and a code, or text a code, that sign in.
+        """Send a link and a code by email, or a code by SMS, that sign in.
 
-        Whoever has no account gets one unless `create_user` is false. `message_id` is told for text messages alone.
+        A new account is created unless `create_user` is false. Only SMS returns a `message_id`.
         """
-        body = parsing.parse_body(request.http, OtpInput)
+        body = parsing.parse_body(request, OtpInput)
         if body.email and body.phone:
             raise errors.OnlyOneIdentifierOnOtp
         if body.email and body.channel:
             raise errors.ChannelWithoutPhone
-        challenge = pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method)
+        challenge = pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method)
         if body.phone:
             message_id = passwordless.send_sms_code(
                 phone=body.phone,
@@ -93,7 +98,7 @@ class OtpView(Endpoint):
                 caller=request.caller,
                 at=clock.now(),
             )
-            return Answer({"message_id": message_id})
+            return Response({"message_id": message_id})
         if not body.email:
             raise errors.IdentifierMissingOnOtp
         passwordless.send_magic_link(
@@ -105,11 +110,11 @@ class OtpView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})
 
 
 class MagicLinkView(Endpoint):
-    bucket = Bucket.MAGIC_LINK
+    throttle_scope = Bucket.MAGIC_LINK
     captcha = True
 
     @document(
@@ -129,15 +134,61 @@ class MagicLinkView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Mail a link and a code that sign in, and make an account where there is none."""
-        body = parsing.parse_body(request.http, MagicLinkInput)
+        """Send a link and a code by email that sign in. A new account is created when none exists."""
+        body = parsing.parse_body(request, MagicLinkInput)
         passwordless.send_magic_link(
             email=body.email or "",
             data=body.data or {},
             create_user=True,
-            challenge=pkce.parse(challenge=body.code_challenge, method=body.code_challenge_method),
+            challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer({})
+        return Response({})
+
+
+class PasswordInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("password",)
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+
+
+class WeakPassword(TypedDict):
+    """The reasons why a correct password should be changed."""
+
+    message: str
+    reasons: list[Literal["length", "characters", "pwned"]]
+
+
+class SessionByPassword(Session):
+    """A session started with a password."""
+
+    weak_password: WeakPassword | None
+    """The weakness of the password under the current policy."""
+
+
+class PasswordGrant:
+    """Sign in with an email or phone and the password (RFC 6749 §4.3, kept for first-party clients)."""
+
+    input = PasswordInput
+    response_schema: ClassVar[Any] = SessionByPassword
+    documented_errors: ClassVar[ErrorTypes] = (
+        errors.InvalidCredentials,
+        errors.IdentifierMissing,
+        errors.OnlyOneIdentifierOnLogin,
+        account_errors.PasswordTooLong,
+        errors.EmailLoginsDisabled,
+        errors.PhoneLoginsDisabled,
+        errors.EmailNotConfirmed,
+        errors.PhoneNotConfirmed,
+        UserBannedAtSignIn,
+    )
+
+    def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        result = password.sign_in_with_password(
+            email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
+        )
+        weak = result.weakness and {"message": result.weakness.message, "reasons": list(result.weakness.reasons)}
+        return payloads.token_response(result.tokens, user=result.user, weak_password=weak)

@@ -10,16 +10,16 @@ from authsvc.db.sql import fetch_row, namespaced
 
 
 @cache
-def _repeat_sign_up(provider: str, stamped: str, is_nobodys: bool) -> str:
-    proved = ("email", "phone") if is_nobodys else (provider,)
+def _repeat_sign_up(provider: str, time_column: str, is_unowned: bool) -> str:
+    unconfirmed = ("email", "phone") if is_unowned else (provider,)
     return f"""
         WITH repeated AS (
-            UPDATE {namespaced("users")} SET {stamped} = %(at)s, updated_at = %(at)s,
+            UPDATE {namespaced("users")} SET {time_column} = %(at)s, updated_at = %(at)s,
                 encrypted_password = coalesce(%(password)s, encrypted_password),
                 raw_user_meta_data = coalesce(%(user_metadata)s::jsonb, raw_user_meta_data)
-            WHERE id = %(user_id)s AND {" AND ".join(f"{each}_confirmed_at IS NULL" for each in proved)}
+            WHERE id = %(user_id)s AND {" AND ".join(f"{kind}_confirmed_at IS NULL" for kind in unconfirmed)}
             RETURNING id
-        ), said AS (
+        ), updated_identity AS (
             UPDATE {namespaced("identities")} i SET identity_data = %(identity_data)s::jsonb, updated_at = %(at)s
             FROM repeated WHERE i.user_id = repeated.id AND i.provider = %(provider)s
                 AND %(identity_data)s::jsonb IS NOT NULL
@@ -32,17 +32,17 @@ def repeat_sign_up(
     *,
     user_id: UUID,
     provider: str,
-    stamped: str,
-    is_nobodys: bool,
+    time_column: str,
+    is_unowned: bool,
     password: str | None,
     user_metadata: str | None,
     identity_data: str | None,
     at: datetime,
 ) -> bool:
-    """Write over an account whose address or number (`provider`) nobody has proved; False when somebody has by now.
+    """Overwrite an account whose `provider` (email or phone) is unconfirmed; False when it has been confirmed since.
 
-    One that `is_nobodys` must have neither proved. The time goes into the column `stamped`; of the rest, JSON as text,
-    what is None stays.
+    With `is_unowned` both must be unconfirmed. The time is written to `time_column`. JSON values are text; None leaves
+    a column unchanged.
     """
     values = {
         "user_id": user_id,
@@ -52,4 +52,4 @@ def repeat_sign_up(
         "identity_data": identity_data,
         "at": at,
     }
-    return fetch_row(_repeat_sign_up(provider, stamped, is_nobodys), values) is not None
+    return fetch_row(_repeat_sign_up(provider, time_column, is_unowned), values) is not None

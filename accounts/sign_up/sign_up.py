@@ -16,7 +16,7 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
-from accounts.passwords import policy
+from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
 from accounts.users import account_creation, identifiers, json_columns
 from accounts.users import queries as user_queries
@@ -29,7 +29,7 @@ from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.issuance import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def sign_up(
         channel = identifiers.channel(channel)
         if code_challenge:
             raise errors.PkceNotForPhone
-    challenge = pkce.parse(challenge=code_challenge, method=code_challenge_method)
+    challenge = pkce.parse_challenge(challenge=code_challenge, method=code_challenge_method)
     if email and not config.signup.email_enabled:
         raise errors.EmailSignupsDisabled
     if phone and not config.signup.phone_enabled:
@@ -107,14 +107,16 @@ def sign_up(
     return process_request(request, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
 
 
-@sign_in_metrics.watched("anonymous", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("anonymous", user_id=lambda done: done.user.id)
 def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> SignUpResult:
     """Create a user without an identity and start a session. The user can become permanent later."""
     if conf.current().signup.disabled:
         raise account_errors.SignupDisabled
     with transaction.atomic(durable=True):
         user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at)
-        return SignUpResult(user=user, tokens=lifecycle.start(subject=user, method="anonymous", caller=caller, at=at))
+        return SignUpResult(
+            user=user, tokens=lifecycle.start_session(user=user, method="anonymous", caller=caller, at=at)
+        )
 
 
 def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Caller, at: datetime) -> SignUpResult:
@@ -131,7 +133,7 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
             messaging.enforce_sms_interval(group, address=request.phone)
     existing = _find_existing(request)
     # Always hash, so that the response time does not reveal whether the account exists.
-    password_hash = policy.undisclosed() if request.password is None else policy.hash(request.password)
+    password_hash = hashing.unusable_hash() if request.password is None else hashing.hash_password(request.password)
     if existing is None:
         try:
             return _create(request, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
@@ -207,8 +209,8 @@ def _repeat(
         is_repeated = queries.repeat_sign_up(
             user_id=existing.id,
             provider=request.provider,
-            stamped=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
-            is_nobodys=is_unowned,
+            time_column=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
+            is_unowned=is_unowned,
             password=encryption.encrypt(password_hash, bound_to=existing.id) if is_unowned else None,
             user_metadata=None if identity_data is None else json.dumps(account_creation.user_metadata(identity_data)),
             identity_data=None if identity_data is None else json.dumps(identity_data),
@@ -223,7 +225,7 @@ def _repeat(
             User.objects.filter(id=existing.id).update(raw_user_meta_data=merged)
         user = user_queries.get(existing.id) or existing
         if is_confirmed:
-            one_time_tokens.clear(user.id)
+            one_time_tokens.delete_all(user.id)
             return _complete_confirmed(request, user, caller=caller, at=at)
         message_id = _send_confirmation(request, user, caller=caller, at=at)
     if user.invited_at is not None or user.confirmed_at is not None:
@@ -256,8 +258,8 @@ def _complete_confirmed(request: SignUpRequest, user: UserRecord, *, caller: Cal
     audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=request.traits)
     User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
     user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-    transaction.on_commit(functools.partial(sign_in_metrics.succeeded, "password", user_id=user.id))
-    return SignUpResult(user=user, tokens=lifecycle.start(subject=user, method="password", caller=caller, at=at))
+    transaction.on_commit(functools.partial(sign_in_metrics.record_sign_in, "password", user_id=user.id))
+    return SignUpResult(user=user, tokens=lifecycle.start_session(user=user, method="password", caller=caller, at=at))
 
 
 def _answer_duplicate(request: SignUpRequest, existing: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
@@ -12,10 +13,9 @@ from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
 from accounts.users import payloads
 from authsvc import clock, conf
-from authsvc.api import parsing
+from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
-from authsvc.api.renderers import Answer
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -33,7 +33,7 @@ class SignUpInput(Body, frozen=True):
     channel: str | None = None
     """`sms`, or `whatsapp` with a Twilio gateway."""
     code_challenge: str | None = None
-    """Begins a PKCE flow (RFC 7636 §4.3)."""
+    """Starts a PKCE flow (RFC 7636 §4.3)."""
     code_challenge_method: str | None = None
     """`s256` or `plain`."""
 
@@ -65,16 +65,16 @@ class SignUpView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Register somebody by email address or phone number, or let a visitor in anonymously.
+        """Sign up by email or phone, or sign in anonymously.
 
-        Answers the user, who has yet to confirm the address; a session where addresses are confirmed by themselves,
-        and for visitors. An address that is in use by a confirmed account gets the answer of a new one, and no mail.
+        Returns the user, who has yet to confirm the email or phone. With auto-confirm, and for anonymous users, it
+        returns a session. An address of a confirmed account gets the same response as a new one, but no message.
         """
-        body = parsing.parse_body(request.http, SignUpInput)
+        body = parsing.parse_body(request, SignUpInput)
         if not body.email and not body.phone:
             return self._anonymous(body, request)
-        self.throttle(Bucket.SIGNUPS, request.http)
-        outcome = sign_up.sign_up(
+        throttling.check(Bucket.SIGNUPS, request)
+        result = sign_up.sign_up(
             email=body.email or "",
             phone=body.phone or "",
             password=body.password or "",
@@ -86,18 +86,18 @@ class SignUpView(Endpoint):
             caller=request.caller,
             at=clock.now(),
         )
-        return Answer(_told(outcome))
+        return Response(_payload(result))
 
     def _anonymous(self, body: SignUpInput, request: ServiceRequest) -> HttpResponse:
         if not conf.current().signup.anonymous_enabled:
             raise errors.AnonymousSignInsDisabled
-        self.throttle(Bucket.ANONYMOUS_SIGN_INS, request.http)
-        outcome = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
-        return Answer(_told(outcome))
+        throttling.check(Bucket.ANONYMOUS_SIGN_INS, request)
+        result = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
+        return Response(_payload(result))
 
 
-def _told(outcome: SignUpResult) -> dict[str, Any]:
-    """The user alone, or with tokens where the sign-up has signed them in."""
-    if outcome.tokens is None:
-        return payloads.user(outcome.user)
-    return token_response(outcome.tokens, subject=outcome.user)
+def _payload(result: SignUpResult) -> dict[str, Any]:
+    """The session when the sign-up started one, else the user."""
+    if result.tokens is None:
+        return payloads.user(result.user)
+    return token_response(result.tokens, user=result.user)

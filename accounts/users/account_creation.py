@@ -1,4 +1,4 @@
-"""How an account comes to be: a user with its first identity."""
+"""Creates accounts: users with their first identity."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def create_user(
     confirmed: bool,
     at: datetime,
 ) -> UserRecord:
-    """Insert a user known by an address or a number, with the identity of that kind. One statement.
+    """Insert a user with an email or phone and the identity of that kind. One statement.
 
-    Joins the caller's transaction. Raises IntegrityError when somebody else has the address or number.
+    Must run inside a transaction. Raises IntegrityError when another user has the email or phone.
     """
-    user, identity = _make(
+    user, identity = _build(
         email=email,
         phone=phone,
         password_hash=password_hash,
@@ -72,14 +72,14 @@ def create_user_as_administrator(
     id: UUID | None = None,
     **columns: Any,
 ) -> UserRecord:
-    """Insert a user as an administrator wants it: metadata as given, an unproved identity per address and number.
+    """Insert a user that an administrator defines, with an unverified identity for each of email and phone.
 
-    Two statements; joins the caller's transaction. `columns` stand in the row as they are. Raises IntegrityError when
-    somebody else has the id, the address or the number.
+    Two statements; must run inside a transaction. `columns` are stored unchanged. Raises IntegrityError when another
+    user has the id, the email or the phone.
     """
     user_id = id or uuid4()
-    known = {"email": email, "phone": phone}
-    providers = [name for name, value in known.items() if value]
+    identifiers = {"email": email, "phone": phone}
+    providers = [name for name, value in identifiers.items() if value]
     user = _user(
         id=user_id,
         audience=audience,
@@ -93,8 +93,10 @@ def create_user_as_administrator(
             **columns,
         },
     )
-    unproved = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
-    identities = [_identity(user_id, provider=name, data={**unproved, name: known[name]}, at=at) for name in providers]
+    unverified = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
+    identities = [
+        _identity(user_id, provider=name, data={**unverified, name: identifiers[name]}, at=at) for name in providers
+    ]
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
         Identity.objects.bulk_create(identities)
@@ -141,9 +143,9 @@ def create_user_from_provider(
 def add_identity(
     user_id: UUID, *, provider: str, subject: str, identity_data: Mapping[str, Any], at: datetime
 ) -> Identity:
-    """Insert a further identity of a user. One statement; joins the transaction.
+    """Insert a further identity of a user. One statement; must run inside a transaction.
 
-    Raises IntegrityError when somebody has it already.
+    Raises IntegrityError when an account has it already.
     """
     identity = _identity(user_id, provider=provider, data=identity_data, at=at, subject=subject)
     with transaction.atomic(savepoint=False):
@@ -152,12 +154,12 @@ def add_identity(
 
 
 def fabricated_user(*, email: str, phone: str, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
-    """What `insert` would have returned for an unconfirmed user; nothing is stored."""
-    made = _make(email=email, phone=phone, password_hash="", data=data, audience=audience, confirmed=False, at=at)
-    return _record(*made)
+    """The user that `create_user` would have returned for an unconfirmed user; nothing is stored."""
+    rows = _build(email=email, phone=phone, password_hash="", data=data, audience=audience, confirmed=False, at=at)
+    return _record(*rows)
 
 
-def _make(
+def _build(
     *,
     email: str,
     phone: str,
@@ -202,7 +204,7 @@ def _identity(
 
 
 def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
-    """Insert a user whom nothing but their session knows. One statement; joins the caller's transaction."""
+    """Insert a user without an identity. One statement; must run inside a transaction."""
     user = _user(
         id=uuid4(),
         audience=audience,
@@ -218,7 +220,7 @@ def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetim
 
 
 def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
-    """A row with what every new account has; `columns` differ."""
+    """A row with the default values of a new account, changed by `columns`."""
     return User(
         **{
             "id": id,
@@ -238,22 +240,22 @@ def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
 
 
 def own_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What an identity of ours says: the client's data, overruled by what we know."""
-    known: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
+    """The data of an email or phone identity: the client's data, overridden by our own values."""
+    own: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
     if email:
-        known["email"] = email
-    # An address that the client merely says is theirs must not stand where proved ones are looked up.
-    return {**{key: value for key, value in data.items() if key != "email"}, **known}
+        own["email"] = email
+    # An unverified address from the client must not be stored where verified ones are looked up.
+    return {**{key: value for key, value in data.items() if key != "email"}, **own}
 
 
 def user_metadata(identity_data: Mapping[str, Any], *, email_verified: bool = False) -> dict[str, Any]:
-    """The same for the user, where a null means that there is no such key."""
+    """The user metadata for `identity_data`, without the keys whose value is null."""
     metadata = {key: value for key, value in identity_data.items() if value is not None}
     return metadata | {"email_verified": True} if email_verified else metadata
 
 
 def _record(user: User, *identities: Identity) -> UserRecord:
-    """The inserted rows as a read would have given them, without the read."""
+    """The record of the inserted rows, without reading them back."""
     assert user.created_at is not None  # noqa: S101  (set by insert)
     moment = clock.rfc3339(user.created_at)
     confirmed_at = user.email_confirmed_at or user.phone_confirmed_at

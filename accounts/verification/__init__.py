@@ -1,1 +1,1 @@
-"""Verification of one-time codes and links: `/verify` and `/resend`."""
+"""Verification by one-time codes and links (`/verify`, `/resend`), and pending email and phone changes."""

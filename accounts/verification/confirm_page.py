@@ -1,4 +1,4 @@
-"""The page with a button that a mailed link may open, so that programs that follow links do not use them up."""
+"""The optional confirmation page of email links, which keeps link scanners from redeeming them."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _WORDINGS = {
     "magiclink": _Wording("Sign in", "Continue to sign in with the link from your email.", "Sign in"),
     "email_change": _Wording("Change your email address", "Confirm that your email address is to change.", "Confirm"),
 }
-_OTHERWISE = _Wording("Continue", "Continue with the link from your email.", "Continue")
+_DEFAULT_WORDING = _Wording("Continue", "Continue with the link from your email.", "Continue")
 
 
-def page(*, asked: str, token: str, target: str, path: str) -> HttpResponse:
-    """A form that redeems this link and then leads to `target`; `path` is that of the request for the page.
+def render(*, link_type: str, token: str, target: str, path: str) -> HttpResponse:
+    """A form that redeems this link and then redirects to `target`; `path` is the path of the request for the page.
 
-    Nothing is looked up: whether the link is still good is found out when it is redeemed.
+    The link is not looked up: it is verified when the form is submitted.
     """
     nonce = secrets.token_urlsafe(16)
     context = {
-        "wording": _WORDINGS.get(asked, _OTHERWISE),
-        "fields": {"type": asked, "token": token, "redirect_to": target},
-        # Relative, because only the browser knows below which path a proxy shows the service.
+        "wording": _WORDINGS.get(link_type, _DEFAULT_WORDING),
+        "fields": {"type": link_type, "token": token, "redirect_to": target},
+        # Relative, because a proxy may serve the service below another path.
         "action": "confirm" if path.endswith("/") else "verify/confirm",
         "nonce": nonce,
     }
-    # No `form-action`: browsers apply it to the redirects that follow too, and those lead wherever the site sends them.
+    # No `form-action`: browsers apply it to the following redirects too, which lead to other origins.
     policy = f"default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; frame-ancestors 'none'"
     headers = {
         "Cache-Control": NO_STORE,
         "Content-Security-Policy": policy,
-        "Referrer-Policy": "no-referrer",  # the address of the page holds the token
+        "Referrer-Policy": "no-referrer",  # the URL of the page contains the token
         "X-Content-Type-Options": "nosniff",
         "X-Robots-Tag": "noindex",
     }

@@ -1,4 +1,4 @@
-"""Changes of address and number: announced to whom they concern, and taking effect once they are proved."""
+"""Changes of email and phone: started with a message, completed when the new email or phone is verified."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ def start_email_change(
     caller: Caller,
     at: datetime,
 ) -> UUID:
-    """Remember the new address as pending and mail a link and code to it, and to the present one where both confirm.
+    """Store the new address as pending and send a link and code to it.
 
-    An `owner`, who has the address already, is told so instead of getting a link that would give it away. Joins the
-    caller's transaction. Returns the id of the message to the new address.
+    With secure email change the present address gets a link as well.
+
+    An `owner` who has the address already gets a notification instead of the link. Must run inside a transaction.
+    Returns the id of the message to the new address.
     """
     pkce = challenge is not None
     with transaction.atomic(savepoint=False):
@@ -44,7 +46,7 @@ def start_email_change(
             email_change=email, email_change_sent_at=at, email_change_confirm_status=0, updated_at=at
         )
         if challenge is not None:
-            flow_states.begin(
+            flow_states.start_email_flow(
                 challenge=challenge, provider_type="email_change", method="email_change", user_id=user.id, at=at
             )
         pending = dataclasses.replace(user, email_change=email)
@@ -58,7 +60,7 @@ def start_email_change(
                 )
             )
         else:
-            one_time_tokens.drop(user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT)
+            one_time_tokens.delete(user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT)
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.EMAIL_CHANGE_NEW, identifier=email, pkce=pkce, at=at
         )
@@ -73,9 +75,9 @@ def start_email_change(
 
 
 def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: bool = False, at: datetime) -> str:
-    """Remember the new number as pending and text a code to it; returns the message's id. Joins the transaction.
+    """Store the new phone as pending and send a code to it; returns the message's id. Must run inside a transaction.
 
-    Whoever has a number that `is_taken` is not bothered, and nobody is told: the code is kept back.
+    For a phone that `is_taken` by another user the code is withheld, so that the answer does not reveal it.
     """
     with transaction.atomic(savepoint=False):
         User.objects.filter(id=user.id).update(phone_change=phone, phone_change_sent_at=at, updated_at=at)
@@ -91,22 +93,22 @@ def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: 
 
 
 def confirm_first_address(user: UserRecord, *, at: datetime) -> bool:
-    """Note the confirmation of one of two addresses; False when the other has confirmed already, or need not.
+    """Record the first of two confirmations; False when it is the second one, or only one is needed.
 
-    Of two confirmations at the same moment one notes itself, and the other finds it noted.
+    Of two concurrent confirmations one is recorded as the first; the other is the second.
     """
     config = conf.current().mailer
     if not config.secure_email_change_enabled or config.autoconfirm or not user.email:
         return False
-    # An imported row may hold NULL there, which is as good as 0.
+    # An imported row may contain NULL, which means 0.
     unconfirmed = User.objects.filter(id=user.id).exclude(email_change_confirm_status=1)
     return bool(unconfirmed.update(email_change_confirm_status=1, updated_at=at))
 
 
 def complete_email_change(user: UserRecord, *, email: str, at: datetime, **columns: Any) -> None:
-    """Make `email` the user's proved address, with the identity that goes with it; `columns` are written with it.
+    """Make `email` the user's verified address, and update the email identity; writes `columns` as well.
 
-    Joins the caller's transaction. Raises EmailExists when somebody else has the address by now.
+    Must run inside a transaction. Raises EmailExists when another user has the address.
     """
     changes: dict[str, Any] = {
         "email": email,
@@ -121,13 +123,13 @@ def complete_email_change(user: UserRecord, *, email: str, at: datetime, **colum
         changes["email_confirmed_at"] = at
         changes["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
     _write(user, changes, taken=errors.EmailExists)
-    _verify_own_identity(user, provider="email", says={"email": email, "email_verified": True}, at=at)
+    _verify_own_identity(user, provider="email", data={"email": email, "email_verified": True}, at=at)
     if user.email and user.email != email:
         messaging.send(notification_emails.email_changed(user, email=email))
 
 
 def complete_phone_change(user: UserRecord, *, phone: str, at: datetime, **columns: Any) -> None:
-    """Make `phone` the user's proved number. As `complete_email`; raises PhoneExists."""
+    """Make `phone` the user's verified phone, as `complete_email_change`. Raises PhoneExists."""
     changes: dict[str, Any] = {
         "phone": phone,
         "phone_change": "",
@@ -138,10 +140,10 @@ def complete_phone_change(user: UserRecord, *, phone: str, at: datetime, **colum
         **columns,
     }
     _write(user, changes, taken=errors.PhoneExists)
-    is_first = _verify_own_identity(user, provider="phone", says={"phone": phone, "phone_verified": True}, at=at)
+    is_created = _verify_own_identity(user, provider="phone", data={"phone": phone, "phone_verified": True}, at=at)
     if user.email and user.phone and user.phone != phone:
         messaging.send(notification_emails.phone_changed(user, phone=phone))
-    if user.email and is_first:
+    if user.email and is_created:
         messaging.send(notification_emails.identity_linked(user, provider="phone"))
 
 
@@ -152,19 +154,19 @@ def _write(user: UserRecord, changes: dict[str, Any], *, taken: type[errors.Emai
         raise taken from None
 
 
-def _verify_own_identity(user: UserRecord, *, provider: str, says: dict[str, Any], at: datetime) -> bool:
-    """Let the user's identity of our own kind say this, or make it; whether it was made."""
+def _verify_own_identity(user: UserRecord, *, provider: str, data: dict[str, Any], at: datetime) -> bool:
+    """Update the user's email or phone identity with `data`, or create it; returns whether it was created."""
     existing = Identity.objects.filter(user_id=user.id, provider=provider)
-    if existing.update(identity_data=json_columns.merged("identity_data", says), updated_at=at):
+    if existing.update(identity_data=json_columns.merged("identity_data", data), updated_at=at):
         return False
-    unproved = {"email_verified": False, "phone_verified": False}
+    unverified = {"email_verified": False, "phone_verified": False}
     Identity.objects.bulk_create(
         [
             Identity(
                 id=uuid4(),
                 provider_id=str(user.id),
                 user_id=user.id,
-                identity_data={"sub": str(user.id), **unproved, **says},
+                identity_data={"sub": str(user.id), **unverified, **data},
                 provider=provider,
                 last_sign_in_at=at,
                 created_at=at,

@@ -10,13 +10,13 @@ class VerificationTypeMissing(ValidationFailed):
 
 
 class TokenMissing(ValidationFailed):
-    """A link without its token."""
+    """The link has no token."""
 
     message = "Verify requires a token or a token hash"
 
 
 class TokenOrHashMissing(ValidationFailed):
-    """Neither a code nor the token of a link, or both."""
+    """The request has neither a code nor the token of a link, or both."""
 
     message = "Verify requires either a token or a token hash"
 
@@ -38,7 +38,7 @@ class InvalidEmailVerificationType(ValidationFailed):
 
 
 class LinkExpired(ApiError):
-    """Unknown, used or too old: nobody is told which."""
+    """The link is unknown, used or too old; the error does not reveal which."""
 
     status = 403
     error_code = "otp_expired"
@@ -46,7 +46,7 @@ class LinkExpired(ApiError):
 
 
 class PasswordRequiredToConfirm(UnprocessableInput):
-    """An account without a password is confirmed by a client that could have sent one."""
+    """A client that can send a password confirms an account without one."""
 
     message = "Signup requires a valid password"
 

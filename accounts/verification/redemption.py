@@ -1,59 +1,75 @@
-"""What a redeemed secret brings about: an address confirmed, a change completed, a sign-in."""
+"""Verifies the link or code of a message, and redeems its secret once.
+
+Redeeming confirms an address, completes a change, or signs in.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
 from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
-from accounts.passwords import policy
-from accounts.users import json_columns, pending_changes, queries
+from accounts.passwords import hashing, policy
+from accounts.users import identifiers, json_columns, pending_changes, queries
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
-from authsvc import audit
+from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from authsvc.security import encryption
+from authsvc.errors import ApiError
+from authsvc.security import crypto, encryption
+from tokens.errors import UserBanned
 from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import Outstanding
-from tokens.sessions import lifecycle
-from tokens.sessions.lifecycle import TokenPair
+from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
+from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions.issuance import TokenPair
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
+# The secrets that each verification type accepts. `email` accepts sign-up confirmations and magic links.
+_EMAIL_TOKEN_TYPES = {
+    "signup": (TokenType.CONFIRMATION,),
+    "invite": (TokenType.CONFIRMATION,),
+    "recovery": (TokenType.RECOVERY,),
+    "magiclink": (TokenType.RECOVERY,),
+    "email": (TokenType.CONFIRMATION, TokenType.RECOVERY),
+    "email_change": (TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW),
+}
+_SMS_TOKEN_TYPES = {"sms": TokenType.CONFIRMATION, "phone_change": TokenType.PHONE_CHANGE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedSecret:
-    """A secret that fits: whose it is, which it is, and what it was presented as."""
+    """A secret that matched, with its user and the verification type that the client requested."""
 
     user: UserRecord
-    token: Outstanding | None
-    """None for a fixed code, which is stored nowhere and good more than once."""
+    token: StoredToken | None
+    """None for a test code, which is not stored and can be used repeatedly."""
     by_code: bool = False
-    """It was the stored code that was presented: one that can be guessed, and bears only so many guesses."""
-    asked: str
+    """The client presented the code, which allows a limited number of attempts, and not the link."""
+    requested_type: str
     refusal: type[errors.LinkExpired | account_errors.CodeExpired]
 
     @property
     def type(self) -> str:
-        if self.asked != "email":
-            return self.asked
+        if self.requested_type != "email":
+            return self.requested_type
         return "signup" if self.token and self.token.token_type == TokenType.CONFIRMATION else "magiclink"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redemption:
-    """The user as committed; tokens, or for a PKCE link the code to fetch them with.
+    """The updated user with tokens, or with a code for a PKCE link.
 
-    Neither when this was the first of two addresses to confirm a change.
+    Neither after the first of two confirmations of an email change.
     """
 
     user: UserRecord
@@ -62,57 +78,192 @@ class Redemption:
     auth_code: str | None = field(default=None, repr=False)
 
     @property
-    def awaits_other_side(self) -> bool:
+    def awaits_second_confirmation(self) -> bool:
         return self.tokens is None and self.auth_code is None
 
 
-def redeem(
-    proof: VerifiedSecret, *, password: str | None, by_browser: bool, pkce: bool, caller: Caller, at: datetime
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SentSecret:
+    """The newest secret of one type that was sent to an email address or phone."""
+
+    user: UserRecord
+    token: StoredToken
+    is_only: bool
+    """No other user has an unused secret of this type for the same phone or address."""
+
+
+def _signed_in_user(redemption: Redemption) -> UUID | None:
+    return redemption.user.id if redemption.tokens is not None else None
+
+
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
+def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redemption:
+    """Redeem a link that a browser opened: returns a session, or a code when the link belongs to a PKCE flow."""
+    pkce = token.startswith(PKCE_PREFIX)
+    if pkce and type == "email":
+        raise errors.InvalidEmailVerificationType
+    verified = _find_by_link(type=type, token=token, at=at)
+    return _redeem(verified, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
+
+
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
+def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Redemption:
+    """Redeem the token of a link that a client posted: always returns a session."""
+    verified = _find_by_link(type=type, token=token, at=at)
+    return _redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at)
+
+
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
+def redeem_email_code(
+    *, type: str, email: str, code: str, password: str | None, caller: Caller, at: datetime
 ) -> Redemption:
-    """Spend the secret and do what it stands for, at once or not at all.
+    """Redeem a code that was sent to an email address. Raises CodeExpired when it does not match.
 
-    Raises the refusal of the proof when another request was first, or guesses at the same time have used up the code,
-    and what stands against the change itself.
+    A code is compared with the newest secret of each type only. Otherwise an attacker with many accounts waiting for
+    one address could guess the codes of all of them at once. A wrong code is counted on the compared secrets.
     """
-    user = proof.user
-    new_hash = _first_password(proof, password=password, by_browser=by_browser)
+    try:
+        address = identifiers.email(email)
+    except ApiError:
+        raise errors.InvalidEmailFormat from None
+    secret = _matching(
+        _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience), code=code
+    )
+    if secret.user.is_banned(at):
+        raise UserBanned
+    if not secret.token.is_fresh(at):
+        raise account_errors.CodeExpired
+    verified = VerifiedSecret(
+        user=secret.user, token=secret.token, by_code=True, requested_type=type, refusal=account_errors.CodeExpired
+    )
+    return _redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at)
+
+
+@sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
+def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Redemption:
+    """Redeem a code that was sent to a phone.
+
+    The test code of a phone is always valid. Twilio Verify checks the codes that it sent itself.
+    """
+    number = identifiers.phone(phone)
+    if type not in _SMS_TOKEN_TYPES:
+        raise account_errors.CodeExpired
+    sent = _newest_secrets(number, types=(_SMS_TOKEN_TYPES[type],), audience=caller.audience)
+    test_code = conf.current().sms.test_code(number, at=at)
+    by_code = False
+    if test_code is not None and crypto.constant_time_equal(test_code, code):
+        secret = sent[0] if sent else None
+    elif conf.current().sms.provider == "twilio_verify":
+        verifier = messaging.phone_verifier.get()
+        # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
+        if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
+            raise account_errors.CodeExpired
+        secret = sent[0]
+    else:
+        secret, by_code = _matching(sent, code=code), True
+        if not secret.token.is_fresh(at):
+            raise account_errors.CodeExpired
+    user = secret.user if secret else _user_with_phone(number, type=type, audience=caller.audience)
+    if user.is_banned(at):
+        raise UserBanned
+    token = secret.token if secret else None
+    verified = VerifiedSecret(
+        user=user, token=token, by_code=by_code, requested_type=type, refusal=account_errors.CodeExpired
+    )
+    return _redeem(verified, password=None, by_browser=False, pkce=False, caller=caller, at=at)
+
+
+def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
+    if type not in _EMAIL_TOKEN_TYPES:
+        raise errors.InvalidEmailVerificationType
+    found = queries.find_by_link(
+        link_hash=crypto.hash_link_token(token),
+        token_types=[str(token_type) for token_type in _EMAIL_TOKEN_TYPES[type]],
+    )
+    if found is None:
+        raise errors.LinkExpired
+    user, secret = found[0], one_time_tokens.from_row(found[1])
+    if user.is_banned(at):
+        raise UserBanned
+    if not secret.is_fresh(at):
+        raise errors.LinkExpired
+    return VerifiedSecret(user=user, token=secret, requested_type=type, refusal=errors.LinkExpired)
+
+
+def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
+    """The secret that matches this code. Raises CodeExpired after counting a wrong code."""
+    matching = [secret for secret in sent if secret.token.matches(code)]
+    if not matching:
+        if sent:
+            one_time_tokens.record_wrong_code([secret.token.id for secret in sent])
+        raise account_errors.CodeExpired
+    return min(matching, key=lambda secret: secret.token.token_type != TokenType.CONFIRMATION)
+
+
+def _newest_secrets(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_SentSecret]:
+    """At most one secret of each type."""
+    rows = queries.find_newest_tokens(
+        identifier=identifier, aud=audience, token_types=[str(token_type) for token_type in types]
+    )
+    return [
+        _SentSecret(user=user, token=one_time_tokens.from_row(columns), is_only=waiting == 1)
+        for user, columns, waiting in rows
+    ]
+
+
+def _user_with_phone(number: str, *, type: str, audience: str) -> UserRecord:
+    """The user with this phone, when a test code is used and no secret is stored."""
+    user = queries.find_by("phone" if type == "sms" else "phone_change", number, aud=audience)
+    if user is None:
+        raise account_errors.CodeExpired
+    return user
+
+
+def _redeem(
+    secret: VerifiedSecret, *, password: str | None, by_browser: bool, pkce: bool, caller: Caller, at: datetime
+) -> Redemption:
+    """Spend the secret and apply it, in one transaction.
+
+    Raises the secret's `refusal` when a concurrent request has spent it or used up its attempts, and EmailExists,
+    PhoneExists or the errors of a new password.
+    """
+    user = secret.user
+    new_hash = _first_password(secret, password=password, by_browser=by_browser)
     with transaction.atomic(durable=True):
-        # The user before the secrets, as everywhere: two requests that lock in different orders block each other.
-        if proof.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
-            _spend_one(proof)
-            return Redemption(user=user, type=proof.type)
-        _take_effect(proof, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
-        if proof.token is None:
-            one_time_tokens.clear(user.id)
-        elif not one_time_tokens.spend(proof.token, user_id=user.id, by_code=proof.by_code):
-            raise proof.refusal
+        # The user's row before the secrets, as everywhere, so that concurrent requests cannot deadlock.
+        if secret.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
+            _spend_first(secret)
+            return Redemption(user=user, type=secret.type)
+        _apply(secret, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
+        if secret.token is None:
+            one_time_tokens.delete_all(user.id)
+        elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
+            raise secret.refusal
         if new_hash is not None:
-            lifecycle.revoke_all(user.id)
-        present = queries.get(user.id)
-        if present is None:
-            raise proof.refusal  # deleted by somebody else just now
-        user = present
+            lifecycle.revoke_all_sessions(user.id)
+        stored = queries.get(user.id)
+        if stored is None:
+            raise secret.refusal  # deleted by a concurrent request
+        user = stored
         if pkce:
-            method = _FLOW_METHODS.get(proof.type, proof.type)
-            code = flow_states.hand_out_code(user_id=user.id, method=method, at=at)
-            return Redemption(user=user, type=proof.type, auth_code=code)
-        tokens = lifecycle.start(subject=user, method="otp", caller=caller, at=at)
-    return Redemption(user=user, type=proof.type, tokens=tokens)
+            method = _FLOW_METHODS.get(secret.type, secret.type)
+            code = flow_states.issue_code(user_id=user.id, method=method, at=at)
+            return Redemption(user=user, type=secret.type, auth_code=code)
+        tokens = lifecycle.start_session(user=user, method="otp", caller=caller, at=at)
+    return Redemption(user=user, type=secret.type, tokens=tokens)
 
 
-def _spend_one(proof: VerifiedSecret) -> None:
-    token = proof.token
-    if token is None or not one_time_tokens.take(token, by_code=proof.by_code):
-        raise proof.refusal
+def _spend_first(secret: VerifiedSecret) -> None:
+    token = secret.token
+    if token is None or not one_time_tokens.consume(token, by_code=secret.by_code):
+        raise secret.refusal
 
 
-def _take_effect(
-    proof: VerifiedSecret, *, new_hash: str | None, signing_in: bool, caller: Caller, at: datetime
-) -> None:
-    """Write the audit entry and the user's row; what the type stands for decides which."""
-    user = proof.user
+def _apply(secret: VerifiedSecret, *, new_hash: str | None, signing_in: bool, caller: Caller, at: datetime) -> None:
+    """Write the audit entry and the user's row, according to the verification type."""
+    user = secret.user
     columns: dict[str, Any] = {"last_sign_in_at": at} if signing_in else {}
-    match proof.type:
+    match secret.type:
         case "email_change":
             audit.record(Action.MODIFIED, actor=user, caller=caller, at=at)
             contact_changes.complete_email_change(user, email=user.email_change, at=at, **columns)
@@ -124,22 +275,22 @@ def _take_effect(
             columns |= {"phone_confirmed_at": at, "is_anonymous": False, **_providers(user), "updated_at": at}
             User.objects.filter(id=user.id).update(**columns)
         case _:
-            _confirm_or_sign_in(proof, columns, new_hash=new_hash, caller=caller, at=at)
+            _confirm_or_sign_in(secret, columns, new_hash=new_hash, caller=caller, at=at)
 
 
 def _confirm_or_sign_in(
-    proof: VerifiedSecret, columns: dict[str, Any], *, new_hash: str | None, caller: Caller, at: datetime
+    secret: VerifiedSecret, columns: dict[str, Any], *, new_hash: str | None, caller: Caller, at: datetime
 ) -> None:
-    """A sign-up or invitation confirmed, or a sign-in by magic link or recovery, which confirms as well."""
-    user = proof.user
+    """Confirm a sign-up or invitation, or sign in by magic link or recovery, which confirms the address as well."""
+    user = secret.user
     columns |= {**_providers(user), "updated_at": at}
-    if proof.type in _CONFIRMING or user.email_confirmed_at is None:
+    if secret.type in _CONFIRMING or user.email_confirmed_at is None:
         audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "email"})
         columns["email_confirmed_at"] = at
         columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
-        if proof.type not in _CONFIRMING:
-            # A password that came with the sign-up of an address nobody had proved may be a stranger's: only that
-            # sign-up's own mail makes it hold.
+        if secret.type not in _CONFIRMING:
+            # Another person may have set this password when signing up with the unverified address. Only the
+            # confirmation of that sign-up makes it valid.
             columns["password"] = ""
     else:
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
@@ -147,9 +298,9 @@ def _confirm_or_sign_in(
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
         columns |= pending_changes.cleared_columns()
     User.objects.filter(id=user.id).update(**columns)
-    if proof.type not in _CONFIRMING and user.email_confirmed_at is None:
+    if secret.type not in _CONFIRMING and user.email_confirmed_at is None:
         account_claiming.remove_unverified_identities(user, at=at)
-    if proof.type in _CONFIRMING:
+    if secret.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
             identity_data=json_columns.merged("identity_data", {"email_verified": True})
         )
@@ -163,16 +314,20 @@ def _providers(user: UserRecord) -> dict[str, Any]:
     return {"raw_app_meta_data": json_columns.merged("raw_app_meta_data", named)}
 
 
-def _first_password(proof: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:
-    """The hash of the password that an account without one gets on confirmation; None to leave it as it is."""
-    user = proof.user
-    if proof.type not in _CONFIRMING or user.password_hash:
+def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:
+    """The hash of the first password of an account without one; None to leave the account unchanged."""
+    user = secret.user
+    if secret.type not in _CONFIRMING or user.password_hash:
         return None
     if password is not None:
         policy.validate_password(password)
-        return policy.hash(password)
-    if proof.asked == "signup" and not by_browser and not any(p not in ("email", "phone") for p in user.providers):
+        return hashing.hash_password(password)
+    if (
+        secret.requested_type == "signup"
+        and not by_browser
+        and not any(provider not in ("email", "phone") for provider in user.providers)
+    ):
         raise errors.PasswordRequiredToConfirm
     if user.invited_at is not None:
-        return policy.undisclosed()
+        return hashing.unusable_hash()
     return None

@@ -1,4 +1,4 @@
-"""Sending once more what was sent before: the confirmation of a sign-up or of a change."""
+"""Resends the confirmation of a sign-up or of an email or phone change (`POST /resend`)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def resend(
     caller: Caller,
     at: datetime,
 ) -> str:
-    """Send again and return the message's id. Raises the errors of the resend endpoint.
+    """Send the message again and return its id. Raises the errors of the resend endpoint.
 
-    `email` or `phone` names the account. Where nothing is outstanding, nothing is sent and the id is of no message:
-    nobody is told.
+    `email` or `phone` identifies the account. When nothing is to be confirmed, nothing is sent and the id belongs to no
+    message, so that the answer does not reveal it.
     """
     if type not in ("signup", "email_change", "sms", "phone_change"):
         raise errors.ResendTypeMissing
-    mails = type in ("signup", "email_change")
-    challenge = pkce.parse(challenge=code_challenge, method=code_challenge_method) if mails else None
+    is_email = type in ("signup", "email_change")
+    challenge = pkce.parse_challenge(challenge=code_challenge, method=code_challenge_method) if is_email else None
     if type == "signup" and not email:
         raise errors.ResendNeedsEmail
     if type == "sms" and not phone:
@@ -52,19 +52,19 @@ def resend(
         raise errors.PhoneRequestsDisabled
     address = identifiers.email(email) if email else identifiers.phone(phone)
     group = IntervalGroup.CONFIRMATION if type in ("signup", "sms") else IntervalGroup.CHANGE
-    (messaging.enforce_email_interval if mails else messaging.enforce_sms_interval)(group, address=address)
+    (messaging.enforce_email_interval if is_email else messaging.enforce_sms_interval)(group, address=address)
     user = queries.find_by("email" if email else "phone", address, aud=caller.audience)
     to = _unconfirmed_contact(user, type)
     kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
     if user is None or not to:
-        if mails:
+        if is_email:
             recipients.check_email(*([address] if email else []), kind=kind)
             confirmation_emails.simulate_send(confirmation_emails.CONFIRMATION, address=address, at=at)
             return str(uuid4())
         sms_codes.check_sms(address, at=at)
         return sms_codes.simulate_send(address, at=at)
-    owner = _other_owner(to, type, than=user)
-    if mails:
+    owner = _other_owner(to, type, user=user)
+    if is_email:
         both = type == "email_change" and user.email and conf.current().mailer.secure_email_change_enabled
         recipients.reserve_email(*([to, user.email] if both else [to]), kind=kind)
     else:
@@ -100,7 +100,7 @@ def resend(
 
 
 def _unconfirmed_contact(user: UserRecord | None, type: str) -> str:
-    """The address or number that is still to be confirmed, `""` when there is none."""
+    """The email address or phone that is to be confirmed, `""` for none."""
     if user is None:
         return ""
     match type:
@@ -114,8 +114,8 @@ def _unconfirmed_contact(user: UserRecord | None, type: str) -> str:
             return user.phone_change
 
 
-def _other_owner(to: str, type: str, *, than: UserRecord) -> UserRecord | None:
-    """Who else has by now what a change would bring."""
+def _other_owner(to: str, type: str, *, user: UserRecord) -> UserRecord | None:
+    """Another user who already has the email or phone that a change requests."""
     match type:
         case "email_change":
             owner = queries.find_by("email", to, aud=None)
@@ -123,4 +123,4 @@ def _other_owner(to: str, type: str, *, than: UserRecord) -> UserRecord | None:
             owner = queries.find_by("phone", to, aud=None)
         case _:
             return None
-    return owner if owner and owner.id != than.id else None
+    return owner if owner and owner.id != user.id else None

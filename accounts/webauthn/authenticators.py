@@ -1,6 +1,6 @@
-"""What makes of authenticators are called, from the list that providers of passkeys keep together.
+"""Names of authenticator models, from the community list of AAGUIDs.
 
-The list: `combined_aaguid.json` of github.com/passkeydeveloper/passkey-authenticator-aaguids, to be renewed with each
+The list is `combined_aaguid.json` of github.com/passkeydeveloper/passkey-authenticator-aaguids. Update it with each
 release by `jq --sort-keys 'map_values(.name)'`.
 """
 
@@ -18,7 +18,7 @@ UNKNOWN = "Passkey"
 
 
 def name(aaguid: UUID) -> str:
-    """What people know a make by; `Passkey` for one that does not say what it is or is not in the list."""
+    """The name of a model; `Passkey` for an unknown or undisclosed one."""
     return _names().get(str(aaguid), UNKNOWN)
 
 

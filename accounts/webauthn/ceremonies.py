@@ -1,4 +1,4 @@
-"""What a browser is asked to do with an authenticator, and what is remembered of it until the answer comes."""
+"""Options of WebAuthn ceremonies for the browser, and the state that verifies the response."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from authsvc import conf
 from authsvc.security import crypto
 
 ALGORITHMS = (-7, -35, -36, -257, -258, -259, -37, -38, -39, -8)
-"""COSE algorithms of the credentials that are asked for, the preferred one first."""
+"""COSE algorithms offered for new credentials, the preferred one first."""
 _TIMEOUT = 300_000
-"""Milliseconds that a browser gives its user."""
+"""Milliseconds that the browser waits for its user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptor:
-    """A credential that a browser is to use, or not to make again."""
+    """A credential that the browser may use, or must not create again."""
 
     id: bytes
     transports: Sequence[str] = ()
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         content: dict[str, Any] = {"type": "public-key", "id": crypto.base64url_encode(self.id)}
         return {**content, "transports": list(self.transports)} if self.transports else content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceremony:
-    """Options of `navigator.credentials` as JSON (WebAuthn Level 3 §5.1.8, §5.1.9), and what to know later."""
+    """Options of `navigator.credentials` as JSON (WebAuthn Level 3 §5.1.8, §5.1.9), and the state to store."""
 
     options: dict[str, Any] = field(repr=False)
     state: dict[str, Any] = field(repr=False)
 
 
 def user_handle(user_id: UUID) -> bytes:
-    """How authenticators know a user: the text of the id, whose change would orphan every credential."""
+    """The user handle of WebAuthn: the id as text. Changing it would orphan every credential."""
     return str(user_id).encode()
 
 
@@ -50,7 +50,7 @@ def creation(
     exclude: Sequence[Descriptor],
     discoverable: bool,
 ) -> Ceremony:
-    """Ask for a new credential; a `discoverable` one is found by its authenticator without being named."""
+    """Options for the registration of a credential, which must be discoverable if `discoverable` is set."""
     party = conf.current().webauthn
     handle, challenge = user_handle(user_id), crypto.generate_key()
     parameters = [{"type": "public-key", "alg": algorithm} for algorithm in ALGORITHMS]
@@ -62,7 +62,7 @@ def creation(
         "timeout": _TIMEOUT,
     }
     if exclude:
-        options["excludeCredentials"] = [each.shown() for each in exclude]
+        options["excludeCredentials"] = [each.as_json() for each in exclude]
     options["authenticatorSelection"] = {}
     if discoverable:
         options["authenticatorSelection"] = {"residentKey": "required", "userVerification": "preferred"}
@@ -73,13 +73,13 @@ def creation(
 
 
 def request(*, user_id: UUID | None = None, allow: Sequence[Descriptor] = ()) -> Ceremony:
-    """Ask for the use of a credential: one of those allowed, or of nobody in particular any discoverable one."""
+    """Options for authentication with one of the allowed credentials, or without a user with any discoverable one."""
     challenge = crypto.generate_key()
     options: dict[str, Any] = {"challenge": challenge, "timeout": _TIMEOUT, "rpId": conf.current().webauthn.rp_id}
     if user_id is None:
         options["userVerification"] = "preferred"
         return Ceremony(options=options, state=_state(challenge, handle=b"", verification="preferred"))
-    options["allowCredentials"] = [each.shown() for each in allow]
+    options["allowCredentials"] = [each.as_json() for each in allow]
     state = _state(challenge, handle=user_handle(user_id), verification="")
     state["allowed_credentials"] = [_base64(each.id) for each in allow]
     return Ceremony(options=options, state=state)
@@ -90,7 +90,7 @@ def allowed_credentials(state: dict[str, Any]) -> set[bytes]:
 
 
 def owner(state: dict[str, Any]) -> bytes:
-    """The user handle that a challenge was made for; empty for nobody in particular."""
+    """The user handle of a challenge; empty for a challenge without a user."""
     return base64.b64decode(state.get("user_id") or "")
 
 

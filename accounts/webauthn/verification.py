@@ -1,6 +1,7 @@
-"""Answers of authenticators, verified against the ceremony that they belong to.
+"""Verifies the responses of authenticators to WebAuthn ceremonies.
 
-`webauthn` is an extra: it is imported by the first answer, so that servers that ask for none do without it.
+`webauthn` is an optional dependency: it is imported with the first response, so that servers without passkeys and
+security keys do not need it.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _ES384 = -35
 
 
-class Refused(Exception):
-    """Readable, but no answer to this challenge by this user's authenticator."""
+class CredentialRejected(Exception):
+    """A readable response that does not verify for this challenge and user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCredential:
-    """What a verified creation has made."""
+    """A credential from a verified registration."""
 
     id: bytes
     public_key: bytes = field(repr=False)
     """A COSE key in CBOR (RFC 9052 §7)."""
     algorithm: int
-    """Its COSE identifier."""
+    """COSE identifier of the algorithm."""
     attestation_format: str
     aaguid: UUID
     sign_count: int
@@ -54,16 +55,17 @@ class NewCredential:
 
 
 def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID) -> NewCredential:
-    """Verify a new credential of the user (WebAuthn Level 3 §7.1). Raises Refused.
+    """Verify a new credential of the user (WebAuthn Level 3 §7.1). Raises CredentialRejected.
 
-    An attestation statement has to be right. Those of Apple and Android have to come from there, others from anywhere.
+    An attestation statement must be valid. Those in the formats of Apple and Android must chain to their roots; others
+    may have any root.
     """
     import webauthn  # noqa: PLC0415
     from webauthn.helpers import structs  # noqa: PLC0415
 
     with _verifying():
         if not crypto.constant_time_equal(ceremonies.owner(state), ceremonies.user_handle(user_id)):
-            raise Refused("the challenge of another user")
+            raise CredentialRejected("the challenge belongs to another user")
         _check_client_data(creation.client_data, type="webauthn.create", state=state)
         offered = [each["alg"] for each in state["credParams"]]
         for attestation_object in _statements(creation):
@@ -81,7 +83,7 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
                 supported_pub_key_algs=cast("list[COSEAlgorithmIdentifier]", offered),
             )
         if verified.credential_id != creation.raw_id:
-            raise Refused("another credential than the one named")
+            raise CredentialRejected("the credential id does not match the attested one")
         algorithm, _ = _key(verified.credential_public_key)
     flags = creation.authenticator_data.flags
     return NewCredential(
@@ -101,10 +103,10 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
 def verify_assertion(
     assertion: Assertion, *, state: dict[str, Any], user_id: UUID, public_key: bytes, is_backup_eligible: bool
 ) -> int:
-    """The sign count of a verified use of a credential of the user (WebAuthn Level 3 §7.2). Raises Refused.
+    """The sign count of a verified use of a credential of the user (WebAuthn Level 3 §7.2). Raises CredentialRejected.
 
-    The count is to be held against the one known: `has_grown`. `public_key` and `is_backup_eligible` are those of the
-    credential.
+    The caller compares the count with the stored one: `is_sign_count_valid`. `public_key` and `is_backup_eligible` are
+    those of the stored credential.
     """
     import webauthn  # noqa: PLC0415
     from webauthn.helpers import exceptions, structs  # noqa: PLC0415
@@ -113,10 +115,10 @@ def verify_assertion(
     with _verifying():
         handle = assertion.user_handle
         if handle is not None and not crypto.constant_time_equal(handle, ceremonies.user_handle(user_id)):
-            raise Refused("the credential of another user")
+            raise CredentialRejected("the credential belongs to another user")
         _check_client_data(assertion.client_data, type="webauthn.get", state=state)
         if data.flags.be != is_backup_eligible or (data.flags.bs and not data.flags.be):
-            raise Refused("backup flags that cannot be")
+            raise CredentialRejected("inconsistent backup flags")
         try:
             webauthn.verify_authentication_response(
                 credential=structs.AuthenticationCredential(
@@ -135,21 +137,21 @@ def verify_assertion(
                 credential_current_sign_count=0,
             )
         except exceptions.UnsupportedAlgorithm:
-            # The signature is what the library looks at last, and this is an algorithm that it lacks.
+            # The library lacks this algorithm. It verifies the signature last, so only that check is missing.
             _verify_es384(assertion, public_key)
     return data.sign_count
 
 
-def has_grown(count: int, *, since: int) -> bool:
-    """Whether a use of a credential may follow one that counted `since` (WebAuthn Level 3 §7.2 step 22).
+def is_sign_count_valid(count: int, *, previous: int) -> bool:
+    """Whether the sign count may follow `previous` (WebAuthn Level 3 §7.2 step 22).
 
-    A count that does not grow comes from a copy of the key; authenticators that do not count always say 0.
+    A count that does not grow indicates a cloned key. Authenticators that do not count always send 0.
     """
-    return count > since or count == since == 0
+    return count > previous or count == previous == 0
 
 
 def is_permitted(origin: str) -> bool:
-    """Whether credentials may be used on pages of this origin, or in the app that it names."""
+    """Whether the relying party permits this web origin or app origin."""
     return _comparable(origin) in {_comparable(each) for each in conf.current().webauthn.rp_origins}
 
 
@@ -165,32 +167,32 @@ def _comparable(origin: str) -> tuple[str, str, int | None] | str:
 
 def _check_client_data(data: ClientData, *, type: str, state: dict[str, Any]) -> None:
     if data.type != type:
-        raise Refused("the answer to another kind of ceremony")
+        raise CredentialRejected("the response belongs to another type of ceremony")
     if not crypto.constant_time_equal(data.challenge, str(state["challenge"])):
-        raise Refused("the answer to another challenge")
+        raise CredentialRejected("the response belongs to another challenge")
     if not is_permitted(data.origin):
-        raise Refused(f"made on {data.origin[:200]!r}, which is not among the origins of the relying party")
+        raise CredentialRejected(f"the origin {data.origin[:200]!r} is not an origin of the relying party")
 
 
 def _statements(creation: Creation) -> Iterator[bytes]:
-    """The attestation object, or of a compound one an object for each of its parts (WebAuthn Level 3 §8.9)."""
+    """The attestation object; for a compound one, an object for each of its parts (WebAuthn Level 3 §8.9)."""
     from webauthn import helpers  # noqa: PLC0415
 
     attestation = creation.attestation
     is_compound = attestation["fmt"] == "compound"
     parts = attestation["attStmt"] if is_compound else [attestation]
     if is_compound and len(parts) < 2:
-        raise Refused("a compound of one")
+        raise CredentialRejected("a compound attestation with fewer than two parts")
     for part in parts:
         if part["fmt"] == "none" and part["attStmt"] != {}:
-            raise Refused("a statement where there is none")
+            raise CredentialRejected("a statement in the attestation format none")
         yield helpers.encode_cbor({**attestation, "fmt": part["fmt"], "attStmt": part["attStmt"]})
 
 
 def _verify_es384(assertion: Assertion, public_key: bytes) -> None:
     algorithm, key = _key(public_key)
     if algorithm != _ES384 or not isinstance(key, ec.EllipticCurvePublicKey):
-        raise Refused("an algorithm that nobody was offered")
+        raise CredentialRejected("the algorithm was not offered")
     signed = assertion.authenticator_data_bytes + hashlib.sha256(assertion.client_data_json).digest()
     key.verify(assertion.signature, signed, ec.ECDSA(hashes.SHA384()))
 
@@ -206,7 +208,7 @@ def _key(public_key: bytes) -> tuple[int, Any]:
 def _verifying() -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # whatever the library stumbles over in it, an answer that is not verified is refused
+    except Exception as error:  # any failure of the library means that the response is not verified
         reason = str(error) or type(error).__name__
-        logger.info("the answer of an authenticator was refused", extra={"reason": reason})
-        raise Refused(reason) from error
+        logger.info("the response of an authenticator was rejected", extra={"reason": reason})
+        raise CredentialRejected(reason) from error

@@ -1,6 +1,7 @@
-"""What browsers send of a ceremony: their JSON and the binary parts in it, read but not yet believed.
+"""Parses the responses of browsers to WebAuthn ceremonies: JSON with binary parts, not yet verified.
 
-`webauthn` is an extra: it is imported by the first answer, so that servers that ask for none do without it.
+`webauthn` is an optional dependency: it is imported with the first response, so that servers without passkeys and
+security keys do not need it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from authsvc.security import crypto
 if TYPE_CHECKING:
     from webauthn.helpers.structs import AuthenticatorData
 
-_LONGEST_CREDENTIAL_ID = 1023
-_MOST_TRANSPORTS = 16
+_MAX_CREDENTIAL_ID_LENGTH = 1023
+_MAX_TRANSPORTS = 16
 
 
-class Malformed(ValueError):
-    """Not what `navigator.credentials` returns."""
+class MalformedCredential(ValueError):
+    """The value is not a result of `navigator.credentials`."""
 
 
 class ClientData(msgspec.Struct, frozen=True):
@@ -55,7 +56,7 @@ class _Credential(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
-    """The answer to a creation, as it was sent."""
+    """The response to a registration, as sent."""
 
     id: str
     raw_id: bytes
@@ -63,9 +64,9 @@ class Creation:
     client_data: ClientData = field(repr=False)
     attestation_object: bytes = field(repr=False)
     attestation: Mapping[str, Any] = field(repr=False)
-    """The same, decoded."""
+    """The decoded attestation object."""
     content: Mapping[str, Any] = field(repr=False)
-    """The members that were read, as they were."""
+    """The known members of the JSON, unchanged."""
     authenticator_data: AuthenticatorData = field(repr=False)
     transports: tuple[str, ...]
     attachment: str
@@ -73,7 +74,7 @@ class Creation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assertion:
-    """The answer to a request, as it was sent."""
+    """The response to an authentication, as sent."""
 
     id: str
     raw_id: bytes
@@ -83,13 +84,13 @@ class Assertion:
     authenticator_data: AuthenticatorData = field(repr=False)
     signature: bytes = field(repr=False)
     user_handle: bytes | None
-    """None when the authenticator did not say whose credential it used."""
+    """None when the authenticator did not name the user of the credential."""
     content: Mapping[str, Any] = field(repr=False)
-    """The members that were read, as they were."""
+    """The known members of the JSON, unchanged."""
 
 
 def parse_creation(content: object) -> Creation:
-    """Read the JSON form of a new credential. Raises Malformed."""
+    """Parse the JSON form of a new credential. Raises MalformedCredential."""
     from webauthn import helpers  # noqa: PLC0415
 
     with _reading():
@@ -99,11 +100,11 @@ def parse_creation(content: object) -> Creation:
         attestation = helpers.parse_cbor(attestation_object)
         data = helpers.parse_attestation_object(attestation_object).auth_data
         made = data.attested_credential_data
-        if made is None or not 0 < len(made.credential_id) <= _LONGEST_CREDENTIAL_ID:
-            raise Malformed("no credential of a permitted size")
+        if made is None or not 0 < len(made.credential_id) <= _MAX_CREDENTIAL_ID_LENGTH:
+            raise MalformedCredential("the size of the credential id is not permitted")
         transports = tuple(response.transports or ())
-        if len(transports) > _MOST_TRANSPORTS:
-            raise Malformed("too many transports")
+        if len(transports) > _MAX_TRANSPORTS:
+            raise MalformedCredential("too many transports")
         return Creation(
             id=_canonical(credential.id),
             raw_id=_decode(credential.raw_id),
@@ -119,7 +120,7 @@ def parse_creation(content: object) -> Creation:
 
 
 def parse_assertion(content: object) -> Assertion:
-    """Read the JSON form of the use of a credential. Raises Malformed."""
+    """Parse the JSON form of an assertion. Raises MalformedCredential."""
     from webauthn import helpers  # noqa: PLC0415
 
     with _reading():
@@ -142,7 +143,7 @@ def parse_assertion(content: object) -> Assertion:
 def _parse(content: object) -> _Credential:
     credential = msgspec.convert(content, _Credential)
     if credential.type != "public-key" or not credential.id:
-        raise Malformed("no credential of a public key")
+        raise MalformedCredential("not a public-key credential")
     return credential
 
 
@@ -163,7 +164,7 @@ def _canonical(text: str) -> str:
 def _reading() -> Iterator[None]:
     try:
         yield
-    except Malformed:
+    except MalformedCredential:
         raise
-    except Exception as error:  # bytes of strangers bring decoders to exceptions of every kind
-        raise Malformed(str(error)) from error
+    except Exception as error:  # malformed bytes make decoders raise exceptions of any type
+        raise MalformedCredential(str(error)) from error

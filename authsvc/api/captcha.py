@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 from django.http import HttpRequest
+from rest_framework.request import Request
 
 from authsvc import conf
 from authsvc.api import callers, parsing
@@ -59,7 +60,7 @@ class _Verdict(msgspec.Struct, frozen=True):
     error_codes: list[str] | None = msgspec.field(name="error-codes", default=None)
 
 
-def check(request: HttpRequest) -> None:
+def check(request: Request) -> None:
     """Insist on a solved captcha where the service asks for any and nothing exempts the request.
 
     Raises BadJson, BodyTooLarge, and the errors of `verify`. The body can be read again.

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from authsvc import conf
-from authsvc.conf.schema import Network
+from authsvc.conf import Network
 
 logger = logging.getLogger(__name__)
 

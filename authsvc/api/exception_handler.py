@@ -1,20 +1,23 @@
-"""The one place where an error becomes an answer, in the form the client's API version asks for."""
+"""Converts exceptions to error responses, in the format of the API version that the client requests."""
 
 from __future__ import annotations
 
 import logging
 import re
 import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.db import Error as DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
-from rest_framework.exceptions import APIException
-from rest_framework.exceptions import MethodNotAllowed as DrfMethodNotAllowed
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
 
-from authsvc.api.renderers import Answer
+from authsvc.api.renderers import NO_STORE, JSONRenderer
 from authsvc.errors import (
     ApiError,
     BadJson,
@@ -23,6 +26,7 @@ from authsvc.errors import (
     MethodNotAllowed,
     NotFound,
     OAuthError,
+    RequestRateExceeded,
     RequestTimedOut,
     UnexpectedFailure,
     ValidationFailed,
@@ -34,9 +38,9 @@ logger = logging.getLogger("authsvc.errors")
 
 VERSION_HEADER = "X-Supabase-Api-Version"
 VERSIONED_SINCE = "2024-01-01"
-_VERSION_FORM = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_VERSION_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
-# Raised by triggers an operator put on our tables; their words are meant for the client.
+# SQLSTATEs of triggers that operators add to the tables; clients receive the messages of these triggers.
 _TRIGGER_STATES = frozenset({"P0001", "23000", "23001", "23502", "23503", "23505", "23514", "23P01"})
 _QUERY_CANCELED = "57014"
 
@@ -45,51 +49,124 @@ class InternalServerError(ApiError):
     message = "Internal Server Error"
 
 
+class FrameworkError(ApiError):
+    """An exception of DRF, or of a permission or authentication class written for it, with its own status and code."""
+
+    def __init__(self, error: drf.APIException) -> None:
+        code = error.get_codes()
+        super().__init__(str(error.detail))
+        self.status = error.status_code
+        self.error_code = code if isinstance(code, str) else error.default_code
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """The parts of an error response."""
+
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+def handle(error: Exception, context: Mapping[str, Any]) -> Response:
+    """The EXCEPTION_HANDLER of DRF: the response to every exception that a view raises."""
+    described = _describe(error, context["request"])
+    if isinstance(error, MethodNotAllowed | drf.MethodNotAllowed):
+        described.headers["Allow"] = ", ".join(context["view"].allowed_methods)
+    if auth_header := getattr(error, "auth_header", None):
+        described.headers["WWW-Authenticate"] = auth_header
+    return Response(described.body, status=described.status, headers=described.headers)
+
+
+def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
+    """The response to an exception outside of views: in middleware, while rendering, or for an unknown route."""
+    described = _describe(error, request)
+    return HttpResponse(
+        JSONRenderer().render(described.body),
+        status=described.status,
+        content_type=JSONRenderer.media_type,
+        headers={"Cache-Control": NO_STORE, **described.headers},
+    )
+
+
 def is_versioned(request: HttpRequest) -> bool:
-    """Whether the client asked for the envelope of 2024-01-01 or later."""
-    asked = request.headers.get(VERSION_HEADER, "")
-    if not asked:
+    """Whether the client requests API version 2024-01-01 or later."""
+    version = request.headers.get(VERSION_HEADER, "")
+    if not version:
         return False
     try:
-        if not _VERSION_FORM.fullmatch(asked):
+        if not _VERSION_FORMAT.fullmatch(version):
             raise ValueError
-        return date.fromisoformat(asked) >= date(2024, 1, 1)
+        return date.fromisoformat(version) >= date(2024, 1, 1)
     except ValueError:
         logger.warning("invalid API version header, using the initial form")
         return False
 
 
-def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
-    """The response to any exception; what is not an answer of ours is logged and hidden behind a plain 500."""
+def to_api_error(error: BaseException) -> ApiError:
+    """The ApiError for an exception of DRF, of Django or of any other kind. Logs unexpected exceptions."""
+    match error:
+        case ApiError():
+            if error.status >= 500 and error.__cause__ is not None:
+                logger.error("request failed", exc_info=error)
+            return error
+        case Http404() | drf.NotFound():
+            return NotFound()
+        case RecursionError():
+            return BadJson("nested too deeply")  # one parser accepts it, another cannot write it
+        case drf.MethodNotAllowed():
+            return MethodNotAllowed()
+        case drf.Throttled():
+            return RequestRateExceeded(retry_after=getattr(error, "wait", None))
+        case drf.ParseError() | drf.ValidationError():
+            return ValidationFailed(str(error))
+        case drf.APIException():
+            return FrameworkError(error)
+        case DjangoPermissionDenied():
+            return FrameworkError(drf.PermissionDenied())
+        case RequestDataTooBig():
+            return BodyTooLarge()
+        case BadRequest() | SuspiciousOperation():
+            return ValidationFailed(str(error))
+        case DatabaseError():
+            if _sqlstate(error) == _QUERY_CANCELED:
+                return RequestTimedOut()
+            logger.error("database error", extra=_log_fields(error))
+            return UnexpectedFailure()
+    logger.error("request panicked", exc_info=error, extra={"panic": f"{type(error).__name__}: {error}"})
+    return InternalServerError()
+
+
+def _describe(error: Exception, request: HttpRequest) -> _Description:
+    """The response to an exception. Sets `authsvc.error_code` and `authsvc.error` of the request for the access log."""
     versioned = is_versioned(request)
-    response: HttpResponse
     if isinstance(error, OAuthError):
         if error.__cause__ is not None:
-            to_api_error(error.__cause__)  # into the log
-        response = Answer({"error": error.error, "error_description": error.description}, status=error.status)
+            to_api_error(error.__cause__)  # logs the cause
         code = error.error
+        described = _Description(error.status, {"error": code, "error_description": error.description}, {})
     else:
-        known = to_api_error(error)
-        code = known.error_code
-        if isinstance(known, EmailRateExceeded):
+        api_error = to_api_error(error)
+        code = api_error.error_code
+        if isinstance(api_error, EmailRateExceeded):
             metrics.MAIL_QUOTA_REFUSALS.labels(route_template(request)).inc()
-        payload = _trigger_message(error) if not versioned else None
-        if payload is not None:
-            response = Answer(payload[1], status=payload[0])
+        trigger = _trigger_message(error) if not versioned else None
+        if trigger is not None:
+            described = _Description(*trigger, {})
         else:
-            response = Answer(envelope(known, request=request, versioned=versioned), status=known.status)
-            response["X-Sb-Error-Code"] = code
-        if known.retry_after is not None:
-            response["Retry-After"] = str(int(known.retry_after + 0.999))
+            body = _body(api_error, request=request, versioned=versioned)
+            described = _Description(api_error.status, body, {"X-Sb-Error-Code": code})
+        if api_error.retry_after is not None:
+            described.headers["Retry-After"] = str(int(api_error.retry_after + 0.999))
     if versioned:
-        response[VERSION_HEADER] = VERSIONED_SINCE
+        described.headers[VERSION_HEADER] = VERSIONED_SINCE
     request.META["authsvc.error_code"] = code
     request.META["authsvc.error"] = _cause(error)
-    return response
+    return described
 
 
 def _cause(error: Exception) -> str:
-    """What lies behind an answer, for the log; the words of a database may quote a row."""
+    """The underlying exception for the log. A database error is only named, because its text may quote a row."""
     cause = error if not isinstance(error, ApiError | OAuthError) else error.__cause__
     if cause is None:
         return ""
@@ -97,7 +174,7 @@ def _cause(error: Exception) -> str:
     return name if isinstance(cause, DatabaseError) else f"{name}: {cause}"
 
 
-def envelope(error: ApiError, *, request: HttpRequest, versioned: bool) -> dict[str, Any]:
+def _body(error: ApiError, *, request: HttpRequest, versioned: bool) -> dict[str, Any]:
     if versioned:
         return {"code": error.error_code, "message": error.message, **error.extra()}
     body: dict[str, Any] = {"code": error.status, "error_code": error.error_code, "msg": error.message}
@@ -107,58 +184,33 @@ def envelope(error: ApiError, *, request: HttpRequest, versioned: bool) -> dict[
     return body | error.extra()
 
 
-def to_api_error(error: BaseException) -> ApiError:
-    """DRF's, Django's and unknown exceptions as ours; logs what nobody expected."""
-    if isinstance(error, ApiError):
-        if error.status >= 500 and error.__cause__ is not None:
-            logger.error("request failed", exc_info=error)
-        return error
-    if isinstance(error, Http404):
-        return NotFound()
-    if isinstance(error, RecursionError):
-        return BadJson("nested too deeply")  # read by one parser, and too deep for another to write
-    if isinstance(error, DrfMethodNotAllowed):
-        return MethodNotAllowed()
-    if isinstance(error, RequestDataTooBig):
-        return BodyTooLarge()
-    if isinstance(error, APIException | BadRequest | SuspiciousOperation):
-        return ValidationFailed(str(error))
-    if isinstance(error, DatabaseError):
-        if _sqlstate(error) == _QUERY_CANCELED:
-            return RequestTimedOut()
-        logger.error("database error", extra=_facts(error))
-        return UnexpectedFailure()
-    logger.error("request panicked", exc_info=error, extra={"panic": f"{type(error).__name__}: {error}"})
-    return InternalServerError()
-
-
 def _sqlstate(error: BaseException) -> str:
     return getattr(error.__cause__, "sqlstate", None) or ""
 
 
-def _facts(error: DatabaseError) -> dict[str, str]:
-    """What the log says of it: not the whole text, in which PostgreSQL quotes rows, with hashes and keys in them."""
-    said: Any = getattr(error.__cause__, "diag", None)
+def _log_fields(error: DatabaseError) -> dict[str, str]:
+    """The primary message only: the full text of PostgreSQL quotes rows, which contain hashes and keys."""
+    diagnostic: Any = getattr(error.__cause__, "diag", None)
     return {
-        "error": f"{type(error).__name__}: {(said and said.message_primary) or error}",
+        "error": f"{type(error).__name__}: {(diagnostic and diagnostic.message_primary) or error}",
         "sqlstate": _sqlstate(error),
         "stack": "".join(traceback.format_tb(error.__traceback__)),
     }
 
 
 def _trigger_message(error: Exception) -> tuple[int, dict[str, str]] | None:
-    """Status and body for an error raised in the database for the client's eyes: known SQLSTATEs and `PTnnn`."""
+    """Status and body for an error that a trigger raises for the client: known SQLSTATEs and `PTnnn`."""
     if not isinstance(error, DatabaseError):
         return None
     state = _sqlstate(error)
     is_status = len(state) == 5 and state.startswith("PT") and state[2:].isdigit() and 400 <= int(state[2:]) <= 599
     if state not in _TRIGGER_STATES and not is_status:
         return None
-    said: Any = getattr(error.__cause__, "diag", None)
-    body = {"code": state, "message": (said and said.message_primary) or ""}
-    if said and said.message_hint:
-        body["hint"] = said.message_hint
-    # A table is named where it was no trigger but a constraint, and then the detail quotes the row.
-    if said and said.message_detail and not said.table_name:
-        body["detail"] = said.message_detail
+    diagnostic: Any = getattr(error.__cause__, "diag", None)
+    body = {"code": state, "message": (diagnostic and diagnostic.message_primary) or ""}
+    if diagnostic and diagnostic.message_hint:
+        body["hint"] = diagnostic.message_hint
+    # A constraint, unlike a trigger, names its table; its detail quotes the row.
+    if diagnostic and diagnostic.message_detail and not diagnostic.table_name:
+        body["detail"] = diagnostic.message_detail
     return (int(state[2:]) if is_status else 500), body

@@ -1,43 +1,69 @@
-"""Bodies and query strings become typed, frozen values here or are refused."""
+"""Reads request bodies and query parameters as typed, frozen values."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import IO, Any, ClassVar, TypeVar, cast
 
 import msgspec
 import orjson
 from django.http import HttpRequest
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
 
 from authsvc.errors import BadJson, BodyTooLarge
 
 MAX_BODY = 1_048_576
-_READ = "authsvc.body"
+"""Longest permitted request body in bytes."""
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The base of bodies with secrets in them: shown are the names of what was given, not the values.
+    """Base class of request bodies. Its `repr` shows the names of the members that are set, never their values.
 
-    Whether something that is needed is missing is found out where it is needed, so every field may be absent; `needs`
-    declares those without which the body is always refused.
+    Every member is optional, because services report missing members with their own errors. `needs` names the members
+    without which the request always fails, for the API description.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
 
     def __repr__(self) -> str:
-        given = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
-        return f"{type(self).__name__}({', '.join(given)})"
+        names = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+        return f"{type(self).__name__}({', '.join(names)})"
+
+
+class StrictJSONParser(BaseParser):
+    """Parses `request.data` as a JSON object, whatever the Content-Type; `null` means `{}`.
+
+    Raises BadJson for invalid JSON, for other JSON values, and for text that PostgreSQL cannot store (NUL, lone
+    surrogates, invalid UTF-8).
+    """
+
+    media_type = "application/json"
+
+    def parse(self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None) -> dict[str, Any]:
+        raw = stream.read()
+        try:
+            # Metadata is read with orjson from rows and tokens too, so orjson has to accept it here.
+            document: Any = orjson.loads(raw)
+            if document is None:
+                return {}
+            if not isinstance(document, dict):
+                msgspec.convert(document, type=dict)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise BadJson(str(error)) from None
+        if b"\\u0000" in raw:
+            _reject_nul(document)
+        return cast("dict[str, Any]", document)
 
 
 def read_body(request: HttpRequest) -> bytes:
-    """The raw body, at most 1 MiB, as often as it is asked for.
+    """The raw body, at most 1 MiB. It can be read repeatedly.
 
-    Raises BodyTooLarge without reading what is declared to be longer.
+    Raises BodyTooLarge, without reading a body whose declared length is too large.
     """
-    known: bytes | None = request.META.get(_READ)
-    if known is not None:
-        return known
+    if hasattr(request, "_body"):
+        return request.body
     stream: Any = request
     if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
         stream = request.META["wsgi.input"]  # Django reads a body without Content-Length as empty
@@ -45,48 +71,47 @@ def read_body(request: HttpRequest) -> bytes:
         declared = request.META.get("CONTENT_LENGTH") or "0"
         if declared.isdecimal() and (len(declared) > len(str(MAX_BODY)) or int(declared) > MAX_BODY):
             raise BodyTooLarge
-    read: bytes = stream.read(MAX_BODY + 1)
-    if len(read) > MAX_BODY:
+    body: bytes = stream.read(MAX_BODY + 1)
+    if len(body) > MAX_BODY:
         raise BodyTooLarge
-    request.META[_READ] = read
-    return read
+    # Where `request.body` looks, which the parsers of DRF and Django read.
+    request._body = body
+    return body
 
 
-def parse_body(request: HttpRequest, shape: type[Input]) -> Input:
-    """The JSON body as `shape`. Content-Type is not looked at; `null` stands for `{}`; unknown keys are ignored.
+def parse_body(request: Request, body_type: type[Input]) -> Input:
+    """The JSON body as `body_type`; unknown members are ignored.
 
-    Raises BadJson for anything that is not a JSON object of that shape, and for what could not be kept: text that
-    PostgreSQL refuses (NUL, lone surrogates, invalid UTF-8), numbers no double can hold, nesting beyond 1024 levels.
+    Raises BodyTooLarge, and BadJson where StrictJSONParser does, for members of another type, for numbers beyond a
+    double, and for nesting beyond 1024 levels.
     """
-    raw = read_body(request)
+    if not request.data:
+        return _decode(b"{}", body_type)
+    return _decode(request.body, body_type)
+
+
+def query_parameter(request: HttpRequest, name: str) -> str:
+    """The first occurrence of a query parameter, `""` without one."""
+    values = request.GET.getlist(name)
+    return values[0] if values else ""
+
+
+def _decode(raw: bytes, body_type: type[Input]) -> Input:
     try:
-        # What comes in as metadata is read back by this reader, from rows and out of tokens.
-        plain = orjson.loads(raw)
-        if plain is None:
-            raw = b"{}"
-        value = msgspec.json.decode(raw, type=shape)
-        if b"\\u0000" in raw:
-            _refuse_nul(plain)
+        return msgspec.json.decode(raw, type=body_type)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadJson(str(error)) from None
-    return value
 
 
-def _refuse_nul(value: object) -> None:
-    """A `\\u0000` in the text is only a NUL when the backslash is not itself escaped, so look at what it became."""
+def _reject_nul(value: object) -> None:
+    """Raise BadJson for U+0000 in parsed text; in raw text, `u0000` may follow an escaped backslash."""
     if isinstance(value, str):
         if "\0" in value:
             raise BadJson("a string holds U+0000")
     elif isinstance(value, dict):
         for key, inner in value.items():
-            _refuse_nul(key)
-            _refuse_nul(inner)
+            _reject_nul(key)
+            _reject_nul(inner)
     elif isinstance(value, list):
         for inner in value:
-            _refuse_nul(inner)
-
-
-def query_parameter(request: HttpRequest, name: str) -> str:
-    """The first occurrence of a query parameter, `""` when absent."""
-    values = request.GET.getlist(name)
-    return values[0] if values else ""
+            _reject_nul(inner)

@@ -1,33 +1,46 @@
-"""Answers: JSON by orjson, and redirects."""
+"""Renders JSON with orjson, and builds the redirects that DRF's `Response` does not cover."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 from django.http import HttpResponse
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
 
 NO_STORE = "no-store"
 
 
-class Answer(HttpResponse):
-    """A JSON answer. `payload` may hold `orjson.Fragment`s, text that is JSON already, and times by `clock.json`."""
+class JSONRenderer(BaseRenderer):
+    """Renders data that may contain `orjson.Fragment`s (text that is JSON already) and times of `clock.json_value`."""
 
-    def __init__(self, payload: Any, *, status: int = 200, cache: str = NO_STORE) -> None:
-        super().__init__(orjson.dumps(payload, option=orjson.OPT_UTC_Z), status=status, content_type="application/json")
-        self["Cache-Control"] = cache
+    media_type = "application/json"
+    format = "json"
+    charset = None
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return b"" if data is None else orjson.dumps(data, option=orjson.OPT_UTC_Z)
 
 
-class NoContent(HttpResponse):
-    def __init__(self) -> None:
-        super().__init__(status=204)
-        self["Cache-Control"] = NO_STORE
-        del self["Content-Type"]
+class FixedNegotiation(BaseContentNegotiation):
+    """Chooses the first parser and renderer of the view. Clients send JSON under any Content-Type and Accept header."""
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        return next(iter(parsers), None)
+
+    def select_renderer(
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type
 
 
 class SeeOther(HttpResponse):
-    """303 to a target that was checked and made ASCII before."""
+    """A 303 redirect to a validated ASCII URL of any scheme; Django's redirects refuse schemes of mobile apps."""
 
     status_code = 303
 
@@ -37,6 +50,6 @@ class SeeOther(HttpResponse):
 
 
 class Found(SeeOther):
-    """The same with 302."""
+    """The same with status 302."""
 
     status_code = 302

@@ -1,19 +1,34 @@
-"""Which request limits there are, whom a request counts against, and the refusal."""
+"""Limits requests per client with token buckets in PostgreSQL, and expensive lists to one at a time."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
 
 from authsvc import conf
+from authsvc.api import callers, client_ip
 from authsvc.errors import RequestRateExceeded
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
 
+if TYPE_CHECKING:  # `rest_framework.views` imports this module
+    from rest_framework.views import APIView
+
 logger = logging.getLogger(__name__)
+
+LIST_WAIT_SECONDS = 0.2
+"""Longest wait for the list slot; then a list runs beside the others, so that waiting lists never hold all threads."""
+_list_slot = threading.BoundedSemaphore()
 
 _BURST = 30
 _LIFE = timedelta(hours=1)
@@ -24,7 +39,7 @@ _HOUR = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketParameters:
-    """Capacity, refill per second and the life of a token bucket."""
+    """Capacity, refill per second and lifetime of a token bucket."""
 
     burst: float
     per_second: float
@@ -32,7 +47,7 @@ class BucketParameters:
 
 
 class Bucket(StrEnum):
-    """One share per client for each; the value is its name in the table of counters."""
+    """The rate limits; each client has one token bucket per member. The value is `bucket` in the counter table."""
 
     TOKEN = "Token"
     VERIFY = "Verify"
@@ -49,7 +64,7 @@ class Bucket(StrEnum):
 
     @property
     def field(self) -> str:
-        """The field of `Limits` with its rate."""
+        """The field of `conf.Limits` that holds the rate."""
         return _FIELDS.get(self, "otp")
 
     @property
@@ -73,18 +88,71 @@ _FIELDS = {
 }
 
 
-def request_key(*, headers: Mapping[str, str], client_ip: str, svc_forwarded_ip: str | None) -> str | None:
-    """Whom a request counts against; None when it is not limited.
+class TokenBucketThrottle(BaseThrottle):
+    """Takes a token from the bucket that the view names in `throttle_scope`; views without one are not limited."""
 
-    `svc_forwarded_ip` is the valid address of Svc-Forwarded-For where that setting is on. After it comes the header
-    that the operator named; only where none is named, the client's address.
+    _wait: float | None = None
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        bucket: Bucket | None = getattr(view, "throttle_scope", None)
+        if bucket is not None:
+            self._wait = consume(bucket, key=client_key(request))
+        return self._wait is None
+
+    def wait(self) -> float | None:
+        return self._wait
+
+
+def check(bucket: Bucket, request: HttpRequest) -> None:
+    """Take a token where the bucket depends on the request, or is checked late. Raises RequestRateExceeded."""
+    wait = consume(bucket, key=client_key(request))
+    if wait is not None:
+        raise RequestRateExceeded(retry_after=wait)
+
+
+def consume(bucket: Bucket, *, key: str | None) -> float | None:
+    """Take a token from the bucket of `key`: None if there was one, else the seconds until there is one.
+
+    The key None is not limited.
     """
-    if svc_forwarded_ip is not None:
-        return svc_forwarded_ip
+    if key is None:
+        return None
+    parameters = bucket.parameters
+    wait = rate_limits.consume(
+        bucket=bucket.value, key=key, burst=parameters.burst, per_second=parameters.per_second, life=parameters.life
+    )
+    if wait is not None:
+        metrics.LIMIT_REFUSALS.labels(bucket.value).inc()
+    return wait
+
+
+@contextmanager
+def list_slot() -> Iterator[None]:
+    """Run one list at a time, because a list costs as much CPU as several other requests of the process.
+
+    Must not be called inside a transaction, which would stay open while the list waits.
+    """
+    has_slot = _list_slot.acquire(timeout=LIST_WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        if has_slot:
+            _list_slot.release()
+
+
+def client_key(request: HttpRequest) -> str | None:
+    """The key of the client that the request counts against, None for a request that is not limited.
+
+    A valid Svc-Forwarded-For address comes first, if that header is enabled; then the header of
+    AUTH_RATE_LIMIT_HEADER. The client address is used only if no header is configured.
+    """
+    forwarded = client_ip.svc_forwarded_address(request.META.get("HTTP_SVC_FORWARDED_FOR"))
+    if forwarded is not None:
+        return forwarded
     name = conf.current().limits.header
     if not name:
-        return client_ip
-    value = headers.get(name)
+        return callers.client_address(request)
+    value = request.headers.get(name)
     if not value:
         logger.warning(
             "request does not have a value for the rate limiting header, rate limiting is not applied",
@@ -99,18 +167,3 @@ def request_key(*, headers: Mapping[str, str], client_ip: str, svc_forwarded_ip:
         )
         return None
     return first
-
-
-def check(bucket: Bucket, *, key: str | None) -> None:
-    """Take one request from the share of `key`. Raises RequestRateExceeded when it is used up."""
-    if key is None:
-        return
-    parameters = bucket.parameters
-    wait = rate_limits.consume(
-        bucket=bucket.value, key=key, burst=parameters.burst, per_second=parameters.per_second, life=parameters.life
-    )
-    if wait is not None:
-        metrics.LIMIT_REFUSALS.labels(bucket.value).inc()
-        error = RequestRateExceeded()
-        error.retry_after = wait
-        raise error

@@ -1,99 +1,100 @@
-"""The base of every endpoint: policies as class attributes, checked in a fixed order before the method body."""
+"""The base classes of the API's views."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from io import BytesIO
 from typing import Any, ClassVar
 
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
-from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import BasePermission
+from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from authsvc.api import callers, captcha, client_ip, exception_handler, throttling
+from authsvc.api import callers, captcha, exception_handler, parsing
 from authsvc.api.openapi.document import ErrorTypes
-from authsvc.api.renderers import SeeOther
+from authsvc.api.renderers import NO_STORE, SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.caller import Caller
-from authsvc.errors import ApiError, MethodNotAllowed
+from authsvc.errors import ApiError
 from authsvc.security import redirects
-
-logger = logging.getLogger(__name__)
 
 
 class ServiceRequest(Request):
-    """DRF's request with the caller on it."""
+    """DRF's request with the caller and a size limit for the body."""
 
     caller: Caller
 
     @property
     def http(self) -> HttpRequest:
+        """The request of Django."""
         return self._request
+
+    @property
+    def stream(self) -> BytesIO:
+        """The body, at most 1 MiB; parsers read an empty and a chunked one too. Raises BodyTooLarge."""
+        return BytesIO(parsing.read_body(self._request))
 
 
 class Endpoint(APIView):
-    """A JSON endpoint.
+    """A view of the API. Every hook of DRF's `APIView` works; `initial` runs the policies in the order of this service.
 
-    One parser and one renderer are fixed, so nothing is negotiated: views call `inputs.parse` and return an `Answer`.
-    Order: method, request limit, captcha, authentication, permissions, method body.
+    `settings.REST_FRAMEWORK` sets the defaults: one parser, one renderer, no negotiation, token buckets as throttle.
     """
 
     http_method_names = ["get", "post", "put", "patch", "delete"]
-    authentication_classes: Sequence[type[BaseAuthentication]] = ()
-    permission_classes: Sequence[type[BasePermission]] = ()
-    bucket: ClassVar[Bucket | None] = None
-    """The bucket taken from before anything else; endpoints that check later call `self.throttle`."""
+    throttle_scope: ClassVar[Bucket | None] = None
+    """The rate limit of the view; a method whose limit depends on the request calls `throttling.check`."""
     captcha: ClassVar[bool] = False
-    """Whether a captcha must be solved, where the service asks for any."""
+    """Whether the client must solve a captcha, if captchas are enabled."""
     documented_errors: ClassVar[ErrorTypes] = ()
-    """Declared: what every method may be refused with, besides what its policies say."""
+    """Errors of every method, for the API description; those of the policies are added to them."""
 
     request: ServiceRequest
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        method = (request.method or "").lower()
-        try:
-            run = getattr(self, method, None) if method in self.http_method_names else None
-            if run is None:
-                raise MethodNotAllowed
-            if self.bucket is not None:
-                self.throttle(self.bucket, request)
-            if self.captcha:
-                captcha.check(request)
-            self.request = ServiceRequest(request, authenticators=[each() for each in self.authentication_classes])
-            self.request.caller = callers.caller_of(request)
-            for permission in self.permission_classes:
-                permission().has_permission(self.request, self)
-            answer: HttpResponseBase = run(self.request, *args, **kwargs)
-            return answer
-        except Exception as error:  # noqa: BLE001  (the one exception handler; it logs and hides what it does not know)
-            return self.refuse(error, request)
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        """None; `Allow` belongs to 405 responses, where the exception handler sets it."""
+        return {}
 
-    def refuse(self, error: Exception, request: HttpRequest) -> HttpResponse:
-        response = exception_handler.error_response(error, request)
-        if isinstance(error, MethodNotAllowed):
-            response["Allow"] = ", ".join(self.allowed_methods)
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> ServiceRequest:
+        return ServiceRequest(
+            request,
+            parsers=self.get_parsers(),
+            authenticators=self.get_authenticators(),
+            negotiator=self.get_content_negotiator(),
+            parser_context=self.get_parser_context(request),
+        )
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Run the policies: method, throttles, captcha, caller, authentication, permissions.
+
+        DRF throttles last; here the limits come first, so that they protect authentication as well.
+        """
+        assert isinstance(request, ServiceRequest)  # noqa: S101  (made by initialize_request)
+        method = (request.method or "").lower()
+        if method not in self.http_method_names or not hasattr(self, method):
+            self.http_method_not_allowed(request, *args, **kwargs)
+        self.format_kwarg = self.get_format_suffix(**kwargs)
+        request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
+        request.version, request.versioning_scheme = self.determine_version(request, *args, **kwargs)
+        self.check_throttles(request)
+        if self.captcha:
+            captcha.check(request)
+        request.caller = callers.caller_of(request.http)
+        self.perform_authentication(request)
+        self.check_permissions(request)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response.headers.setdefault("Cache-Control", NO_STORE)
         return response
 
     @staticmethod
-    def throttle(bucket: Bucket, request: HttpRequest) -> None:
-        """Take one request from the caller's share. Raises RequestRateExceeded."""
-        key = throttling.request_key(
-            headers=request.headers,
-            client_ip=callers.client_address(request),
-            svc_forwarded_ip=client_ip.svc_forwarded_address(request.META.get("HTTP_SVC_FORWARDED_FOR")),
-        )
-        throttling.check(bucket, key=key)
-
-    @staticmethod
     def redirect_target(request: ServiceRequest) -> str:
-        """The first permitted one of header, query and Referer, else the site."""
+        """The first permitted target of header, query parameter and Referer, else the site URL."""
         return redirects.resolve(
             header=request.META.get("HTTP_REDIRECT_TO"),
-            query=request.http.GET.get("redirect_to"),
+            query=request.query_params.get("redirect_to"),
             referer=request.META.get("HTTP_REFERER"),
         )
 
@@ -105,29 +106,30 @@ OAUTH_ERRORS = {
     500: "server_error",
     503: "temporarily_unavailable",
 }
+"""HTTP status → `error` of RFC 6749 §4.1.2.1."""
 
 
 class RedirectEndpoint(Endpoint):
-    """An endpoint a browser is sent to: refusals after `begin_redirecting` go to the target (RFC 6749 §4.1.2.1)."""
+    """An endpoint for browsers: errors after `begin_redirecting` are passed to the target (RFC 6749 §4.1.2.1)."""
 
     target: str | None = None
     error_in_query = False
 
     def begin_redirecting(self, target: str, *, error_in_query: bool) -> None:
-        """From here on every refusal is told by redirect to `target`."""
+        """Report every later error by a redirect to `target`, in the fragment and optionally in the query."""
         self.target = target
         self.error_in_query = error_in_query
 
-    def refuse(self, error: Exception, request: HttpRequest) -> HttpResponse:
+    def handle_exception(self, exc: Exception) -> Any:
         if self.target is None:
-            return super().refuse(error, request)
-        known = exception_handler.to_api_error(error)
-        request.META["authsvc.error_code"] = known.error_code
-        return SeeOther(redirects.with_error(self.target, _told(known), in_query=self.error_in_query))
+            return super().handle_exception(exc)
+        error = exception_handler.to_api_error(exc)
+        self.request.META["authsvc.error_code"] = error.error_code
+        return SeeOther(redirects.with_error(self.target, _error_parameters(error), in_query=self.error_in_query))
 
 
-def _told(error: ApiError) -> Mapping[str, str]:
-    told = {"error_code": error.error_code, "error_description": error.message}
+def _error_parameters(error: ApiError) -> Mapping[str, str]:
+    parameters = {"error_code": error.error_code, "error_description": error.message}
     if error.status in OAUTH_ERRORS:
-        told["error"] = OAUTH_ERRORS[error.status]
-    return told
+        parameters["error"] = OAUTH_ERRORS[error.status]
+    return parameters

@@ -1,115 +1,163 @@
-"""The configuration of the service: `load()` reads every source, checks the whole, and returns one frozen value.
+"""The configuration of the service, read from the environment and from files as one frozen value.
 
-`sources` says where variables come from, `dotenv` and `values` what their text means, `env` how they are named,
-`sections` which field each fills, `rules` what must hold between them; `schema` is what everybody else looks at.
+Every setting is declared once, with its variable, type, default and help text, in `sections/`. `declaration` provides
+the vocabulary for it and `value_types` the types; `sources` collects the variables, `loading` turns them into an
+`AuthConfig`. This package imports nothing else of the project.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
-from typing import Any
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
-from authsvc.conf import deprecations, env, rules, schema, sections, sources
-from authsvc.conf.sources import directory as read_directory
+from authsvc.conf import loading, notices, sources
+from authsvc.conf.notices import Notice
+from authsvc.conf.report import describe_error
+from authsvc.conf.sections import AuthConfig
+from authsvc.conf.sections.database import Database, IndexWorker
+from authsvc.conf.sections.mail import NOTIFICATIONS, Mailer, Recipients, Smtp
+from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
+from authsvc.conf.sections.observability import Audit, Logging, Telemetry
+from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider
+from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
+from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, OneTimeCodes, Passwords, Signup
+from authsvc.conf.sections.sms import SMS_PROVIDERS, Messagebird, Sms, Textlocal, Twilio, Vonage
+from authsvc.conf.sections.tokens import Jwt, Refresh, Sessions
+from authsvc.conf.sources import export_variables, process_environment, read_directory
+from authsvc.conf.types import Network, Rate, Secret
 
 __all__ = [
+    "NOTIFICATIONS",
+    "PROVIDERS",
+    "SMS_PROVIDERS",
+    "Api",
+    "Audit",
+    "AuthConfig",
+    "Breaches",
+    "Captcha",
+    "Console",
+    "CustomProviders",
+    "Database",
+    "Experimental",
+    "Federation",
+    "Flows",
+    "IndexWorker",
+    "Jwt",
+    "Limits",
+    "Logging",
+    "Mailer",
+    "Messagebird",
+    "Mfa",
+    "Network",
+    "Notice",
+    "OneTimeCodes",
+    "Passkeys",
+    "Passwords",
+    "Provider",
+    "Rate",
+    "Recipients",
+    "Refresh",
+    "Reloading",
+    "Secret",
+    "Sessions",
+    "Signup",
+    "Site",
+    "Sms",
+    "Smtp",
+    "Telemetry",
+    "Textlocal",
+    "Twilio",
+    "Vonage",
+    "WebAuthn",
     "current",
+    "describe_error",
     "directory",
-    "for_django",
+    "export_variables",
+    "is_https",
     "keep",
     "load",
     "load_merged",
     "newest",
+    "notices",
     "origin",
+    "process_environment",
     "read_directory",
     "secret_key",
     "without_directory",
 ]
 
 
-_kept: ContextVar[schema.AuthConfig | None] = ContextVar("authsvc_settings", default=None)
+_kept: ContextVar[AuthConfig | None] = ContextVar("authsvc_settings", default=None)
 
 
-def current() -> schema.AuthConfig:
-    """The settings that the present request or job began with; outside of both, the newest ones."""
+def current() -> AuthConfig:
+    """The settings that the current request or job began with; outside of both, the newest ones."""
     return _kept.get() or newest()
 
 
-def newest() -> schema.AuthConfig:
+def newest() -> AuthConfig:
     """The settings that the next request or job will use."""
-    auth: schema.AuthConfig = settings.AUTH
-    return auth
+    config: AuthConfig = settings.AUTH
+    return config
 
 
 @contextlib.contextmanager
-def keep(chosen: schema.AuthConfig | None = None) -> Iterator[None]:
-    """Code that runs in the block, in this thread, sees one settings object throughout: the newest, or `chosen`."""
-    token = _kept.set(chosen or newest())
+def keep(config: AuthConfig | None = None) -> Iterator[None]:
+    """Code in the block, in this thread, uses one settings object throughout: `config`, or the newest one."""
+    token = _kept.set(config or newest())
     try:
         yield
     finally:
         _kept.reset(token)
 
 
-def load(environ: Mapping[str, str] | None = None) -> schema.AuthConfig:
-    """The settings in `environ` (the process environment when None) and in the files that belong to it.
+def load(environment: Mapping[str, str] | None = None) -> AuthConfig:
+    """The settings in `environment` (that of the process when None) and in the files that it names.
 
-    Raises ImproperlyConfigured with one line for each problem found, naming the variable and showing no secret.
+    Raises ImproperlyConfigured with one line for each problem. A line names the variable and shows no secret.
     """
-    return _built(*sources.merge(env.process_environment() if environ is None else environ))
+    return loading.load(*sources.merge(process_environment() if environment is None else environment))
 
 
-def load_merged(variables: Mapping[str, str]) -> schema.AuthConfig:
-    """The settings in `variables` and nowhere else. Raises ImproperlyConfigured as `load` does."""
-    return _built(variables, [])
-
-
-def _built(merged: Mapping[str, str], said: Sequence[deprecations.Notice]) -> schema.AuthConfig:
-    variables = env.Variables(merged)
-    config = sections.build(variables)
-    rules.check(config, variables)
-    if variables.problems:
-        raise ImproperlyConfigured("\n".join(variables.problems))
-    return replace(config, notices=(*said, *deprecations.find(merged), *variables.notices))
+def load_merged(variables: Mapping[str, str]) -> AuthConfig:
+    """The settings in `variables` alone, without files. Raises ImproperlyConfigured as `load` does."""
+    return loading.load(variables)
 
 
 def directory() -> str:
     """Path of the configuration directory of this process; empty when it has none."""
-    return env.process_environment().get(sources.DIRECTORY_VARIABLE, "")
+    return process_environment().get(sources.DIRECTORY_VARIABLE, "")
 
 
 def without_directory() -> dict[str, str]:
-    """The variables of this process from all other sources. Raises ImproperlyConfigured."""
-    return sources.without_directory(env.process_environment())
+    """The variables of this process from all sources but the directory. Raises ImproperlyConfigured."""
+    return sources.without_directory(process_environment())
 
 
-def for_django(config: schema.AuthConfig) -> dict[str, Any]:
-    """Django's own settings that follow from ours, by name."""
-    is_https = config.api.external_url.startswith("https:")
-    return {
-        "SECRET_KEY": secret_key(config),
-        "SESSION_COOKIE_SECURE": is_https,
-        "CSRF_COOKIE_SECURE": is_https,
-        "CSRF_TRUSTED_ORIGINS": [origin(config)],  # behind a TLS proxy, requests look like plain http
-    }
+def is_https(config: AuthConfig) -> bool:
+    """Clients reach this service through TLS."""
+    return config.api.external_url.startswith("https:")
 
 
-def origin(config: schema.AuthConfig) -> str:
+def origin(config: AuthConfig) -> str:
     """Scheme, host and port of this service as browsers see it (RFC 6454 §6.2)."""
     parts = urlsplit(config.api.external_url)
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
-def secret_key(config: schema.AuthConfig) -> str:
+def secret_key(config: AuthConfig) -> str:
     """Django's SECRET_KEY: 64 hex digits derived from JWT_SECRET for this purpose alone (HKDF-SHA256, RFC 5869)."""
+    return _derive_secret_key(config.jwt.secret)
+
+
+@lru_cache(maxsize=2)
+def _derive_secret_key(secret: Secret) -> str:
     derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"authsvc:django-secret-key")
-    return derivation.derive(config.jwt.secret.reveal().encode()).hex()
+    return derivation.derive(secret.reveal().encode()).hex()

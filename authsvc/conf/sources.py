@@ -1,52 +1,64 @@
-"""Where variables come from, and which source beats which: directory, environment, base file."""
+"""The sources of variables in order of precedence: configuration directory, environment, base file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
+import environ  # type: ignore[import-untyped]  # it ships no types
 import orjson
 from django.core.exceptions import ImproperlyConfigured
 
 from authsvc.conf import dotenv
-from authsvc.conf.deprecations import Notice
+from authsvc.conf.notices import Notice
+from authsvc.conf.types import Secret
 
 FILE_VARIABLE = "AUTHSVC_CONFIG_FILE"
 """Path of the base file to read instead of `./.env`; then it must exist."""
 DIRECTORY_VARIABLE = "AUTHSVC_CONFIG_DIR"
-"""Path of a directory of `.env` and `.json` files that are laid over everything else."""
+"""Path of a directory of `.env` and `.json` files that override all other sources."""
 
 _OPTIONAL_FILE = Path(".env")
 
 
-def merge(environ: Mapping[str, str]) -> tuple[dict[str, str], list[Notice]]:
-    """All variables, and what is to be said about the sources.
+def process_environment() -> MutableMapping[str, str]:
+    environment: MutableMapping[str, str] = environ.Env.ENVIRON
+    return environment
 
-    Raises ImproperlyConfigured when the base file cannot be used. A directory that cannot be used is an error line and
-    nothing more: the other sources carry the start.
+
+def export_variables(variables: Mapping[str, Secret]) -> None:
+    """Put variables into the environment of this process, for libraries that read it themselves."""
+    process_environment().update({name: value.reveal() for name, value in variables.items()})
+
+
+def merge(environment: Mapping[str, str]) -> tuple[dict[str, str], list[Notice]]:
+    """All variables, and notices about the sources.
+
+    Raises ImproperlyConfigured when the base file cannot be used. A configuration directory that cannot be used is only
+    an error line, and the service starts with the other sources.
     """
-    variables = without_directory(environ)
-    folder = environ.get(DIRECTORY_VARIABLE, "")
+    variables = without_directory(environment)
+    folder = environment.get(DIRECTORY_VARIABLE, "")
     if not folder:
         return variables, []
     try:
-        return variables | directory(Path(folder)), []
+        return variables | read_directory(Path(folder)), []
     except (OSError, ValueError) as error:
         fields = {"error": _reason(error)}
         return variables, [Notice(level="error", message="unable to load config from watch dir", fields=fields)]
 
 
-def without_directory(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the base file under those of the environment. Raises ImproperlyConfigured."""
-    return {**_base(environ.get(FILE_VARIABLE, "")), **environ}
+def without_directory(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the base file, overridden by those of the environment. Raises ImproperlyConfigured."""
+    return {**_read_base_file(environment.get(FILE_VARIABLE, "")), **environment}
 
 
-def directory(folder: Path) -> dict[str, str]:
-    """The variables of a configuration directory: files in byte order of their names, later ones win.
+def read_directory(folder: Path) -> dict[str, str]:
+    """The variables of a configuration directory. Files are read in byte order of their names, later ones win.
 
-    Only `.env` and `.json` files count, and `X.env` not beside `X.json`. Raises OSError, or ValueError for a file that
-    cannot be understood.
+    Only `.env` and `.json` files are read; `X.env` is skipped beside `X.json`. Raises OSError, or ValueError for a file
+    that cannot be parsed.
     """
     names = {entry.name for entry in os.scandir(folder) if not entry.is_dir()}
     variables: dict[str, str] = {}
@@ -58,12 +70,12 @@ def directory(folder: Path) -> dict[str, str]:
     return variables
 
 
-def _base(chosen: str) -> dict[str, str]:
-    path = Path(chosen) if chosen else _OPTIONAL_FILE
+def _read_base_file(path_in_variable: str) -> dict[str, str]:
+    path = Path(path_in_variable) if path_in_variable else _OPTIONAL_FILE
     try:
         return _read_dotenv(path)
     except FileNotFoundError as error:
-        if not chosen:
+        if not path_in_variable:
             return {}
         raise ImproperlyConfigured(f"{path}: {_reason(error)}") from None
     except OSError as error:

@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from authsvc import conf
-from authsvc.conf import env, schema
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.observability import otlp
 from authsvc.outgoing import http
@@ -30,7 +29,7 @@ class TelemetryDiagnostic:
         yield from _check_metrics(config)
 
 
-def _check_traces(config: schema.Telemetry) -> Iterator[CheckResult]:
+def _check_traces(config: conf.Telemetry) -> Iterator[CheckResult]:
     if not config.tracing_enabled:
         yield unused("traces", "not exported", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
     elif not config.traces:
@@ -43,7 +42,7 @@ def _check_traces(config: schema.Telemetry) -> Iterator[CheckResult]:
         yield from _check_otlp("traces", config)
 
 
-def _check_metrics(config: schema.Telemetry) -> Iterator[CheckResult]:
+def _check_metrics(config: conf.Telemetry) -> Iterator[CheckResult]:
     if not config.metrics_enabled:
         yield unused("metrics", "not exported", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
     elif config.metrics == "prometheus":
@@ -63,7 +62,7 @@ def _check_import(subject: str, module: str) -> CheckResult | None:
     return None
 
 
-def _check_otlp(signal: str, config: schema.Telemetry) -> Iterator[CheckResult]:
+def _check_otlp(signal: str, config: conf.Telemetry) -> Iterator[CheckResult]:
     """Check the export of a signal, `traces` or `metrics`, to a collector."""
     if fault := _check_import(signal, _OTLP_MODULES[signal]):
         yield fault
@@ -84,7 +83,7 @@ def _check_otlp(signal: str, config: schema.Telemetry) -> Iterator[CheckResult]:
 class _Variables:
     """The standard variables for one signal, as the exporters read them."""
 
-    config: schema.Telemetry
+    config: conf.Telemetry
     signal: str
 
     def value(self, name: str) -> str:
@@ -144,7 +143,7 @@ def _check_collector(subject: str, variables: _Variables) -> CheckResult:
 def _uses_proxy(variables: _Variables, url: str) -> bool:
     if variables.protocol != "grpc":
         return bool(http.proxy(url))
-    environment = env.process_environment()
+    environment = conf.process_environment()
     # gRPC has too many rules for exceptions to repeat them here.
     return any(environment.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy"))
 
@@ -153,7 +152,7 @@ def _tls_context(variables: _Variables, url: str) -> ssl.SSLContext:
     """Raises OSError."""
     is_grpc = variables.protocol == "grpc"
     authority = variables.value("CERTIFICATE")
-    grpc_roots = env.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES
+    grpc_roots = conf.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES
     roots = authority or (grpc_roots if is_grpc else http.authorities(url))
     is_directory = Path(roots).is_dir()
     context = ssl.create_default_context(cafile=None if is_directory else roots, capath=roots if is_directory else None)
@@ -165,7 +164,7 @@ def _tls_context(variables: _Variables, url: str) -> ssl.SSLContext:
     return context
 
 
-def _check_listener(config: schema.Telemetry) -> CheckResult:
+def _check_listener(config: conf.Telemetry) -> CheckResult:
     address = (config.prometheus_host, config.prometheus_port)
     shown = f"{config.prometheus_host}:{config.prometheus_port}"
     try:

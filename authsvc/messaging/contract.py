@@ -129,5 +129,5 @@ def check_sms_gateway() -> None:
     """Raise SmsGatewayMissing, and log the reason, if no configured gateway can deliver an SMS."""
     config = conf.current()
     if not config.sms.is_usable and not config.mailer.dev_inbox_enabled:
-        logger.error("no SMS can be sent", extra={"event": "sms.gateway", "error": config.sms.fault})
+        logger.error("no SMS can be sent", extra={"event": "sms.gateway", "error": config.sms.problem})
         raise SmsGatewayMissing

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import orjson
 
-from authsvc.conf import schema
+from authsvc import conf
 
 _LEVELS = {"panic": 60, "fatal": 50, "error": 40, "warning": 30, "info": 20, "debug": 10, "trace": 5}
 _FILE_MODE = 0o660
@@ -57,7 +57,7 @@ _MIN_TOKEN_LENGTH = 51
 _SECRET_MARKS = re.compile(r"[=%@\"']|eyJ")
 
 
-def build_config(logging: schema.Logging, *, telemetry_debug: bool = False) -> dict[str, Any]:
+def build_config(logging: conf.Logging, *, telemetry_debug: bool = False) -> dict[str, Any]:
     """Django's LOGGING for `logging.config.dictConfig`: all records go to LOG_FILE or standard error.
 
     With `telemetry_debug` the telemetry libraries log their diagnostics at any level.

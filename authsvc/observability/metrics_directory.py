@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from authsvc.conf import env
+from authsvc import conf
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _PREFIX = "authsvc-metrics-"
@@ -27,7 +27,7 @@ def create() -> None:
 
     It is removed when this process ends. Directories of servers that were killed are removed here.
     """
-    environment = env.process_environment()
+    environment = conf.process_environment()
     if VARIABLE in environment:
         return
     try:
@@ -41,7 +41,7 @@ def create() -> None:
 
 def current() -> Path | None:
     """The directory; None where none could be created."""
-    directory = env.process_environment().get(VARIABLE)
+    directory = conf.process_environment().get(VARIABLE)
     return Path(directory) if directory else None
 
 

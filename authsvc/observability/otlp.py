@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
-from authsvc import __version__
-from authsvc.conf import schema
+from authsvc import __version__, conf
 
 EXPORTERS = {
     "grpc": "opentelemetry.exporter.otlp.proto.grpc",
@@ -18,7 +17,7 @@ EXPORTERS = {
 _CLASSES = {"traces": ("trace_exporter", "OTLPSpanExporter"), "metrics": ("metric_exporter", "OTLPMetricExporter")}
 
 
-def resource_attributes(config: schema.Telemetry) -> dict[str, str]:
+def resource_attributes(config: conf.Telemetry) -> dict[str, str]:
     """Attributes of the service: those of the operator, and its version as `auth.version`."""
     attributes = {"service.name": "authsvc", **config.resource_attributes, "auth.version": __version__}
     if name := config.variables.get("OTEL_SERVICE_NAME"):
@@ -26,18 +25,18 @@ def resource_attributes(config: schema.Telemetry) -> dict[str, str]:
     return attributes
 
 
-def process_attributes(config: schema.Telemetry) -> dict[str, str | int]:
+def process_attributes(config: conf.Telemetry) -> dict[str, str | int]:
     """The same, and what tells this process from others of the service."""
     return {"service.instance.id": str(uuid4()), **resource_attributes(config), "process.pid": os.getpid()}
 
 
-def protocol(config: schema.Telemetry, signal: str) -> str:
+def protocol(config: conf.Telemetry, signal: str) -> str:
     """Protocol of a signal, `traces` or `metrics`, as the standard variables say; may be unsupported."""
     specific = config.variables.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
     return (specific.reveal() if specific else "") or config.otlp_protocol
 
 
-def exporter_class(config: schema.Telemetry, signal: str) -> Any:
+def exporter_class(config: conf.Telemetry, signal: str) -> Any:
     """The exporter of a signal; its instances read the other standard variables.
 
     Raises ValueError for an unsupported protocol and ImportError where the libraries are missing.

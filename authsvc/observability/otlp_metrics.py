@@ -15,8 +15,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
-from authsvc import __version__
-from authsvc.conf import schema
+from authsvc import __version__, conf
 from authsvc.observability import metrics, otlp
 
 _INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
@@ -27,7 +26,7 @@ _CUMULATIVE = export.AggregationTemporality.CUMULATIVE
 logger = logging.getLogger(__name__)
 
 
-def start(config: schema.Telemetry, *, is_leader: Callable[[], bool]) -> Callable[[], None]:
+def start(config: conf.Telemetry, *, is_leader: Callable[[], bool]) -> Callable[[], None]:
     """Push every OTEL_METRIC_EXPORT_INTERVAL milliseconds (60,000); returns a function that pushes once more and stops.
 
     Raises ValueError for an unsupported protocol.
@@ -115,7 +114,7 @@ def _histogram_points(family: Metric) -> Iterator[export.HistogramDataPoint]:
         )
 
 
-def _interval(config: schema.Telemetry) -> float:
+def _interval(config: conf.Telemetry) -> float:
     """Seconds."""
     variable = config.variables.get(_INTERVAL)
     text = variable.reveal() if variable else ""

@@ -17,7 +17,7 @@ from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.observability import metrics, metrics_directory
 
 HEADER_SECONDS = 2.0
@@ -27,7 +27,7 @@ _socket: socket.socket | None = None
 logger = logging.getLogger(__name__)
 
 
-def listen(config: schema.Telemetry) -> None:
+def listen(config: conf.Telemetry) -> None:
     """Open the port, before serving processes are forked: all of them inherit it and answer. Raises OSError."""
     global _socket
     family = socket.AF_INET6 if ":" in config.prometheus_host else socket.AF_INET

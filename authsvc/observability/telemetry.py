@@ -12,7 +12,6 @@ from importlib import import_module
 
 import authsvc
 from authsvc import conf
-from authsvc.conf import env, schema
 from authsvc.observability import metrics, otlp
 
 FLUSH_SECONDS = 5.0
@@ -41,8 +40,8 @@ def prepare() -> None:
     """
     config = conf.current().telemetry
     if config.traces or config.metrics:
-        env.hand_on(config.variables)
-        environment = env.process_environment()
+        conf.export_variables(config.variables)
+        environment = conf.process_environment()
         for name, value in _DEFAULT_VARIABLES.items():
             environment.setdefault(name, value)
     if config.traces:
@@ -75,20 +74,20 @@ def _instrument() -> None:
     _is_instrumented = True
 
 
-def _listen(config: schema.Telemetry) -> None:
+def _listen(config: conf.Telemetry) -> None:
     global _is_listening
     import_module("authsvc.observability.prometheus").listen(config)
     _is_listening = True
 
 
-def _start_tracing(config: schema.Telemetry) -> None:
+def _start_tracing(config: conf.Telemetry) -> None:
     global _job_span
     tracing = import_module("authsvc.observability.tracing")
     _stops.append(tracing.start(config))
     _job_span = tracing.job_span
 
 
-def _start_metrics(config: schema.Telemetry, is_leader: Callable[[], bool]) -> None:
+def _start_metrics(config: conf.Telemetry, is_leader: Callable[[], bool]) -> None:
     if _is_listening:
         import_module("authsvc.observability.prometheus").start(otlp.resource_attributes(config))
     elif config.metrics == "opentelemetry":

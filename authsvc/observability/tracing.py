@@ -25,8 +25,7 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import Link, Span, SpanKind, Status, TraceState
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from authsvc import __version__
-from authsvc.conf import schema
+from authsvc import __version__, conf
 from authsvc.observability import otlp
 from authsvc.observability.routes import NO_ROUTE, route_template
 
@@ -65,7 +64,7 @@ def instrument() -> None:
     settings.MIDDLEWARE.insert(0, f"{__name__}.accept_any_host")
 
 
-def start(config: schema.Telemetry) -> Callable[[], None]:
+def start(config: conf.Telemetry) -> Callable[[], None]:
     """Export the spans of this process; returns a function that exports the rest and stops.
 
     Raises ValueError for an unsupported protocol.

@@ -17,7 +17,6 @@ from typing import Any
 from django.db import connection
 
 from authsvc import conf
-from authsvc.conf import schema
 from authsvc.db.sql import namespaced
 
 _WINDOW = timedelta(hours=1)
@@ -71,7 +70,7 @@ def allow_once(*, group: str, key: str, interval: timedelta) -> float | None:
     return consume(bucket=group, key=key, burst=1, per_second=0, life=interval)
 
 
-def consume_event(*, bucket: str, rate: schema.Rate) -> float | None:
+def consume_event(*, bucket: str, rate: conf.Rate) -> float | None:
     """Count one event of the whole installation.
 
     None when counted; else the seconds until one will be, infinite for a rate that allows none. A window opens with
@@ -83,7 +82,7 @@ def consume_event(*, bucket: str, rate: schema.Rate) -> float | None:
     return consume(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=life)
 
 
-def check_event(*, bucket: str, rate: schema.Rate) -> float | None:
+def check_event(*, bucket: str, rate: conf.Rate) -> float | None:
     """What `consume_event` would answer now. Nothing is taken."""
     if rate.events < 1:
         return math.inf
@@ -101,7 +100,7 @@ def check_event(*, bucket: str, rate: schema.Rate) -> float | None:
     return float(row[0]) if row and row[0] else None
 
 
-def _refill(rate: schema.Rate) -> tuple[float, timedelta]:
+def _refill(rate: conf.Rate) -> tuple[float, timedelta]:
     """Events that come back per second, and how long a counter of this rate lives."""
     return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _UNENDING)
 

@@ -12,22 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from operator import itemgetter
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 import ada_url
 
 from authsvc import conf
-
-if TYPE_CHECKING:  # the settings check their patterns with this module
-    from authsvc.conf import schema
+from authsvc.conf import url_patterns
 
 _FORBIDDEN_PROTOCOLS = frozenset({"javascript:", "data:", "vbscript:", "blob:", "file:"})
 _WEB_PROTOCOLS = frozenset({"http:", "https:"})
 _WEB_HOST = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-_SEPARATORS = "./"
-# `[a-z]` or `[abc]`; a hyphen in second place always means a range, which then is all there may be.
-_BRACKET = re.compile(r"\[(!?+)(?:([^\\])-(.)|(?!.-)((?:\\.|[^\]\\])+))\]", re.DOTALL)
 # What a parser drops without a word (tab, LF, CR) is left to it; the other controls have no place in a URL.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DROPPED = str.maketrans("", "", "\t\n\r")
@@ -42,45 +36,6 @@ class _Rules:
     host: str
     protocols: frozenset[str]
     patterns: tuple[re.Pattern[str], ...]
-
-
-def compile_pattern(text: str) -> re.Pattern[str]:
-    """The allow-list glob `text` as a regular expression for `fullmatch`.
-
-    `*` any run without `.` and `/`, `**` any run, `?` one character but `.` and `/`, `[abc]`, `[!abc]`, `[a-z]`,
-    `[!a-z]` one character, `{p,q}` alternatives, `\\c` the character c. Raises ValueError for anything unfinished.
-    """
-    expression, position, depth = "", 0, 0
-    while position < len(text):
-        character = text[position]
-        position += 1
-        match character:
-            case "*" if text.startswith("*", position):
-                expression, position = expression + ".*", position + 1
-            case "*":
-                expression += f"[^{_SEPARATORS}]*"
-            case "?":
-                expression += f"[^{_SEPARATORS}]"
-            case "[":
-                bracket = _BRACKET.match(text, position - 1)
-                if bracket is None:
-                    raise ValueError(f"pattern {text!r} has a bracket that is neither a list nor a single range")
-                expression, position = expression + _character_class(bracket), bracket.end()
-            case "{":
-                expression, depth = expression + "(?:", depth + 1
-            case "}" if depth:
-                expression, depth = expression + ")", depth - 1
-            case "," if depth:
-                expression += "|"
-            case "\\":
-                if position == len(text):
-                    raise ValueError(f"pattern {text!r} ends in a lone backslash")
-                expression, position = expression + re.escape(text[position]), position + 1
-            case _:
-                expression += re.escape(character)
-    if depth:
-        raise ValueError(f"pattern {text!r} has an unclosed brace")
-    return re.compile(expression, re.DOTALL)
 
 
 def is_permitted(url: str) -> bool:
@@ -191,24 +146,13 @@ def _is_loopback(host: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _rules(site: schema.Site) -> _Rules:
-    patterns = tuple(compile_pattern(entry) for entry in site.allow_list)
+def _rules(site: conf.Site) -> _Rules:
+    patterns = tuple(url_patterns.compile_pattern(entry) for entry in site.allow_list)
     try:
         url = ada_url.URL(site.url)
     except ValueError:
         return _Rules("", _WEB_PROTOCOLS, patterns)
     return _Rules(url.hostname.lower(), _WEB_PROTOCOLS | {url.protocol}, patterns)
-
-
-def _character_class(bracket: re.Match[str]) -> str:
-    negation, low, high, members = bracket.groups()
-    if members is not None:
-        body = re.escape(re.sub(r"\\(.)", r"\1", members, flags=re.DOTALL))
-    elif low <= high:
-        body = f"{re.escape(low)}-{re.escape(high)}"
-    else:
-        raise ValueError(f"pattern {bracket.string!r} has a range that runs backwards")
-    return f"[{'^' if negation else ''}{body}]"
 
 
 def _form(values: Mapping[str, str]) -> str:

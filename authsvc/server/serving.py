@@ -1,18 +1,14 @@
-"""What every HTTP server that runs `authsvc.wsgi` is told: address, processes, threads, limits."""
+"""Parameters of both HTTP servers: address, processes, threads, time limits."""
 
 from __future__ import annotations
 
 import multiprocessing
 import socket
 
-from authsvc.conf import schema
+from authsvc import conf
 
 THREADS = 4
 """Blocking threads per process: they wait on PostgreSQL, so some more than cores, and every one keeps a connection."""
-WORKER_CONNECTIONS = 4
-"""What the message worker of a process holds at most: two of its own, one to listen, one for the job in hand."""
-INDEX_CONNECTIONS = 2
-"""What the index worker of a process holds now and then: one for its lock, one to build with."""
 IDLE_SECONDS = 75
 """How long a connection may be silent, between requests or inside the head of one.
 
@@ -23,44 +19,45 @@ HEADER_BYTES = 65_536
 DRAIN_SECONDS = 60
 
 
-def processes(config: schema.AuthConfig) -> int:
-    """Serving processes: as set, else one per core; never more than the database may have connections for."""
-    wanted = config.api.processes or multiprocessing.cpu_count()
+def processes(config: conf.AuthConfig) -> int:
+    """Number of serving processes: WEB_CONCURRENCY or one per core, as far as DB_MAX_POOL_SIZE has connections."""
+    configured = config.api.processes or multiprocessing.cpu_count()
     limit = config.database.max_pool_size
-    return max(1, min(wanted, limit // (1 + _beside(config)))) if limit else wanted
+    return min(configured, limit // (1 + config.background_connections)) if limit else configured
 
 
-def threads(config: schema.AuthConfig) -> int:
-    """Threads per process, so that all connections together stay within the database's limit."""
+def threads(config: conf.AuthConfig) -> int:
+    """Threads per process such that all connections together stay within DB_MAX_POOL_SIZE."""
     return threads_of(config, processes=processes(config))
 
 
-def threads_of(config: schema.AuthConfig, *, processes: int) -> int:
-    """The same for a number of processes that is given."""
+def threads_of(config: conf.AuthConfig, *, processes: int) -> int:
+    """The same for a number of processes that are already running; less than 1 where the limit is too small."""
     limit = config.database.max_pool_size
-    return max(1, min(THREADS, limit // processes - _beside(config))) if limit else THREADS
+    return min(THREADS, limit // processes - config.background_connections) if limit else THREADS
 
 
-def connections(config: schema.AuthConfig) -> int:
-    """What all processes together may hold open to the database."""
-    return processes(config) * (threads(config) + _beside(config))
+def connections(config: conf.AuthConfig) -> int:
+    """Maximum of database connections of all processes together."""
+    return processes(config) * (threads(config) + config.background_connections)
 
 
-def _beside(config: schema.AuthConfig) -> int:
-    if not config.mailer.worker_enabled:
-        return 0
-    return WORKER_CONNECTIONS + (INDEX_CONNECTIONS if config.index_worker.is_on else 0)
+def address(config: conf.AuthConfig) -> str:
+    """The IP address to listen on: every IPv4 interface unless AUTH_API_HOST is set; a name stands for one address.
+
+    An IPv4 address of a name is preferred. Raises OSError when the name is unknown.
+    """
+    if not config.api.host:
+        return "0.0.0.0"  # noqa: S104  (the default of AUTH_API_HOST)
+    found = socket.getaddrinfo(config.api.host, config.api.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = [(family, str(address[0])) for family, _, _, _, address in found]
+    return next((address for family, address in addresses if family == socket.AF_INET), addresses[0][1])
 
 
-def address(config: schema.AuthConfig) -> str:
-    """The address to listen on; every IPv4 interface unless one is chosen."""
-    return config.api.host or "0.0.0.0"  # noqa: S104  (the default of the API_HOST setting)
+def check_address(config: conf.AuthConfig) -> None:
+    """Raise OSError when the service cannot listen on its address.
 
-
-def check_address(config: schema.AuthConfig) -> None:
-    """Raise OSError when the listen address cannot be had.
-
-    Asked beforehand because the servers share their port among processes, and two installations of one user would
+    Checked in advance because the processes of a server share their port, and two installations of one user would
     silently share it as well.
     """
     host = address(config)

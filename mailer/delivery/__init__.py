@@ -1,1 +1,1 @@
-"""Delivery of queued messages: job encryption, attempts, failed messages."""
+"""Delivery of queued messages. `receivers` enqueues, `tasks` runs an `attempt`, `undelivered_messages` retries."""

@@ -1,4 +1,4 @@
-"""Messages as ciphertext for the time they wait: address, code and link are readable by nobody who reads the queue."""
+"""Encrypts queued messages, so that the queue reveals no address, code or link."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from authsvc.security import crypto
 
 _KEY_LABEL = "mailer.job"
-_MARK_LABEL = "mailer.recipient"
+_RECIPIENT_LABEL = "mailer.recipient"
 _NONCE_BYTES = 12
-_MARK_BYTES = 16
+_DIGEST_BYTES = 16
 
 
-class SealBroken(Exception):
-    """The text is not what was sealed for this message, or was sealed under another JWT_SECRET."""
+class DecryptionFailed(Exception):
+    """The ciphertext was changed, belongs to another message, or was made with another JWT_SECRET."""
 
 
-def seal(message: Email | Sms) -> str:
+def encrypt(message: Email | Sms) -> str:
     """Base64 of nonce and AES-256-GCM ciphertext, bound to the message's id.
 
     Raises TypeError for variables that are not JSON.
@@ -45,13 +45,13 @@ def seal(message: Email | Sms) -> str:
     return base64.b64encode(nonce + ciphertext).decode()
 
 
-def unseal(sealed: str, *, message_id: UUID) -> Email | Sms:
-    """The message as it was announced. Raises SealBroken."""
+def decrypt(encrypted: str, *, message_id: UUID) -> Email | Sms:
+    """The message as the sender passed it. Raises DecryptionFailed."""
     try:
-        raw = base64.b64decode(sealed, validate=True)
+        raw = base64.b64decode(encrypted, validate=True)
         plain = _cipher().decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], message_id.bytes)
     except (ValueError, InvalidTag):
-        raise SealBroken("the stored message cannot be opened with this JWT_SECRET") from None
+        raise DecryptionFailed("the stored message cannot be decrypted with this JWT_SECRET") from None
     content: dict[str, Any] = json.loads(plain)
     common: dict[str, Any] = {
         "id": message_id,
@@ -65,13 +65,13 @@ def unseal(sealed: str, *, message_id: UUID) -> Email | Sms:
     return Email(kind=EmailKind(content["kind"]), **common)
 
 
-def mark(name: str | UUID) -> str:
-    """What stands beside a sealed message for its recipient's address or user id, so that it is found unopened.
+def recipient_digest(name: str | UUID) -> str:
+    """A keyed digest of a recipient's address or user id, stored with the job so that it is found without decryption.
 
-    A keyed digest: the same for the same name, and nobody without JWT_SECRET can tell for which.
+    It is constant per name and can be computed only with JWT_SECRET.
     """
-    digest = hmac.digest(crypto.derive_key(_MARK_LABEL), str(name).encode(), hashlib.sha256)
-    return crypto.base64url_encode(digest[:_MARK_BYTES])
+    digest = hmac.digest(crypto.derive_key(_RECIPIENT_LABEL), str(name).encode(), hashlib.sha256)
+    return crypto.base64url_encode(digest[:_DIGEST_BYTES])
 
 
 def _cipher() -> AESGCM:

@@ -1,40 +1,40 @@
-"""Hand-written SQL: the messages for one person, among however many wait."""
+"""Hand-written SQL that finds the queued messages of one user."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
 from authsvc.jobs import registry
-from mailer import tasks
+from mailer.delivery import tasks
 from mailer.models import Message
 
-_AT_ONCE = 500
+_BATCH_SIZE = 500
 
 
-def marked(marks: Collection[str]) -> Iterator[Message]:
-    """Messages with any of these marks, and all of the time before there were marks, some hundred at a time."""
-    # As text, not as parameters: a prepared statement is to use the indexes, which hold this installation's alone. One
-    # condition for each index, because with OR one of them is read whole where the planner takes the queue for short.
-    chosen = f"""
+def messages_of_recipients(digests: Collection[str]) -> Iterator[Message]:
+    """Messages with any of these recipient digests, and in batches all old messages, which have no digests."""
+    # Literals instead of parameters let a prepared statement use the partial indexes of this installation. One SELECT
+    # per index, because with OR the planner scans an index completely if it expects a short queue.
+    selected = f"""
         SELECT id, queue_name, task_name, status, scheduled_at, attempts, args
           FROM procrastinate_jobs
          WHERE queue_name = '{registry.queue()}' AND task_name = '{tasks.deliver.name}'
     """
     sql = f"""
-        ({chosen} AND args ->> 'to_user' = ANY(%(marks)s))
+        ({selected} AND args ->> 'to_user' = ANY(%(digests)s))
         UNION
-        ({chosen} AND args ->> 'to_address' = ANY(%(marks)s))
+        ({selected} AND args ->> 'to_address' = ANY(%(digests)s))
         UNION
-        ({chosen} AND NOT args ? 'to_address' AND id > %(after)s ORDER BY id LIMIT {_AT_ONCE:d})
+        ({selected} AND NOT args ? 'to_address' AND id > %(after)s ORDER BY id LIMIT {_BATCH_SIZE:d})
         ORDER BY id
     """
-    wanted, after = list(marks), 0
+    remaining, after = list(digests), 0
     while True:
-        unmarked = []
-        for message in Message.objects.raw(sql, {"marks": wanted, "after": after}):
+        without_digest = []
+        for message in Message.objects.raw(sql, {"digests": remaining, "after": after}):
             yield message
             if "to_address" not in message.args:
-                unmarked.append(message.pk)
-        if len(unmarked) < _AT_ONCE:
+                without_digest.append(message.pk)
+        if len(without_digest) < _BATCH_SIZE:
             return
-        wanted, after = [], unmarked[-1]
+        remaining, after = [], without_digest[-1]

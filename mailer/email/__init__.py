@@ -1,1 +1,1 @@
-"""Email: composition and SMTP."""
+"""Email: composition, and sending through SMTP or a Django email back end."""

@@ -1,4 +1,4 @@
-"""One letter over one SMTP connection (RFC 5321), encrypted wherever the server can."""
+"""Sends one email over one SMTP connection (RFC 5321), encrypted if the server supports it."""
 
 from __future__ import annotations
 
@@ -12,64 +12,64 @@ from urllib.parse import urlsplit
 from django.utils.encoding import punycode
 
 from authsvc import conf
-from mailer.errors import NotDelivered
+from mailer.errors import DeliveryFailed
 
 CONNECT_SECONDS = 10.0
-"""For connecting, greeting, encryption and login."""
+"""Timeout for connection, greeting, TLS and login."""
 REPLY_SECONDS = 60.0
-"""For the letter itself: servers look into it before they answer."""
+"""Timeout for the message itself, which servers scan before they answer."""
 IMPLICIT_TLS_PORT = 465
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-_REFUSED_FOR_GOOD = 55
-"""How a code begins that refuses the mail for good.
+_PERMANENT_REJECTION = 55
+"""First digits of the codes for a permanent rejection of the message.
 
-50 and 53 begin those about our way of asking (RFC 5321 §4.2.1, RFC 4954 §6).
+Codes that begin with 50 and 53 concern the client's commands (RFC 5321 §4.2.1, RFC 4954 §6).
 """
 
 
-class _LetterRefused(smtplib.SMTPResponseException):
-    """The server said no to the recipient or to the letter, not to us."""
+class _MessageRejected(smtplib.SMTPResponseException):
+    """The server rejected the recipient or the message."""
 
 
 def send(*, sender: str, recipient: str, content: bytes) -> str:
-    """Deliver `content`, headers and body with CRLF line ends, and return the server's last answer.
+    """Send `content`, headers and body with CRLF line ends, and return the server's last answer.
 
-    `sender` may be an address with a name. Raises NotDelivered with the server's words, permanent when it will not have
-    this recipient or this letter.
+    `sender` may be an address with a name. Raises DeliveryFailed with the server's text, permanent if the server
+    rejects the recipient or the message for good.
     """
     try:
         origin, target = _envelope(parseaddr(sender)[1]), _envelope(recipient)
         with _session() as server:
             options = [] if f"{origin}{target}".isascii() else ["SMTPUTF8"]  # RFC 6531
             _expect(250, *server.mail(origin, options))
-            _expect(250, *server.rcpt(target), also=251, refusal=_LetterRefused)
-            answer = _expect(250, *server.data(content), refusal=_LetterRefused)
+            _expect(250, *server.rcpt(target), also=251, error_class=_MessageRejected)
+            answer = _expect(250, *server.data(content), error_class=_MessageRejected)
             with contextlib.suppress(OSError):
-                # The letter is taken; how the server says good-bye changes nothing.
+                # The server has accepted the message, so errors of QUIT do not matter.
                 server.quit()
             return answer
     except smtplib.SMTPResponseException as error:
-        is_final = isinstance(error, _LetterRefused) and error.smtp_code // 10 == _REFUSED_FOR_GOOD
-        raise NotDelivered(f"{error.smtp_code} {_text(error.smtp_error)}", permanent=is_final) from error
+        is_permanent = isinstance(error, _MessageRejected) and error.smtp_code // 10 == _PERMANENT_REJECTION
+        raise DeliveryFailed(f"{error.smtp_code} {_text(error.smtp_error)}", permanent=is_permanent) from error
     except (OSError, ValueError) as error:
-        # Connections and TLS; characters that a command cannot carry.
-        raise NotDelivered(f"{type(error).__name__}: {error}") from error
+        # Errors of the connection and of TLS; characters that SMTP commands cannot contain.
+        raise DeliveryFailed(f"{type(error).__name__}: {error}") from error
 
 
-def try_out() -> str:
-    """Greet the server, encrypt, log in and say good-bye; what came of it. Raises NotDelivered with its words."""
+def check_connection() -> str:
+    """Connect, encrypt, log in and quit; returns a summary. Raises DeliveryFailed with the server's text."""
     try:
         with _session() as server:
             parts = ["encrypted" if isinstance(server.sock, ssl.SSLSocket) else "not encrypted"]
             if conf.current().smtp.user:
-                parts.append("logged in" if server.has_extn("auth") else "it wants no login")
+                parts.append("logged in" if server.has_extn("auth") else "no login required")
             with contextlib.suppress(OSError):
                 server.quit()
             return ", ".join(parts)
     except smtplib.SMTPResponseException as error:
-        raise NotDelivered(f"{error.smtp_code} {_text(error.smtp_error)}") from error
+        raise DeliveryFailed(f"{error.smtp_code} {_text(error.smtp_error)}") from error
     except (OSError, ValueError) as error:
-        raise NotDelivered(f"{type(error).__name__}: {error}") from error
+        raise DeliveryFailed(f"{type(error).__name__}: {error}") from error
 
 
 @contextlib.contextmanager
@@ -103,7 +103,7 @@ def _session() -> Iterator[smtplib.SMTP]:
 
 
 def _log_in(server: smtplib.SMTP, *, encrypted: bool) -> None:
-    """Log in when there is a user and the server wants one at all."""
+    """Log in if a user is configured and the server supports AUTH."""
     config = conf.current().smtp
     if not config.user or not server.has_extn("auth"):
         return
@@ -117,7 +117,7 @@ def _log_in(server: smtplib.SMTP, *, encrypted: bool) -> None:
     elif encrypted or config.host in _LOCAL:
         mechanism, answer = "PLAIN", server.auth_plain
     else:
-        raise NotDelivered("the server offers no encryption, so the password is not sent")
+        raise DeliveryFailed("the server offers no encryption, so the password is not sent")
     server.user, server.password = config.user, config.password.reveal()
     server.auth(mechanism, answer)
 
@@ -133,10 +133,10 @@ def _expect(
     text: bytes,
     *,
     also: int = 0,
-    refusal: type[smtplib.SMTPResponseException] = smtplib.SMTPResponseException,
+    error_class: type[smtplib.SMTPResponseException] = smtplib.SMTPResponseException,
 ) -> str:
     if answered not in (code, also):
-        raise refusal(answered, text)
+        raise error_class(answered, text)
     return _text(text)
 
 

@@ -1,4 +1,4 @@
-"""What a mail of a kind would look like: rendered with made-up values from the configured template as it is now."""
+"""Previews of emails: the configured template, fetched now and rendered with sample values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from authsvc.messaging import EmailKind
 from mailer import gotemplate
 from mailer.rendering import message_types, renderer, template_sources
 
-KINDS: Mapping[str, EmailKind] = {entry.key: kind for kind, entry in message_types.EMAILS.items()}
-"""By the names that settings use."""
+EMAIL_KINDS: Mapping[str, EmailKind] = {entry.key: kind for kind, entry in message_types.EMAIL_TYPES.items()}
+"""Email types by their settings key."""
 
 _LINK_TYPES = {EmailKind.CONFIRMATION: "signup", EmailKind.MAGIC_LINK: "magiclink"}
 _TOKEN = "0" * 56
@@ -22,39 +22,39 @@ _TOKEN = "0" * 56
 class Preview:
     key: str
     url: str
-    """Of the configured template; empty when the built-in body is."""
+    """URL of the configured template; empty for the built-in body."""
     subject: str
     html: str
     text: str
     problem: str
-    """Why it is not what is configured; empty when it is."""
+    """The reason for a fallback to the built-in body; empty without an error."""
 
 
-def of(key: str) -> Preview:
-    """The preview of a kind, from a template fetched now, or from the built-in one when that fails.
+def render_preview(key: str) -> Preview:
+    """Render the preview of an email type; uses the built-in template if the configured one fails.
 
-    Raises KeyError for a name that is none.
+    Raises KeyError for an unknown key.
     """
-    kind = KINDS[key]
-    origin = template_sources.origin(kind)
+    kind = EMAIL_KINDS[key]
+    config = template_sources.template_config(kind)
     problem = ""
     try:
-        source = template_sources.load(kind, origin)
-    except template_sources.TemplateUnusable as error:
+        templates = template_sources.load_templates(kind, config)
+    except template_sources.TemplateLoadError as error:
         problem = f"The template cannot be used: {error}. This is the built-in body."
-        source = template_sources.built_in(kind, origin)
+        templates = template_sources.built_in_templates(kind, config)
     try:
-        rendered = renderer.fill(source, kind, variables_of(kind))
+        rendered = renderer.render_templates(templates, kind, sample_variables(kind))
     except gotemplate.TemplateRenderError as error:
         problem = f"The template cannot be rendered: {error}."
         rendered = renderer.Rendered(subject="", html="", text="")
     return Preview(
-        key=key, url=origin.url, subject=rendered.subject, html=rendered.html, text=rendered.text, problem=problem
+        key=key, url=config.url, subject=rendered.subject, html=rendered.html, text=rendered.text, problem=problem
     )
 
 
-def variables_of(kind: EmailKind) -> dict[str, Any]:
-    """Values as they could be; the link is none that anybody has been sent."""
+def sample_variables(kind: EmailKind) -> dict[str, Any]:
+    """Sample values of all template variables. The link is not valid."""
     config = conf.current()
     link_type = _LINK_TYPES.get(kind, kind.value)
     return {

@@ -1,4 +1,4 @@
-"""Development only: keeps what would have been sent in a folder that all serving processes share."""
+"""Development only: stores messages in a folder that all serving processes share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.conf import settings
 from authsvc import conf
 
 CAPACITY = 200
-"""Letters kept; the oldest go first."""
+"""Maximum number of stored messages; the oldest are deleted first."""
 
 _ID = re.compile(r"[0-9]{20}-[0-9a-f]{8}")
 _ACTION_LINK = re.compile(r"https?://[^\s<>\"']+[?&](?:token|token_hash)=[^\s<>\"']+")
@@ -25,13 +25,13 @@ _CODE = re.compile(r"(?<![\w+-])[0-9]{6,10}(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    """One mail or text message as it was handed over for delivery."""
+class InboxMessage:
+    """One email or SMS as it was delivered."""
 
     id: str
-    """Time and chance; sorts by the time of arrival."""
+    """Time in nanoseconds and random digits; sorts by the time of arrival."""
     channel: str
-    """`email`, or the channel of a text message: `sms`, `whatsapp`."""
+    """`email`, `sms` or `whatsapp`."""
     to: str
     subject: str = field(repr=False)
     html: str = field(repr=False)
@@ -39,30 +39,27 @@ class Letter:
     message_id: str
 
     @property
-    def kept_at(self) -> datetime:
+    def received_at(self) -> datetime:
         return datetime.fromtimestamp(int(self.id[:20]) / 1e9, UTC)
 
     @property
     def link(self) -> str:
-        """The action link in the text, or nothing."""
-        found = _ACTION_LINK.search(self.text)
-        return found.group() if found else ""
+        """The action link in the text, or an empty string."""
+        match = _ACTION_LINK.search(self.text)
+        return match.group() if match else ""
 
     @property
     def code(self) -> str:
-        """The code in the text or else in the subject, or nothing."""
-        found = _CODE.search(_ADDRESS.sub("", self.text)) or _CODE.search(self.subject)
-        return found.group() if found else ""
+        """The code in the text or else in the subject, or an empty string."""
+        match = _CODE.search(_ADDRESS.sub("", self.text)) or _CODE.search(self.subject)
+        return match.group() if match else ""
 
 
-def keep(*, channel: str, to: str, subject: str, html: str, text: str, message_id: str) -> None:
-    """Keep one message as the newest; does nothing while the inbox is off.
-
-    Raises OSError when the folder cannot be written.
-    """
+def save_message(*, channel: str, to: str, subject: str, html: str, text: str, message_id: str) -> None:
+    """Store one message, if the inbox is enabled. Raises OSError if the folder is not writable."""
     if not conf.current().mailer.dev_inbox_enabled:
         return
-    letter = Letter(
+    message = InboxMessage(
         id=f"{time.time_ns():020d}-{secrets.token_hex(4)}",
         channel=channel,
         to=to,
@@ -73,33 +70,33 @@ def keep(*, channel: str, to: str, subject: str, html: str, text: str, message_i
     )
     folder = _folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    unfinished = folder / f"{letter.id}.part"
+    unfinished = folder / f"{message.id}.part"
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(asdict(letter), file)
-    unfinished.replace(folder / f"{letter.id}.json")  # readers never see half a letter
+        json.dump(asdict(message), file)
+    unfinished.replace(folder / f"{message.id}.json")  # readers never see an incomplete file
     for name in sorted(_names(".json", ".part"), reverse=True)[CAPACITY:]:
         (folder / name).unlink(missing_ok=True)
 
 
-def letters() -> list[Letter]:
-    """All letters kept, the newest first."""
+def list_messages() -> list[InboxMessage]:
+    """All stored messages, the newest first."""
     names = sorted(_names(".json"), reverse=True)
-    found = (letter(name.removesuffix(".json")) for name in names[:CAPACITY])
-    return [kept for kept in found if kept is not None]
+    messages = (get_message(name.removesuffix(".json")) for name in names[:CAPACITY])
+    return [message for message in messages if message is not None]
 
 
-def letter(letter_id: str) -> Letter | None:
-    """One letter; None when there is none of that id (any more)."""
-    if not _ID.fullmatch(letter_id):
+def get_message(inbox_id: str) -> InboxMessage | None:
+    """One stored message, or None if it does not exist."""
+    if not _ID.fullmatch(inbox_id):
         return None
     try:
-        return Letter(**json.loads((_folder() / f"{letter_id}.json").read_text(encoding="utf-8")))
+        return InboxMessage(**json.loads((_folder() / f"{inbox_id}.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
 
 
 def _names(*suffixes: str) -> list[str]:
-    """File names in the folder that are ours."""
+    """Names of message files in the folder."""
     folder = _folder()
     entries = folder.iterdir() if folder.is_dir() else ()
     return [entry.name for entry in entries if entry.suffix in suffixes and _ID.fullmatch(entry.stem)]

@@ -1,4 +1,4 @@
-"""Development only: the pages of the inbox; while it is off none of them exists."""
+"""Development only: the pages of the inbox, which answer 404 unless the inbox is enabled."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-# A link of the letter leaves the frame, as it would leave a mail reader; the letter can do nothing else.
-_LETTER_POLICY = (
+# Links of the message may open outside of the frame, as in a mail reader. Everything else is forbidden.
+_MESSAGE_POLICY = (
     "sandbox allow-top-navigation-by-user-activation; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 )
-# A template may name pictures of its site, which a mail reader would load.
-_PREVIEW_POLICY = f"{_LETTER_POLICY} https: http:"
-_LINKS_LEAVE_THE_FRAME = '<base target="_top">'
+# A template may reference images of its site, which a mail reader would load.
+_PREVIEW_POLICY = f"{_MESSAGE_POLICY} https: http:"
+_OPEN_LINKS_IN_TOP_FRAME = '<base target="_top">'
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
 def _development_only(view: View[P]) -> View[P]:
-    """Answers 404 while the inbox is off and to other sites; keeps letters out of caches and referrers."""
+    """Answer 404 if the inbox is disabled and to other sites; keep messages out of caches and referrers."""
 
     @require_safe
     @wraps(view)
     def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-        # Only a script of another site sends an origin with a GET, and the API's CORS answer would let it read.
+        # Only scripts of other sites send Origin with a GET, and the API's CORS headers would let them read it.
         if not conf.current().mailer.dev_inbox_enabled or "Origin" in request.headers:
-            raise Http404("there is no inbox")
+            raise Http404("the inbox is disabled")
         response = view(request, *args, **kwargs)
         response.headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
         response.headers["Cache-Control"] = "no-store"
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
-        response.headers["Referrer-Policy"] = "no-referrer"  # the address that follows a link holds a token
+        response.headers["Referrer-Policy"] = "no-referrer"  # the URL of a followed link contains a token
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 
@@ -52,26 +52,26 @@ def _development_only(view: View[P]) -> View[P]:
 
 
 @_development_only
-def list_letters(request: HttpRequest) -> HttpResponse:
-    return render(request, "mailer/inbox/list.html", {"letters": storage.letters()})
+def list_messages(request: HttpRequest) -> HttpResponse:
+    return render(request, "mailer/inbox/list.html", {"messages": storage.list_messages()})
 
 
 @_development_only
-def show_letter(request: HttpRequest, letter_id: str) -> HttpResponse:
-    return render(request, "mailer/inbox/letter.html", {"letter": _letter(letter_id)})
+def show_message(request: HttpRequest, inbox_id: str) -> HttpResponse:
+    return render(request, "mailer/inbox/message.html", {"message": _get_message(inbox_id)})
 
 
 @_development_only
-def show_body(request: HttpRequest, letter_id: str) -> HttpResponse:
-    """The HTML of a letter as it is: for the frame on its page, which lets it do nothing."""
-    return _framed(_letter(letter_id).html, policy=_LETTER_POLICY)
+def show_body(request: HttpRequest, inbox_id: str) -> HttpResponse:
+    """The unchanged HTML of a message, for the sandboxed frame on its page."""
+    return _framed(_get_message(inbox_id).html, policy=_MESSAGE_POLICY)
 
 
 @_development_only
 def list_previews(request: HttpRequest) -> HttpResponse:
     kinds = [
-        {"key": key, "url": template_sources.origin(kind).url, "enabled": message_types.is_enabled(kind)}
-        for key, kind in previews.KINDS.items()
+        {"key": key, "url": template_sources.template_config(kind).url, "enabled": message_types.is_enabled(kind)}
+        for key, kind in previews.EMAIL_KINDS.items()
     ]
     return render(request, "mailer/inbox/previews.html", {"kinds": kinds})
 
@@ -91,7 +91,7 @@ def show_preview_body(request: HttpRequest, key: str) -> HttpResponse:
 @_development_only
 def list_as_json(request: HttpRequest) -> HttpResponse:
     """`[{"id", "channel", "to", "subject", "code", "link", "text", "html", "message_id", "kept_at"}]`, newest first."""
-    return JsonResponse([_described(letter) for letter in storage.letters()], safe=False)
+    return JsonResponse([_as_json(message) for message in storage.list_messages()], safe=False)
 
 
 @_development_only
@@ -101,32 +101,32 @@ def style_sheet(request: HttpRequest) -> HttpResponse:
 
 def _framed(html: str, *, policy: str) -> HttpResponse:
     headers = {"Content-Security-Policy": policy, "X-Frame-Options": "SAMEORIGIN"}
-    return HttpResponse(_LINKS_LEAVE_THE_FRAME + html, headers=headers)
+    return HttpResponse(_OPEN_LINKS_IN_TOP_FRAME + html, headers=headers)
 
 
 def _preview(key: str) -> previews.Preview:
-    if key not in previews.KINDS:
-        raise Http404("no such kind of mail")
-    return previews.of(key)
+    if key not in previews.EMAIL_KINDS:
+        raise Http404("unknown email type")
+    return previews.render_preview(key)
 
 
-def _letter(letter_id: str) -> storage.Letter:
-    letter = storage.letter(letter_id)
-    if letter is None:
-        raise Http404("no such letter")
-    return letter
+def _get_message(inbox_id: str) -> storage.InboxMessage:
+    message = storage.get_message(inbox_id)
+    if message is None:
+        raise Http404("no such message")
+    return message
 
 
-def _described(letter: storage.Letter) -> dict[str, Any]:
+def _as_json(message: storage.InboxMessage) -> dict[str, Any]:
     return {
-        "id": letter.id,
-        "channel": letter.channel,
-        "to": letter.to,
-        "subject": letter.subject,
-        "code": letter.code,
-        "link": letter.link,
-        "text": letter.text,
-        "html": letter.html,
-        "message_id": letter.message_id,
-        "kept_at": letter.kept_at.isoformat(),
+        "id": message.id,
+        "channel": message.channel,
+        "to": message.to,
+        "subject": message.subject,
+        "code": message.code,
+        "link": message.link,
+        "text": message.text,
+        "html": message.html,
+        "message_id": message.message_id,
+        "kept_at": message.received_at.isoformat(),
     }

@@ -1,1 +1,1 @@
-"""Message types, template sources and rendering."""
+"""Rendering of messages: types and variables, templates and their cache, HTML and plain text."""

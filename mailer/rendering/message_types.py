@@ -1,4 +1,4 @@
-"""Message kinds as data: which settings, default texts and variables belong to each."""
+"""Email types: settings key, default subject and template variables of each."""
 
 from __future__ import annotations
 
@@ -13,73 +13,73 @@ _LINK = _COMMON | {"ConfirmationURL", "Token", "TokenHash", "RedirectTo"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmailEntry:
+class EmailType:
     key: str
-    """Name in `settings.AUTH.mailer.subjects` and `.templates`, and of the built-in bodies in `templates/mailer/`."""
+    """Key in the settings `mailer.subjects` and `mailer.templates`, and name of the files in `templates/mailer/`."""
     subject: str
-    """Default subject, a template itself."""
+    """Template of the default subject."""
     variables: frozenset[str] = _COMMON
-    """What subject and body may use; anything else renders as nothing."""
-    switch: str = ""
-    """Name in `settings.AUTH.mailer.notifications` that turns the kind on; empty: always on."""
+    """Variables of subject and body; other names render as an empty string."""
+    setting: str = ""
+    """Name in the setting `mailer.notifications` that enables the type; empty: always enabled."""
 
 
-EMAILS: Mapping[EmailKind, EmailEntry] = {
-    EmailKind.CONFIRMATION: EmailEntry(key="confirmation", subject="Confirm Your Signup", variables=_LINK),
-    EmailKind.INVITE: EmailEntry(key="invite", subject="You have been invited", variables=_LINK),
-    EmailKind.RECOVERY: EmailEntry(key="recovery", subject="Reset Your Password", variables=_LINK),
-    EmailKind.MAGIC_LINK: EmailEntry(key="magic_link", subject="Your Magic Link", variables=_LINK),
-    EmailKind.EMAIL_CHANGE: EmailEntry(
+EMAIL_TYPES: Mapping[EmailKind, EmailType] = {
+    EmailKind.CONFIRMATION: EmailType(key="confirmation", subject="Confirm Your Signup", variables=_LINK),
+    EmailKind.INVITE: EmailType(key="invite", subject="You have been invited", variables=_LINK),
+    EmailKind.RECOVERY: EmailType(key="recovery", subject="Reset Your Password", variables=_LINK),
+    EmailKind.MAGIC_LINK: EmailType(key="magic_link", subject="Your Magic Link", variables=_LINK),
+    EmailKind.EMAIL_CHANGE: EmailType(
         key="email_change", subject="Confirm Email Change", variables=_LINK | {"NewEmail", "SendingTo"}
     ),
-    EmailKind.REAUTHENTICATION: EmailEntry(
+    EmailKind.REAUTHENTICATION: EmailType(
         key="reauthentication", subject="{{ .Token }} is your verification code", variables=_COMMON | {"Token"}
     ),
-    EmailKind.PASSWORD_CHANGED: EmailEntry(
+    EmailKind.PASSWORD_CHANGED: EmailType(
         key="password_changed_notification",
         subject="Your password has been changed",
-        switch="password_changed",
+        setting="password_changed",
     ),
-    EmailKind.EMAIL_CHANGED: EmailEntry(
+    EmailKind.EMAIL_CHANGED: EmailType(
         key="email_changed_notification",
         subject="Your email address has been changed",
         variables=_COMMON | {"OldEmail"},
-        switch="email_changed",
+        setting="email_changed",
     ),
-    EmailKind.PHONE_CHANGED: EmailEntry(
+    EmailKind.PHONE_CHANGED: EmailType(
         key="phone_changed_notification",
         subject="Your phone number was changed",
         variables=_COMMON | {"Phone", "OldPhone"},
-        switch="phone_changed",
+        setting="phone_changed",
     ),
-    EmailKind.EMAIL_TAKEN: EmailEntry(
+    EmailKind.EMAIL_TAKEN: EmailType(
         key="email_taken_notification", subject="Somebody else asked for your email address"
     ),
-    EmailKind.IDENTITY_LINKED: EmailEntry(
+    EmailKind.IDENTITY_LINKED: EmailType(
         key="identity_linked_notification",
         subject="A new sign-in method was linked to your account",
         variables=_COMMON | {"Provider"},
-        switch="identity_linked",
+        setting="identity_linked",
     ),
-    EmailKind.IDENTITY_UNLINKED: EmailEntry(
+    EmailKind.IDENTITY_UNLINKED: EmailType(
         key="identity_unlinked_notification",
         subject="A sign-in method was removed from your account",
         variables=_COMMON | {"Provider"},
-        switch="identity_unlinked",
+        setting="identity_unlinked",
     ),
-    EmailKind.FACTOR_ENROLLED: EmailEntry(
+    EmailKind.FACTOR_ENROLLED: EmailType(
         key="mfa_factor_enrolled_notification",
         subject="A new MFA factor has been enrolled",
         variables=_COMMON | {"FactorType"},
-        switch="mfa_factor_enrolled",
+        setting="mfa_factor_enrolled",
     ),
-    EmailKind.FACTOR_UNENROLLED: EmailEntry(
+    EmailKind.FACTOR_UNENROLLED: EmailType(
         key="mfa_factor_unenrolled_notification",
         subject="An MFA factor has been unenrolled",
         variables=_COMMON | {"FactorType"},
-        switch="mfa_factor_unenrolled",
+        setting="mfa_factor_unenrolled",
     ),
-    EmailKind.RECOVERY_CODE_USED: EmailEntry(
+    EmailKind.RECOVERY_CODE_USED: EmailType(
         key="mfa_recovery_code_used_notification",
         subject="A recovery code was used to sign in to your account",
         variables=_COMMON | {"Remaining"},
@@ -87,10 +87,10 @@ EMAILS: Mapping[EmailKind, EmailEntry] = {
 }
 
 SMS_VARIABLES = frozenset({"Code"})
-"""What the text of an SMS may use."""
+"""Variables of an SMS text."""
 
 
 def is_enabled(kind: EmailKind) -> bool:
-    """Whether mails of this kind are sent at all: notices need their switch, the others have none."""
-    switch = EMAILS[kind].switch
-    return not switch or switch in conf.current().mailer.notifications
+    """True unless the type is a notification that the settings do not enable."""
+    setting = EMAIL_TYPES[kind].setting
+    return not setting or setting in conf.current().mailer.notifications

@@ -1,7 +1,6 @@
-"""The plain-text alternative of a mail that exists only as HTML: its text in paragraphs, its links written out.
+"""Converts the HTML of an email to plain text, with paragraphs and written-out links.
 
-Our own, because a mail needs no more than this, and the libraries that do more are under the GPL or come with a parser
-in C.
+Libraries for this purpose are under the GPL or need a parser in C, and emails need only this subset.
 """
 
 from __future__ import annotations
@@ -9,20 +8,22 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-_UNSEEN = frozenset({"script", "style", "title", "template"})
-_PARAGRAPHS = frozenset({"blockquote", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ol", "p", "pre", "table", "ul"})
-_LINES = frozenset(
+_HIDDEN_TAGS = frozenset({"script", "style", "title", "template"})
+_PARAGRAPH_TAGS = frozenset(
+    {"blockquote", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ol", "p", "pre", "table", "ul"}
+)
+_LINE_TAGS = frozenset(
     {"address", "article", "center", "dd", "div", "dt", "footer", "form", "header", "li", "main", "section", "tr"}
 )
-_CELLS = frozenset({"td", "th"})
-_FOLLOWED = ("http://", "https://", "mailto:", "tel:")
+_CELL_TAGS = frozenset({"td", "th"})
+_LINK_SCHEMES = ("http://", "https://", "mailto:", "tel:")
 _SPACE = re.compile(r"\s+")
-# The parser stumbles over some declarations; none of them is text.
+# The parser fails on some declarations, which contain no text.
 _DECLARATION = re.compile(r"<![^>]*>")
 
 
-def of(html: str) -> str:
-    """What a reader sees of `html`; behind the text of a link stands its address in angle brackets."""
+def from_html(html: str) -> str:
+    """The visible text of `html`; the address of a link follows its text in angle brackets."""
     reader = _Reader()
     reader.feed(_DECLARATION.sub("", html))
     reader.close()
@@ -35,41 +36,41 @@ class _Reader(HTMLParser):
         super().__init__()
         self._written: list[str] = []
         self._breaks = 0
-        """Line breaks due before the next text."""
+        """Line breaks to write before the next text."""
         self._space = False
-        """A blank is due before the next text on the same line."""
-        self._unseen = 0
+        """Write a space before the next text on the same line."""
+        self._hidden_depth = 0
         self._link: tuple[str, int] | None = None
-        """Address of the open link, and where in `_written` its text begins."""
+        """Address of the open link, and the index in `_written` at which its text begins."""
 
     def text(self) -> str:
         return "".join(self._written) + "\n" if self._written else ""
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
-        if tag in _UNSEEN:
-            self._unseen += 1
+        attribute = dict(attributes)
+        if tag in _HIDDEN_TAGS:
+            self._hidden_depth += 1
         elif tag == "br":
             self._breaks = min(self._breaks + 1, 2)
         elif tag == "a":
-            self._link = ((given.get("href") or "").strip(), len(self._written))
+            self._link = ((attribute.get("href") or "").strip(), len(self._written))
         elif tag == "img":
-            self.handle_data(given.get("alt") or "")
+            self.handle_data(attribute.get("alt") or "")
         self._separate(tag)
         if tag == "li":
             self._write("-")
             self._space = True
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in _UNSEEN:
-            self._unseen = max(self._unseen - 1, 0)
+        if tag in _HIDDEN_TAGS:
+            self._hidden_depth = max(self._hidden_depth - 1, 0)
         elif tag == "a":
             self._end_link()
         self._separate(tag)
 
     def handle_data(self, data: str) -> None:
         words = _SPACE.sub(" ", data)
-        if self._unseen:
+        if self._hidden_depth:
             return
         self._space |= words.startswith(" ")
         if words.strip():
@@ -77,11 +78,11 @@ class _Reader(HTMLParser):
             self._space = words.endswith(" ")
 
     def _separate(self, tag: str) -> None:
-        if tag in _PARAGRAPHS:
+        if tag in _PARAGRAPH_TAGS:
             self._breaks = 2
-        elif tag in _LINES:
+        elif tag in _LINE_TAGS:
             self._breaks = max(self._breaks, 1)
-        elif tag in _CELLS:
+        elif tag in _CELL_TAGS:
             self._space = True
 
     def _end_link(self) -> None:
@@ -90,7 +91,7 @@ class _Reader(HTMLParser):
         address, begin = self._link
         self._link = None
         label = "".join(self._written[begin:]).strip()
-        if address.lower().startswith(_FOLLOWED) and label not in (address, address.partition(":")[2]):
+        if address.lower().startswith(_LINK_SCHEMES) and label not in (address, address.partition(":")[2]):
             self._space = True
             self._write(f"<{address}>")
 

@@ -1,4 +1,4 @@
-"""Renders messages: the subject and the two forms of a mail's body, the text of an SMS."""
+"""Renders messages: the subject, HTML body and plain-text body of an email, and the text of an SMS."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from authsvc import conf
 from authsvc.messaging import EmailKind, SmsKind
 from mailer import gotemplate
 from mailer.rendering import message_types, plain_text, template_cache
-from mailer.rendering.template_sources import Source
+from mailer.rendering.template_sources import MessageTemplates
 
 _compiled = functools.lru_cache(maxsize=128)(gotemplate.compile)
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A mail ready for delivery: a subject of one line, the HTML body and its plain-text alternative."""
+    """A rendered email: a subject of one line, the HTML body and its plain-text alternative."""
 
     subject: str = field(repr=False)
     html: str = field(repr=False)
@@ -26,30 +26,30 @@ class Rendered:
 
 
 def render(kind: EmailKind, variables: Mapping[str, Any]) -> Rendered:
-    """The mail of a kind with its variables, of which only those of the kind are seen.
+    """Render an email type; variables that do not belong to the type are ignored.
 
-    May wait for a template to be fetched. Raises `syntax.TemplateRenderError` when the values make the text grow beyond
-    its bounds.
+    May fetch a template. Raises `gotemplate.TemplateRenderError` if the rendered text exceeds its limits.
     """
-    return fill(template_cache.shared.get(kind), kind, variables)
+    return render_templates(template_cache.shared.get(kind), kind, variables)
 
 
-def fill(source: Source, kind: EmailKind, variables: Mapping[str, Any]) -> Rendered:
-    """The same from templates at hand."""
-    visible = _only(variables, message_types.EMAILS[kind].variables)
-    subject = source.subject.render(visible, mode=gotemplate.Mode.TEXT)
-    html = source.html.render(visible, mode=gotemplate.Mode.HTML)
+def render_templates(templates: MessageTemplates, kind: EmailKind, variables: Mapping[str, Any]) -> Rendered:
+    """Render an email type with these templates."""
+    visible = _only(variables, message_types.EMAIL_TYPES[kind].variables)
+    subject = templates.subject.render(visible, mode=gotemplate.Mode.TEXT)
+    html = templates.html.render(visible, mode=gotemplate.Mode.HTML)
+    text = templates.text.render(visible, mode=gotemplate.Mode.TEXT) if templates.text else plain_text.from_html(html)
     return Rendered(
-        subject="".join(subject.splitlines()),  # a line break would begin another header
+        subject="".join(subject.splitlines()),  # a line break would start another header
         html=html,
-        text=source.text.render(visible, mode=gotemplate.Mode.TEXT) if source.text else plain_text.of(html),
+        text=text,
     )
 
 
 def render_sms(kind: SmsKind, variables: Mapping[str, Any]) -> str:
-    """The text of an SMS of a kind, in which only `Code` is a variable.
+    """Render the text of an SMS type, with `Code` as its only variable.
 
-    Raises `syntax.TemplateSyntaxError` for a configured text that is no template.
+    Raises `gotemplate.TemplateSyntaxError` if the configured text is not a valid template.
     """
     visible = _only(variables, message_types.SMS_VARIABLES)
     config = conf.current()

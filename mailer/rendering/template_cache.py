@@ -1,4 +1,4 @@
-"""Keeps what has been fetched: per process one source for each kind, loaded by one thread at a time."""
+"""Caches the templates of each email type per process. One thread at a time loads a type."""
 
 from __future__ import annotations
 
@@ -13,107 +13,107 @@ from datetime import timedelta
 from authsvc import conf
 from authsvc.messaging import EmailKind
 from mailer.rendering import message_types, template_sources
-from mailer.rendering.template_sources import Origin, Source
+from mailer.rendering.template_sources import MessageTemplates, TemplateConfig
 
-_AGING = 0.9
-"""Part of the greatest age at which a template is fetched again before anybody needs it."""
-_SHORTEST_PAUSE = timedelta(seconds=1)
+_REFRESH_FRACTION = 0.9
+"""Fraction of the maximum age at which `refresh` loads templates again, before they are stale."""
+_MIN_REFRESH_INTERVAL = timedelta(seconds=1)
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    origin: Origin
-    source: Source
+class _CacheEntry:
+    config: TemplateConfig
+    templates: MessageTemplates
     loaded_at: float
-    tried_at: float
-    """When loading was last tried, with or without success."""
-    stands_in: bool
-    """The built-in body, because there was no success yet."""
+    attempted_at: float
+    """Time of the last attempt to load, successful or not."""
+    is_fallback: bool
+    """True for built-in templates that replace templates which could not be loaded."""
 
 
-class SourceCache:
-    """`clock` gives seconds from any point in time on."""
+class TemplateCache:
+    """`clock` returns monotonic seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
-        self._kept: dict[EmailKind, _Kept] = {}
+    def clear(self) -> None:
+        self._entries: dict[EmailKind, _CacheEntry] = {}
         self._locks = {kind: threading.Lock() for kind in EmailKind}
-        self._asked_at = self._clock()
+        self._last_used_at = self._clock()
 
-    def get(self, kind: EmailKind) -> Source:
-        """What mails of this kind are made from now; never fails, and fetches only what is not there or is stale.
+    def get(self, kind: EmailKind) -> MessageTemplates:
+        """The templates of an email type. Never raises, and loads only missing and stale ones.
 
-        What cannot be loaded is logged; then the last good template is used on, or the built-in body.
+        A failed load is logged; the last valid templates remain in use, or else the built-in ones.
         """
-        self._asked_at = self._clock()
-        return self._current(kind, is_due=self._is_stale).source
+        self._last_used_at = self._clock()
+        return self._current(kind, needs_load=self._is_stale).templates
 
     def refresh(self) -> None:
-        """Fetch again what would soon be stale, and what could not be had, unless nobody sends mail."""
+        """Load templates that will soon be stale or have failed to load, unless the cache has long been unused."""
         config = conf.current().mailer
-        idle = self._clock() - self._asked_at
+        idle = self._clock() - self._last_used_at
         if not config.template_reloading_enabled or idle > config.template_reloading_max_idle.total_seconds():
             return
         for kind in EmailKind:
-            if template_sources.origin(kind).url and message_types.is_enabled(kind):
-                self._current(kind, is_due=self._is_aging)
+            if template_sources.template_config(kind).url and message_types.is_enabled(kind):
+                self._current(kind, needs_load=self._is_aging)
 
-    def _current(self, kind: EmailKind, *, is_due: Callable[[_Kept], bool]) -> _Kept:
-        origin = template_sources.origin(kind)
-        kept = self._kept.get(kind)
-        if kept is not None and kept.origin == origin and not is_due(kept):
-            return kept
+    def _current(self, kind: EmailKind, *, needs_load: Callable[[_CacheEntry], bool]) -> _CacheEntry:
+        config = template_sources.template_config(kind)
+        entry = self._entries.get(kind)
+        if entry is not None and entry.config == config and not needs_load(entry):
+            return entry
         with self._locks[kind]:
-            kept = self._kept.get(kind)
-            # Who had to wait for the lock finds what was loaded meanwhile.
-            if kept is None or kept.origin != origin or is_due(kept):
-                self._kept[kind] = kept = self._load(kind, origin, kept)
-            return kept
+            entry = self._entries.get(kind)
+            # Another thread may have loaded the templates while this one waited for the lock.
+            if entry is None or entry.config != config or needs_load(entry):
+                self._entries[kind] = entry = self._load(kind, config, entry)
+            return entry
 
-    def _load(self, kind: EmailKind, origin: Origin, kept: _Kept | None) -> _Kept:
+    def _load(self, kind: EmailKind, config: TemplateConfig, entry: _CacheEntry | None) -> _CacheEntry:
         try:
-            source, failed = template_sources.load(kind, origin), False
-        except template_sources.TemplateUnusable as problem:
+            templates, is_fallback = template_sources.load_templates(kind, config), False
+        except template_sources.TemplateLoadError as error:
             _logger.error(
-                "the template of a mail could not be loaded: %s",
-                problem,
-                extra={"event": problem.event, "mail_type": kind.value},
+                "email template could not be loaded: %s",
+                error,
+                extra={"event": error.event, "mail_type": kind.value},
             )
-            if kept is not None and kept.origin == origin:
-                return replace(kept, tried_at=self._clock())
-            source, failed = template_sources.built_in(kind, origin), True
+            if entry is not None and entry.config == config:
+                return replace(entry, attempted_at=self._clock())
+            templates, is_fallback = template_sources.built_in_templates(kind, config), True
         now = self._clock()
-        return _Kept(origin=origin, source=source, loaded_at=now, tried_at=now, stands_in=failed)
+        return _CacheEntry(config=config, templates=templates, loaded_at=now, attempted_at=now, is_fallback=is_fallback)
 
-    def _is_stale(self, kept: _Kept) -> bool:
-        """Built-in bodies that nothing was to replace do not age."""
-        return bool(kept.origin.url) and self._age(kept) >= 1 and self._may_try(kept)
+    def _is_stale(self, entry: _CacheEntry) -> bool:
+        """Built-in templates are never stale unless they are a fallback."""
+        return bool(entry.config.url) and self._age(entry) >= 1 and self._can_retry(entry)
 
-    def _is_aging(self, kept: _Kept) -> bool:
-        return (kept.stands_in or self._age(kept) > _AGING) and self._may_try(kept)
+    def _is_aging(self, entry: _CacheEntry) -> bool:
+        return (entry.is_fallback or self._age(entry) > _REFRESH_FRACTION) and self._can_retry(entry)
 
-    def _age(self, kept: _Kept) -> float:
-        """In parts of the greatest age."""
-        greatest = conf.current().mailer.template_max_age.total_seconds()
-        return (self._clock() - kept.loaded_at) / greatest if greatest > 0 else 1
+    def _age(self, entry: _CacheEntry) -> float:
+        """Age as a fraction of the maximum age."""
+        max_age = conf.current().mailer.template_max_age.total_seconds()
+        return (self._clock() - entry.loaded_at) / max_age if max_age > 0 else 1
 
-    def _may_try(self, kept: _Kept) -> bool:
-        pause = conf.current().mailer.template_retry_interval.total_seconds()
-        return self._clock() - kept.tried_at >= pause
+    def _can_retry(self, entry: _CacheEntry) -> bool:
+        interval = conf.current().mailer.template_retry_interval.total_seconds()
+        return self._clock() - entry.attempted_at >= interval
 
 
-shared = SourceCache()
+shared = TemplateCache()
 """The cache of this process."""
 
-# A lock that another thread held at the time of a fork would never be given back.
-os.register_at_fork(after_in_child=shared.forget)
+# A lock that another thread holds during a fork would never be released in the child.
+os.register_at_fork(after_in_child=shared.clear)
 
 
 def refresh_interval() -> timedelta:
-    """Between two rounds of `refresh`."""
-    return max(_SHORTEST_PAUSE, conf.current().mailer.template_retry_interval / 4)
+    """Interval between two calls of `refresh`."""
+    return max(_MIN_REFRESH_INTERVAL, conf.current().mailer.template_retry_interval / 4)

@@ -1,4 +1,4 @@
-"""Where a mail's text comes from: the subject and the body template of a kind, fetched or built in."""
+"""Loads the templates of an email type: from the configured URL, or the built-in ones."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FETCH_TIMEOUT = timedelta(seconds=10)
 _logger = logging.getLogger(__name__)
 
 
-class TemplateUnusable(Exception):
-    """A configured template cannot be had or is none; `event` is what the log calls that."""
+class TemplateLoadError(Exception):
+    """A configured template cannot be fetched or parsed. `event` is the event name in the log."""
 
     def __init__(self, event: str, problem: object) -> None:
         self.event = event
@@ -31,57 +31,57 @@ class TemplateUnusable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """What is configured for a kind: a subject, and the URL of a template; each may be empty."""
+class TemplateConfig:
+    """The configured subject and template URL of an email type; each may be empty."""
 
     subject: str
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The templates of a kind, ready to be filled."""
+class MessageTemplates:
+    """The compiled templates of an email type."""
 
     subject: gotemplate.Template
     html: gotemplate.Template
     text: gotemplate.Template | None
-    """None: the plain text is to be made from the HTML."""
+    """None: the plain text is derived from the HTML."""
 
 
-def origin(kind: EmailKind) -> Origin:
-    key, config = message_types.EMAILS[kind].key, conf.current()
-    place = config.mailer.templates.get(key, "")
-    url = place if not place or place.startswith("http") else config.site.url + place
-    return Origin(subject=config.mailer.subjects.get(key, ""), url=url)
+def template_config(kind: EmailKind) -> TemplateConfig:
+    key, config = message_types.EMAIL_TYPES[kind].key, conf.current()
+    location = config.mailer.templates.get(key, "")
+    url = location if not location or location.startswith("http") else config.site.url + location
+    return TemplateConfig(subject=config.mailer.subjects.get(key, ""), url=url)
 
 
-def load(kind: EmailKind, origin: Origin) -> Source:
-    """Fetch what `origin` names, or take the built-in body when it names none. Raises TemplateUnusable."""
-    if not origin.url:
-        return built_in(kind, origin)
+def load_templates(kind: EmailKind, config: TemplateConfig) -> MessageTemplates:
+    """Fetch the configured template, or return the built-in ones if none is configured. Raises TemplateLoadError."""
+    if not config.url:
+        return built_in_templates(kind, config)
     try:
-        html = gotemplate.compile(_fetch(origin.url))
-    except gotemplate.TemplateSyntaxError as problem:
-        raise TemplateUnusable("templatemailer_template_body_parse_error", problem) from None
-    return Source(subject=_subject(kind, origin), html=html, text=None)
+        html = gotemplate.compile(_fetch(config.url))
+    except gotemplate.TemplateSyntaxError as error:
+        raise TemplateLoadError("templatemailer_template_body_parse_error", error) from None
+    return MessageTemplates(subject=_subject(kind, config), html=html, text=None)
 
 
-def built_in(kind: EmailKind, origin: Origin) -> Source:
-    """The built-in body with the subject of `origin`."""
-    html, text = _built_in_body(message_types.EMAILS[kind].key)
-    return Source(subject=_subject(kind, origin), html=html, text=text)
+def built_in_templates(kind: EmailKind, config: TemplateConfig) -> MessageTemplates:
+    """The built-in body with the configured subject."""
+    html, text = _built_in_body(message_types.EMAIL_TYPES[kind].key)
+    return MessageTemplates(subject=_subject(kind, config), html=html, text=text)
 
 
 def _fetch(url: str) -> str:
-    """The text of a template. Raises TemplateUnusable."""
-    event, most = "templatemailer_template_body_http_error", conf.current().mailer.template_max_size
+    """Fetch the text of a template. Raises TemplateLoadError."""
+    event, max_bytes = "templatemailer_template_body_http_error", conf.current().mailer.template_max_size
     try:
-        reply = http.send("GET", url, timeout=FETCH_TIMEOUT, max_bytes=most, truncate=True, follow_redirects=True)
-    except http.Unreachable as problem:
-        raise TemplateUnusable(event, problem) from None
+        reply = http.send("GET", url, timeout=FETCH_TIMEOUT, max_bytes=max_bytes, truncate=True, follow_redirects=True)
+    except http.Unreachable as error:
+        raise TemplateLoadError(event, error) from None
     if reply.status != HTTPStatus.OK:
-        raise TemplateUnusable(event, f"status {reply.status}")
-    # A character that the limit has cut in two is left out.
+        raise TemplateLoadError(event, f"status {reply.status}")
+    # The incremental decoder drops a character that the size limit has split.
     return codecs.getincrementaldecoder("utf-8-sig")("replace").decode(reply.body)
 
 
@@ -91,19 +91,19 @@ def _built_in_body(key: str) -> tuple[gotemplate.Template, gotemplate.Template]:
 
 
 def _built_in(key: str, extension: str) -> gotemplate.Template:
-    """A kind's file only defines the parts that the shared frame puts together."""
+    """The file of a type defines only the blocks that the shared frame includes."""
     parts = (BUILT_IN / f"{name}.{extension}" for name in (key, "frame"))
     return gotemplate.compile("".join(part.read_text(encoding="utf-8") for part in parts))
 
 
-def _subject(kind: EmailKind, origin: Origin) -> gotemplate.Template:
-    if origin.subject:
+def _subject(kind: EmailKind, config: TemplateConfig) -> gotemplate.Template:
+    if config.subject:
         try:
-            return gotemplate.compile(origin.subject)
-        except gotemplate.TemplateSyntaxError as problem:
+            return gotemplate.compile(config.subject)
+        except gotemplate.TemplateSyntaxError as error:
             _logger.error(
-                "the configured subject is not a template, the default is used: %s",
-                problem,
+                "configured subject is not a valid template, using the default: %s",
+                error,
                 extra={"event": "templatemailer_template_subject_parse_error", "mail_type": kind.value},
             )
-    return gotemplate.compile(message_types.EMAILS[kind].subject)
+    return gotemplate.compile(message_types.EMAIL_TYPES[kind].subject)

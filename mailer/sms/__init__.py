@@ -1,4 +1,4 @@
-"""The gateways of text messages: one module each, and the one that the settings choose."""
+"""SMS gateways: one module per provider, and the one that the settings select."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from authsvc import conf
 from mailer.sms import messagebird, textlocal, twilio, twilio_verify, vonage
-from mailer.sms.base import Gateway, Text
+from mailer.sms.base import Gateway, SmsMessage
 
-__all__ = ["GATEWAYS", "Gateway", "Text", "configured"]
+__all__ = ["GATEWAYS", "Gateway", "SmsMessage", "configured_gateway"]
 
 GATEWAYS: Mapping[str, Callable[[], Gateway]] = {
     "twilio": twilio.Twilio,
@@ -17,10 +17,10 @@ GATEWAYS: Mapping[str, Callable[[], Gateway]] = {
     "textlocal": textlocal.Textlocal,
     "vonage": vonage.Vonage,
 }
-"""SMS_PROVIDER → its gateway."""
+"""SMS_PROVIDER → gateway."""
 
 
-def configured() -> Gateway | None:
-    """The gateway to use; None while none is set or its credentials are not complete."""
+def configured_gateway() -> Gateway | None:
+    """The gateway of the settings; None if none is set or its credentials are incomplete."""
     sms = conf.current().sms
     return GATEWAYS[sms.provider]() if sms.is_usable else None

@@ -1,4 +1,4 @@
-"""What the gateways share: a message is one call, and every answer becomes an id or a NotDelivered."""
+"""Base of the SMS gateways: one HTTP request per message, whose response is an id or a DeliveryFailed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Protocol
 
 from authsvc import conf
 from authsvc.outgoing import http
-from mailer.errors import NotDelivered
+from mailer.errors import DeliveryFailed
 
-_MAX_ANSWER = 65_536
-# The account is in trouble, or the gateway is: the same request may be taken once that is over.
-_PASSING = frozenset({401, 402, 403, 408, 425, 429})
+_MAX_RESPONSE_BYTES = 65_536
+# Client errors that concern the account or the gateway's load, so the same request may succeed later.
+_TEMPORARY_STATUSES = frozenset({401, 402, 403, 408, 425, 429})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """One text message as it goes out."""
+class SmsMessage:
+    """One rendered SMS or WhatsApp message."""
 
     to: str
-    """Digits of the number, without `+`."""
+    """Phone number in digits, without `+`."""
     channel: str
     """`sms` or `whatsapp`."""
     body: str = field(repr=False)
@@ -28,44 +28,44 @@ class Text:
 
 
 class Gateway(Protocol):
-    """Somebody who carries text messages."""
+    """Sends messages through one provider."""
 
-    def send(self, text: Text) -> str:
-        """Hand one message over and return what the gateway calls it, empty when it gives no name.
+    def send(self, text: SmsMessage) -> str:
+        """Send one message and return the gateway's id, or an empty string if it has none.
 
-        Raises NotDelivered, permanent when the same message would be refused again.
+        Raises DeliveryFailed, permanent if the gateway would reject the same message again.
         """
 
-    def try_out(self) -> None:
-        """Have the credentials checked by a call that sends nothing. Raises NotDelivered when they are refused."""
+    def check_credentials(self) -> None:
+        """Check the credentials with a request that sends no message. Raises DeliveryFailed if they are rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a gateway said: status and JSON document."""
+class GatewayResponse:
+    """Status and JSON document of a gateway's response."""
 
     status: int
     document: Any = field(repr=False)
 
     @property
-    def is_final(self) -> bool:
-        """Whether the status says that the request itself is wrong."""
-        return 400 <= self.status < 500 and self.status not in _PASSING
+    def is_permanent(self) -> bool:
+        """True if the status means that the request itself is invalid."""
+        return 400 <= self.status < 500 and self.status not in _TEMPORARY_STATUSES
 
     def value(self, *path: str | int) -> Any:
-        """The member at the end of a path of names and indexes; None where there is no such way."""
-        found = self.document
-        for step in path:
+        """The value at a path of keys and indexes, or None."""
+        value = self.document
+        for key in path:
             try:
-                found = found[step]
+                value = value[key]
             except (TypeError, LookupError):
                 return None
-        return found
+        return value
 
     def text(self, *path: str | int) -> str:
-        """The string or number at the end of a path on one line, empty for anything else."""
-        found = self.value(*path)
-        return " ".join(str(found).split()) if isinstance(found, str | int) and not isinstance(found, bool) else ""
+        """The string or number at a path, on one line; an empty string for other types."""
+        value = self.value(*path)
+        return " ".join(str(value).split()) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def post(
@@ -75,8 +75,8 @@ def post(
     form: Mapping[str, str],
     auth: tuple[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Answer:
-    """Send a form. Raises NotDelivered when nothing comes back or no JSON; `gateway` is its name in that text."""
+) -> GatewayResponse:
+    """POST a form. Raises DeliveryFailed without a JSON response; its text names `gateway`."""
     return _call("POST", url, gateway=gateway, form=form, auth=auth, headers=headers)
 
 
@@ -86,12 +86,12 @@ def get(
     gateway: str,
     auth: tuple[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Answer:
-    """Ask for something. Raises NotDelivered as `post` does, and when the status is none of success."""
-    answer = _call("GET", url, gateway=gateway, form=None, auth=auth, headers=headers)
-    if not 200 <= answer.status < 300:
-        raise NotDelivered(f"{gateway} error: status {answer.status}", permanent=answer.is_final)
-    return answer
+) -> GatewayResponse:
+    """GET a resource. Raises DeliveryFailed as `post` does, and for a status other than 2xx."""
+    response = _call("GET", url, gateway=gateway, form=None, auth=auth, headers=headers)
+    if not 200 <= response.status < 300:
+        raise DeliveryFailed(f"{gateway} error: status {response.status}", permanent=response.is_permanent)
+    return response
 
 
 def _call(
@@ -102,7 +102,7 @@ def _call(
     form: Mapping[str, str] | None,
     auth: tuple[str, str] | None,
     headers: Mapping[str, str] | None,
-) -> Answer:
+) -> GatewayResponse:
     try:
         reply = http.send(
             method,
@@ -111,20 +111,20 @@ def _call(
             auth=auth,
             headers=headers,
             timeout=conf.current().api.internal_http_timeout,
-            max_bytes=_MAX_ANSWER,
+            max_bytes=_MAX_RESPONSE_BYTES,
         )
     except http.Unreachable as error:
-        raise NotDelivered(f"{gateway} error: {error}") from error
+        raise DeliveryFailed(f"{gateway} error: {error}") from error
     try:
-        return Answer(status=reply.status, document=reply.json())
+        return GatewayResponse(status=reply.status, document=reply.json())
     except ValueError:
-        unread = Answer(status=reply.status, document=None)
-        raise NotDelivered(
-            f"{gateway} error: the answer of status {reply.status} is not JSON", permanent=unread.is_final
+        unreadable = GatewayResponse(status=reply.status, document=None)
+        raise DeliveryFailed(
+            f"{gateway} error: the answer of status {reply.status} is not JSON", permanent=unreadable.is_permanent
         ) from None
 
 
-def refuse_whatsapp(text: Text, *, gateway: str) -> None:
-    """For gateways that only know text messages proper. Raises NotDelivered."""
+def require_sms_channel(text: SmsMessage, *, gateway: str) -> None:
+    """For gateways without WhatsApp. Raises DeliveryFailed."""
     if text.channel == "whatsapp":
-        raise NotDelivered(f'channel type "whatsapp" is not supported for {gateway}', permanent=True)
+        raise DeliveryFailed(f'channel type "whatsapp" is not supported for {gateway}', permanent=True)

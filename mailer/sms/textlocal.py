@@ -1,50 +1,52 @@
-"""Textlocal's text messages."""
+"""SMS through Textlocal."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from authsvc import conf
-from mailer.errors import NotDelivered
+from mailer.errors import DeliveryFailed
 from mailer.sms import base
 
-_TEMPLATE = "80"
-# No number, no text or too long a one, a number of no form, no good number, and a text that no approved template makes.
-_FINAL = frozenset({"4", "5", "6", "32", "51", _TEMPLATE})
+_NO_TEMPLATE = "80"
+# Missing number, missing or too long text, malformed number, invalid number, and no approved template for the text.
+_PERMANENT_CODES = frozenset({"4", "5", "6", "32", "51", _NO_TEMPLATE})
 
 
 class Textlocal:
     origin: ClassVar[str] = "https://api.textlocal.in"
 
-    def send(self, text: base.Text) -> str:
-        base.refuse_whatsapp(text, gateway="TextLocal")
+    def send(self, message: base.SmsMessage) -> str:
+        base.require_sms_channel(message, gateway="TextLocal")
         config = conf.current().sms.textlocal
-        answer = base.post(
+        response = base.post(
             f"{self.origin}/send",
             gateway="textlocal",
             form={
                 "sender": config.sender,
                 "apikey": config.api_key.reveal(),
-                "message": text.body,
-                "numbers": text.to,
+                "message": message.body,
+                "numbers": message.to,
             },
         )
-        # The HTTP status says nothing here: refusals come with 200.
-        if answer.text("status") != "success":
-            raise _refusal(answer, text)
-        return answer.text("messages", 0, "id")
+        # Rejections have HTTP status 200.
+        if response.text("status") != "success":
+            raise _rejection(response, message)
+        return response.text("messages", 0, "id")
 
-    def try_out(self) -> None:
+    def check_credentials(self) -> None:
         key = conf.current().sms.textlocal.api_key.reveal()
-        answer = base.post(f"{self.origin}/balance", gateway="textlocal", form={"apikey": key})
-        if answer.text("status") != "success":
-            raise NotDelivered(f"textlocal error: {answer.text('errors', 0, 'message') or 'no success'}")
+        response = base.post(f"{self.origin}/balance", gateway="textlocal", form={"apikey": key})
+        if response.text("status") != "success":
+            raise DeliveryFailed(f"textlocal error: {response.text('errors', 0, 'message') or 'no success'}")
 
 
-def _refusal(answer: base.Answer, text: base.Text) -> NotDelivered:
-    message, code = answer.text("errors", 0, "message"), answer.text("errors", 0, "code")
-    if not message and not code:
-        return NotDelivered(f"textlocal error: status {answer.status}", permanent=answer.is_final)
-    said = f"textlocal error: {message} (code: {code}) "
-    said += f"template message: {text.body}" if code == _TEMPLATE else f"message {answer.text('messages', 0, 'id')}"
-    return NotDelivered(said.rstrip(), permanent=code in _FINAL)
+def _rejection(response: base.GatewayResponse, message: base.SmsMessage) -> DeliveryFailed:
+    reason, code = response.text("errors", 0, "message"), response.text("errors", 0, "code")
+    if not reason and not code:
+        return DeliveryFailed(f"textlocal error: status {response.status}", permanent=response.is_permanent)
+    message_id = response.text("messages", 0, "id")
+    details = f"template message: {message.body}" if code == _NO_TEMPLATE else f"message {message_id}"
+    return DeliveryFailed(
+        f"textlocal error: {reason} (code: {code}) {details}".rstrip(), permanent=code in _PERMANENT_CODES
+    )

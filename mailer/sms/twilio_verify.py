@@ -1,4 +1,4 @@
-"""Twilio's verification service, which makes, delivers and checks codes of its own."""
+"""Twilio Verify, a service that generates, delivers and checks the codes itself."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from authsvc import conf
-from mailer.errors import NotDelivered
+from mailer.errors import DeliveryFailed
 from mailer.sms import base, twilio
 
 logger = logging.getLogger(__name__)
 
 
 class TwilioVerify:
-    """Asks for a code to be sent; ours is not in it."""
+    """Requests that Twilio sends its own code instead of ours."""
 
     origin: ClassVar[str] = "https://verify.twilio.com"
 
-    def send(self, text: base.Text) -> str:
-        answer = _post("Verifications", {"To": f"+{text.to}", "Channel": text.channel})
-        if answer.status not in (200, 201):
-            raise twilio.refusal(answer)
-        return answer.text("sid")
+    def send(self, message: base.SmsMessage) -> str:
+        response = _post("Verifications", {"To": f"+{message.to}", "Channel": message.channel})
+        if response.status not in (200, 201):
+            raise twilio.rejection(response)
+        return response.text("sid")
 
-    def try_out(self) -> None:
+    def check_credentials(self) -> None:
         config = conf.current().sms.twilio_verify
         url = f"{self.origin}/v2/Services/{quote(config.message_service_sid, safe='')}"
         base.get(url, gateway="twilio_verify", auth=(config.account_sid, config.auth_token.reveal()))
@@ -37,18 +37,18 @@ class TwilioPhoneVerifier:
         if conf.current().sms.twilio_verify.missing:
             return False
         try:
-            answer = _post("VerificationCheck", {"To": f"+{phone}", "Code": code})
-        except NotDelivered as error:
+            response = _post("VerificationCheck", {"To": f"+{phone}", "Code": code})
+        except DeliveryFailed as error:
             _warn(str(error))
             return False
-        # 404 is how a verification answers that is over or was never begun.
-        if answer.status not in (200, 201, 404):
-            _warn(f"twilio error: status {answer.status}")
-        is_approved = answer.text("status") == "approved" and answer.value("valid") is True
-        return is_approved and answer.status in (200, 201)
+        # 404 means that the verification has ended or does not exist.
+        if response.status not in (200, 201, 404):
+            _warn(f"twilio error: status {response.status}")
+        is_approved = response.text("status") == "approved" and response.value("valid") is True
+        return is_approved and response.status in (200, 201)
 
 
-def _post(resource: str, form: dict[str, str]) -> base.Answer:
+def _post(resource: str, form: dict[str, str]) -> base.GatewayResponse:
     config = conf.current().sms.twilio_verify
     return base.post(
         f"{TwilioVerify.origin}/v2/Services/{quote(config.message_service_sid, safe='')}/{resource}",
@@ -59,4 +59,4 @@ def _post(resource: str, form: dict[str, str]) -> base.Answer:
 
 
 def _warn(error: str) -> None:
-    logger.warning("the code could not be checked", extra={"event": "sms.verification", "error": error})
+    logger.warning("code could not be verified", extra={"event": "sms.verification", "error": error})

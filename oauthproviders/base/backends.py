@@ -16,7 +16,7 @@ import orjson
 from social_core.backends.base import BaseAuth
 from social_core.backends.oauth import BaseOAuth2
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.outgoing import http
 from authsvc.security import crypto
 from oauthproviders.base import claims, deadline
@@ -55,13 +55,13 @@ class Answer:
 class Backend(BaseAuth[Any]):
     """Settings and calls, for OAuth 2.0 and 1.0a alike."""
 
-    config: schema.Provider
+    config: conf.Provider
     is_oauth1: ClassVar[bool] = False
     public_only: bool = False
     """Whether calls go to public addresses alone: its addresses come from data and not from an operator."""
 
     @classmethod
-    def make(cls, config: schema.Provider, *, data: Mapping[str, str]) -> Self:
+    def make(cls, config: conf.Provider, *, data: Mapping[str, str]) -> Self:
         """The provider for one request with these parameters."""
         known = {"KEY": config.client_ids[0], "SECRET": config.secret.reveal()}
         made = cls(ProviderStrategy(settings=known, data=data), redirect_uri=config.redirect_uri)

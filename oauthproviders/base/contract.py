@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from accounts.identities.external_identity import ProviderProfile
-from authsvc.conf import schema
+from authsvc import conf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Token:
 class Provider(Protocol):
     """A provider with its settings. Every method may call it; none is called with a transaction open."""
 
-    config: schema.Provider
+    config: conf.Provider
     requires_pkce: bool
     """Whether its callback is refused without the secret of the outset."""
     is_oauth1: ClassVar[bool]

@@ -95,7 +95,7 @@ def delete(identifier: str) -> None:
 
 
 def _check_quota() -> None:
-    most = conf.current().custom_providers.most
+    most = conf.current().custom_providers.max_providers
     if most and CustomProvider.objects.count() >= most:
         raise errors.TooManyCustomProviders
 

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from accounts.identities.external_identity import ProviderProfile
 from authsvc import conf
-from authsvc.conf import schema
 from authsvc.security import encryption
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
@@ -83,17 +82,17 @@ def find(identifier: str, *, data: Mapping[str, str]) -> Custom:
     return Custom.of(row, data=data)
 
 
-def config_of(row: CustomProvider) -> schema.Provider:
+def config_of(row: CustomProvider) -> conf.Provider:
     """The settings of a provider of our own list, made from a row. Raises Unsupported."""
     base = conf.current().custom_providers.external_url or conf.current().api.external_url
     try:
         secret = encryption.decrypt(row.client_secret, bound_to=row.id)
     except encryption.DecryptionError:
         raise Unsupported(f"the secret of custom provider {row.identifier} cannot be read") from None
-    return schema.Provider(
+    return conf.Provider(
         enabled=row.enabled,
         client_ids=(row.client_id,),
-        secret=schema.Secret(secret),
+        secret=conf.Secret(secret),
         redirect_uri=f"{base.removesuffix('/')}/callback",
         email_optional=row.email_optional,
         skip_nonce_check=row.skip_nonce_check,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.http import HttpResponse
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from authsvc import clock, conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, document
-from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import ValidationFailed
 from oauthproviders import errors, payloads, schemas
@@ -42,8 +42,8 @@ class CustomProvidersView(Endpoint):
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the providers that administrators have defined."""
-        found = custom_providers.listed(provider_type=parsing.query_parameter(request.http, "type"))
-        return Answer({"providers": [payloads.custom_provider(row) for row in found]})
+        found = custom_providers.listed(provider_type=parsing.query_parameter(request, "type"))
+        return Response({"providers": [payloads.custom_provider(row) for row in found]})
 
     @document(
         body=ProviderDefinition,
@@ -52,8 +52,8 @@ class CustomProvidersView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Define a provider."""
-        row = custom_providers.create(parsing.parse_body(request.http, ProviderDefinition), at=clock.now())
-        return Answer(payloads.custom_provider(row), status=201)
+        row = custom_providers.create(parsing.parse_body(request, ProviderDefinition), at=clock.now())
+        return Response(payloads.custom_provider(row), status=201)
 
 
 class CustomProviderView(Endpoint):
@@ -63,7 +63,7 @@ class CustomProviderView(Endpoint):
     @document(responses={200: schemas.CustomProvider}, errors=(ValidationFailed, errors.CustomProviderNotFound))
     def get(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Show a provider."""
-        return Answer(payloads.custom_provider(custom_providers.find(identifier)))
+        return Response(payloads.custom_provider(custom_providers.find(identifier)))
 
     @document(
         body=ProviderDefinition,
@@ -72,11 +72,11 @@ class CustomProviderView(Endpoint):
     )
     def put(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Change a provider."""
-        given = parsing.parse_body(request.http, ProviderDefinition)
-        return Answer(payloads.custom_provider(custom_providers.update(identifier, given, at=clock.now())))
+        given = parsing.parse_body(request, ProviderDefinition)
+        return Response(payloads.custom_provider(custom_providers.update(identifier, given, at=clock.now())))
 
     @document(responses={204: None}, errors=(ValidationFailed, errors.CustomProviderNotFound))
     def delete(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Remove a provider."""
         custom_providers.delete(identifier)
-        return NoContent()
+        return Response(status=204)

@@ -18,7 +18,7 @@ from oauthproviders.models import ClientState
 from tokens.errors import ChallengeMethodNotKnown
 from tokens.flows import flow_states, pkce
 from tokens.sessions import lifecycle
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Departure:
 
 
 @deadline.shared()
-def begin(wish: Wish, *, target: str, linking_to: SignedIn | None, at: datetime) -> Departure:
+def begin(wish: Wish, *, target: str, linking_to: SignedInUser | None, at: datetime) -> Departure:
     """Send somebody to a provider; they come back to `target`, and with `linking_to` to one more identity.
 
     Raises ProviderNotUsable, InvitedUserNotFound, the errors of PKCE parameters, ChallengeMethodInvalid,
@@ -43,7 +43,7 @@ def begin(wish: Wish, *, target: str, linking_to: SignedIn | None, at: datetime)
         invite_token = crypto.hash_link_token(wish.invite_token) if wish.invite_token else None
         if invite_token is not None and invitation_acceptance.find(invite_token, at=at) is None:
             raise errors.InvitedUserNotFound
-        challenge = pkce.parse(challenge=wish.code_challenge, method=wish.code_challenge_method)
+        challenge = pkce.parse_challenge(challenge=wish.code_challenge, method=wish.code_challenge_method)
         flow_id = uuid4()
         outset = provider.begin(flow_id=flow_id, scopes=wish.scopes, extra=wish.extra)
     except errors.Unsupported as error:
@@ -56,20 +56,22 @@ def begin(wish: Wish, *, target: str, linking_to: SignedIn | None, at: datetime)
         raise errors.RequestTokenFailed from None
     with transaction.atomic(durable=True):
         if linking_to is not None:
-            lifecycle.hold(linking_to)  # the provider was asked meanwhile, and ending a session ends its linkings
+            lifecycle.lock_signed_in_user(
+                linking_to
+            )  # the provider was asked meanwhile, and ending a session ends its linkings
         client_state_id = uuid4() if outset.secret else None
         if client_state_id is not None:
             ClientState.objects.create(
                 id=client_state_id, provider_type=wish.provider, code_verifier=outset.secret, created_at=at
             )
-        flow_states.depart(
+        flow_states.start_provider_flow(
             flow_id=flow_id,
             provider_type=wish.provider,
             challenge=challenge,
             referrer=target,
             invite_token=invite_token,
             client_state_id=client_state_id,
-            linking_target_id=linking_to.subject.id if linking_to is not None else None,
+            linking_target_id=linking_to.user.id if linking_to is not None else None,
             email_optional=provider.config.email_optional,
             at=at,
         )

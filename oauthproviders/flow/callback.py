@@ -15,7 +15,7 @@ from accounts.identities import external_sign_in, invitation_acceptance, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
-from accounts.users.subjects import AccountUsers
+from accounts.users.user_source import AccountUsers
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import OAuthError
@@ -61,7 +61,7 @@ def recognise(*, state: str, cookies: Mapping[str, str], at: datetime) -> Recogn
     flow_id = identifiers.uuid(state)
     if flow_id is None:
         raise errors.StateInvalid
-    flow = flow_states.departed(flow_id)
+    flow = flow_states.find_provider_flow(flow_id)
     if flow is None:
         raise errors.StateNotFound
     if flow_states.is_expired(flow, at):
@@ -72,13 +72,13 @@ def recognise(*, state: str, cookies: Mapping[str, str], at: datetime) -> Recogn
     is_exposed = flow.code_challenge is None or flow.linking_target_id is not None
     if conf.current().federation.flow_binding_enabled and is_exposed and not flow_cookie.is_tied(flow.id, cookies):
         raise errors.StateNotFound
-    linking_to = AccountUsers().by_id(flow.linking_target_id) if flow.linking_target_id else None
+    linking_to = AccountUsers().find_user(flow.linking_target_id) if flow.linking_target_id else None
     if flow.linking_target_id and linking_to is None:
         raise errors.LinkingTargetNotFound
     return Recognised(flow=flow, linking_to=linking_to)
 
 
-@sign_in_metrics.watched("oauth", who=lambda _: None)
+@sign_in_metrics.measure_sign_in("oauth", user_id=lambda _: None)
 def complete(recognised: Recognised, *, parameters: Mapping[str, str], caller: Caller, at: datetime) -> str:
     """Finish the flow; the address, with tokens or a code in it, to which the browser goes.
 
@@ -132,7 +132,7 @@ def _link(
     with transaction.atomic(durable=True):
         user = linking.lock_user(request, at=at)
         # Logout ends the flow. Where the address is verified, `_land` takes the flow and fails without it.
-        if not identity.is_email_verified and not flow_states.hold(recognised.flow.id):
+        if not identity.is_email_verified and not flow_states.lock_pending_flow(recognised.flow.id):
             raise errors.StateNotFound
         linked = linking.link(
             request,
@@ -213,7 +213,7 @@ def _land(recognised: Recognised, user: UserRecord, token: Token, *, caller: Cal
     """End the flow, in the transaction in which everything else is done: of two callbacks one gets here."""
     flow, target = recognised.flow, recognised.target
     if recognised.has_pkce:
-        arrived = flow_states.arrive(
+        arrived = flow_states.complete_provider_flow(
             flow.id,
             user_id=user.id,
             provider_token=token.access_token,
@@ -223,10 +223,10 @@ def _land(recognised: Recognised, user: UserRecord, token: Token, *, caller: Cal
         if not arrived:
             raise errors.StateAlreadyUsed
         return redirects.with_query(target, {"code": flow.auth_code or ""})
-    if not flow_states.end(flow.id):
+    if not flow_states.delete_flow(flow.id):
         raise errors.StateNotFound
-    tokens = lifecycle.start(subject=user, method=flow.authentication_method, caller=caller, at=at)
-    told = functools.partial(sign_in_metrics.succeeded, "oauth", user_id=user.id, provider=flow.provider_type)
+    tokens = lifecycle.start_session(user=user, method=flow.authentication_method, caller=caller, at=at)
+    told = functools.partial(sign_in_metrics.record_sign_in, "oauth", user_id=user.id, provider=flow.provider_type)
     transaction.on_commit(told)
     upstream = {"provider_token": token.access_token, "provider": flow.provider_type}
     if token.refresh_token:

@@ -14,7 +14,7 @@ from django.db import transaction
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.users.records import UserRecord
-from accounts.users.subjects import AccountUsers, own
+from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
@@ -25,8 +25,8 @@ from oauthproviders.oidc import id_token_audiences, openid_connect
 from oauthproviders.oidc.id_token_audiences import Claim, Trusted
 from tokens.api import bearer_auth
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.issuance import TokenPair
+from tokens.sessions.users import SignedInUser
 
 _INVALID = "invalid request"  # with a blank, as clients have come to know it
 _METHOD = "oauth"
@@ -53,7 +53,7 @@ class Entered:
     tokens: TokenPair
 
 
-@sign_in_metrics.watched("oidc", who=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("oidc", user_id=lambda done: done.user.id)
 def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
     """Start a session for whoever the token is about, or for the caller, who has one more identity then.
 
@@ -72,7 +72,7 @@ def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
         else:
             entered = _link(identity, target, caller=caller, at=at)
         # The statement that updated the user returned the identities from before the update.
-        return Entered(user=AccountUsers().by_id(entered.user.id) or entered.user, tokens=entered.tokens)
+        return Entered(user=AccountUsers().find_user(entered.user.id) or entered.user, tokens=entered.tokens)
     except (ApiError, OAuthError):
         raise
     except Exception as error:  # nobody knows what the client could do about it
@@ -86,30 +86,30 @@ def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> Ent
             match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
         if signed_in.refusal is None:
-            tokens = lifecycle.start(subject=signed_in.user, method=_METHOD, caller=caller, at=at)
+            tokens = lifecycle.start_session(user=signed_in.user, method=_METHOD, caller=caller, at=at)
             return Entered(user=signed_in.user, tokens=tokens)
     raise signed_in.refusal
 
 
-def _link(identity: ExternalIdentity, target: SignedIn, *, caller: Caller, at: datetime) -> Entered:
-    request = linking.prepare(identity, own(target))
+def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> Entered:
+    request = linking.prepare(identity, get_user_record(target))
     with transaction.atomic(durable=True):
         user = linking.lock_user(request, at=at)
-        lifecycle.hold(target)
+        lifecycle.lock_signed_in_user(target)
         linked = linking.link(
             request, user, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
         if linked.refusal is None:
-            tokens = lifecycle.start(subject=linked.user, method=_METHOD, caller=caller, at=at)
+            tokens = lifecycle.start_session(user=linked.user, method=_METHOD, caller=caller, at=at)
             return Entered(user=linked.user, tokens=tokens)
     raise linked.refusal
 
 
-def _signed_in(caller: Caller, *, at: datetime) -> SignedIn:
-    token = bearer_auth.token_in({"HTTP_AUTHORIZATION": caller.authorization})
+def _signed_in(caller: Caller, *, at: datetime) -> SignedInUser:
+    token = bearer_auth.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
-    found, _claims = bearer_auth.signed_in(token, at=at)
+    found, _claims = bearer_auth.authenticate(token, at=at)
     return found
 
 

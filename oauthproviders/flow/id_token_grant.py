@@ -35,4 +35,4 @@ class IdTokenGrant:
     def exchange(self, body: IdTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
         entered = id_token.enter(Presented(**{"id_token": "", **given}), caller=caller, at=at)
-        return payloads.token_response(entered.tokens, subject=entered.user)
+        return payloads.token_response(entered.tokens, user=entered.user)

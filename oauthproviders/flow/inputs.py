@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from django.http import HttpRequest, QueryDict
+from django.http import QueryDict
+from rest_framework.request import Request
 
-from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter
 from authsvc.api.parsing import Body
 from oauthproviders.flow.requests import Wish
@@ -54,10 +54,10 @@ def wish(query: QueryDict) -> Wish:
     )
 
 
-def returned(request: HttpRequest) -> Mapping[str, str]:
+def returned(request: Request) -> Mapping[str, str]:
     """The parameters of a callback: those of a form win over those of the query."""
-    form = QueryDict(parsing.read_body(request)) if request.method == "POST" else QueryDict()
-    return {**_first_values(request.GET), **_first_values(form)}
+    form = cast(QueryDict, request.data) if request.method == "POST" else QueryDict()
+    return {**_first_values(request.query_params), **_first_values(form)}
 
 
 def _first_values(query: QueryDict) -> dict[str, str]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
+from rest_framework.exceptions import MethodNotAllowed
+from rest_framework.parsers import FormParser
+from rest_framework.response import Response
 
 from accounts.identities import errors as identity_errors
 from authsvc import clock, conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
-from authsvc.api.renderers import Answer, Found, SeeOther
+from authsvc.api.renderers import Found, SeeOther
 from authsvc.api.views import OAUTH_ERRORS, Endpoint, ServiceRequest
-from authsvc.errors import ApiError, BodyTooLarge, MethodNotAllowed, OAuthError
+from authsvc.errors import ApiError, BodyTooLarge, OAuthError
 from authsvc.security import redirects
 from oauthproviders import errors, payloads, schemas
 from oauthproviders.flow import authorize, callback, flow_cookie, inputs
@@ -77,11 +81,11 @@ class LinkIdentityView(Endpoint):
         departure = authorize.begin(
             inputs.wish(request.http.GET),
             target=self.redirect_target(request),
-            linking_to=authentication.user_of(request),
+            linking_to=authentication.get_signed_in_user(request),
             at=clock.now(),
         )
         is_told = request.http.GET.get("skip_http_redirect") == "true"
-        response = Answer(payloads.departure(departure)) if is_told else Found(departure.url)
+        response = Response(payloads.departure(departure)) if is_told else Found(departure.url)
         flow_cookie.tie(response, flow_id=departure.flow_id)
         return response
 
@@ -92,6 +96,7 @@ class CallbackView(Endpoint):
     There is no CSRF token: the state is what ties a callback to a request of this service, and one provider posts.
     """
 
+    parser_classes = (FormParser,)
     target: str | None = None
 
     @document(
@@ -135,7 +140,7 @@ class CallbackView(Endpoint):
 
         An error of the provider's is told as it is.
         """
-        parameters = inputs.returned(request.http)
+        parameters = inputs.returned(request)
         at = clock.now()
         recognised = callback.recognise(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
         self.target = recognised.target
@@ -143,11 +148,11 @@ class CallbackView(Endpoint):
 
     post = get
 
-    def refuse(self, error: Exception, request: HttpRequest) -> HttpResponse:
-        if isinstance(error, MethodNotAllowed):
-            return super().refuse(error, request)
-        told = _told(error)
-        request.META["authsvc.error_code"] = told.get("error_code", told["error"])
+    def handle_exception(self, exc: Exception) -> Any:
+        if isinstance(exc, MethodNotAllowed):
+            return super().handle_exception(exc)
+        told = _told(exc)
+        self.request.META["authsvc.error_code"] = told.get("error_code", told["error"])
         if self.target is None:
             return SeeOther(redirects.with_query(conf.current().site.url, told))
         return Found(redirects.with_error(self.target, told, in_query=True))

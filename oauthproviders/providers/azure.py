@@ -11,7 +11,7 @@ import msgspec
 from social_core.backends.azuread_tenant import AzureADV2TenantOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from authsvc.conf import schema
+from authsvc import conf
 from oauthproviders.base import claims, profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
@@ -80,7 +80,7 @@ class Authority:
         return self.url.rpartition("/")[2]
 
 
-def authority_of(config: schema.Provider) -> Authority:
+def authority_of(config: conf.Provider) -> Authority:
     return Authority(config.url or f"{_MICROSOFT}/common")
 
 

@@ -22,9 +22,9 @@ from django.urls import get_resolver
 
 from accounts.models import User
 from authsvc import clock, messaging
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from mailer.delivery import encryption
-from tests.accounts.passkeys import PARTY
+from tests.accounts.passkeys.passkey_requests import PARTY
 from tests.architecture.test_routes import ROUTES, sample
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
@@ -32,7 +32,7 @@ from tests.observations import contents
 from tokens.models import Session, TokenType
 from tokens.sessions import refresh_tokens
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -354,7 +354,7 @@ def test_forged_refresh_tokens_are_nobodys() -> None:
     key = secrets.token_bytes(32)
     before = contents()
     for session_id, counter in ((session.id, 0), (session.id, 2**63 - 1), (uuid4(), 0)):
-        forged = refresh_tokens.seal(session_id=session_id, counter=counter, key=key)
+        forged = refresh_tokens.encode(session_id=session_id, counter=counter, key=key)
         said = documented(post("/token?grant_type=refresh_token", {"refresh_token": forged}), 400)
         assert said["error_code"] == "refresh_token_not_found"
     for legacy in ("abcdefghijkl", "A" * 22):
@@ -433,7 +433,7 @@ def test_extraordinary_data_is_kept_and_the_account_works(
     # Read as the expectation is: an integer beyond 64 bits as a double.
     assert orjson.loads(first.content)["user_metadata"] == expected
     (mail,) = mailbox.emails
-    opened = encryption.unseal(encryption.seal(mail), message_id=mail.id)
+    opened = encryption.decrypt(encryption.encrypt(mail), message_id=mail.id)
     assert isinstance(opened, messaging.Email)
     assert opened.variables["Data"] == mail.variables["Data"]
 

@@ -20,16 +20,15 @@ from django.db import connection
 
 from accounts.models import User
 from accounts.sign_in.password import PasswordSignIn
-from accounts.sign_in.password_grant import PasswordInput
+from accounts.sign_in.views import PasswordInput
 from accounts.sign_up import sign_up
 from accounts.sign_up.views import SignUpInput
 from accounts.users import queries
 from accounts.verification import redemption
 from accounts.verification.views import VerifyInput
-from authsvc import clock
+from authsvc import clock, conf
 from authsvc.caller import Caller
-from authsvc.conf import schema
-from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.conf import AuthConfig, Secret
 from authsvc.observability import logs
 from authsvc.security import crypto
 from mailer.delivery import attempt, encryption
@@ -43,9 +42,9 @@ from tokens.flows import flow_states, pkce
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import OneTimeToken, Session
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle, refresh_tokens, subjects
+from tokens.sessions import lifecycle, refresh_tokens, users
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -96,7 +95,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
     logging.getLogger("mail.log").propagate = False  # the mail server of this test writes down what it receives
     file, plain = tmp_path / "log", Plain()
-    dictConfig(logs.build_config(schema.Logging(level=request.param, file=str(file))))
+    dictConfig(logs.build_config(conf.Logging(level=request.param, file=str(file))))
     for logger in [logging.getLogger(), *(logging.getLogger(name) for name in OURS)]:
         logger.addHandler(plain)
     yield Log(file=file, plain=plain)
@@ -237,9 +236,9 @@ def send(mailbox: Mailbox) -> None:
             message_id=message.id,
             channel="email",
             kind=str(message.kind),
-            sealed=encryption.seal(message),
+            encrypted=encryption.encrypt(message),
             attempt=1,
-            pause=timedelta(seconds=30),
+            retry_delay=timedelta(seconds=30),
             at=clock.now(),
         )
     except Exception as error:
@@ -291,6 +290,7 @@ def story(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) -> St
         return told(api, mailbox, smtp, auth_config)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nothing_secret_is_logged(story: Story, log: Log) -> None:
     written = log.written()
     lines = [json.loads(line) for line in written.splitlines()]
@@ -300,6 +300,7 @@ def test_nothing_secret_is_logged(story: Story, log: Log) -> None:
     assert found_in(written, story.secrets) == []
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nothing_secret_reaches_a_handler_that_hides_nothing(story: Story, log: Log) -> None:
     seen = log.seen()
     assert "request completed" in seen
@@ -326,23 +327,23 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     key = made.session.refresh_token_hmac_key or ""
     issued = made.access_token
     at = clock.now()
-    claims = access_tokens.read(issued, at=at)
+    claims = access_tokens.decode(issued, at=at)
     record = queries.get(user.id)
     assert record is not None
-    signed_in = subjects.user_source.get().signed_in(user_id=user.id, session_id=made.session.id)
+    signed_in = users.user_source.get().find_signed_in_user(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()
-    pair = lifecycle.start(subject=record, method="password", caller=Caller(), at=at)
-    pair_secrets = {pair.issued.token, pair.refresh_token}
+    pair = lifecycle.start_session(user=record, method="password", caller=Caller(), at=at)
+    pair_secrets = {pair.access.token, pair.refresh_token}
     flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
     wanted = sign_up.SignUpRequest(email=EMAIL, password=PASSWORD, redirect_to="")
     hashes = {one_time.token_hash, one_time.link_hash or ""}
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
     verified = redemption.Redemption(user=record, type="signup", tokens=pair, auth_code=flow.auth_code)
-    exchanged = flow_states.Exchanged(
-        subject=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
+    exchanged = flow_states.CodeExchange(
+        user=record, tokens=pair, provider_token="upstream-access", provider_refresh_token="upstream-refresh"
     )
     challenge = pkce.Challenge(value=CHALLENGE, method="plain")
     return {
@@ -351,7 +352,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "Secret of the settings": (config.jwt.secret, {JWT_SECRET}),
         "Secret of a mail": (secret, {secret.code, secret.link_token}),
         "Outstanding": (outstanding, hashes),
-        "Issued": (pair.issued, {pair.issued.token}),
+        "AccessToken": (pair.access, {pair.access.token}),
         "TokenPair": (pair, pair_secrets),
         "Claims": (claims, {issued}),
         "UserRecord": (record, {PASSWORD, record.password_hash}),
@@ -360,7 +361,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "Outcome": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
         "SignedInByPassword": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
         "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
-        "Presented": (refresh_tokens.open(made.refresh_token), {made.refresh_token, key}),
+        "Presented": (refresh_tokens.decode(made.refresh_token), {made.refresh_token, key}),
         "KeySet": (signing_keys.current(), {JWT_SECRET}),
         "Key": (signing_keys.current().signing, {JWT_SECRET}),
         "Session": (made.session, {key}),
@@ -388,7 +389,7 @@ def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with an outstanding secret, as verification reads them."""
     found = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
     assert found is not None
-    return found[0], one_time_tokens.read(found[1])
+    return found[0], one_time_tokens.from_row(found[1])
 
 
 def _database_password(config: AuthConfig) -> set[str]:
@@ -396,7 +397,7 @@ def _database_password(config: AuthConfig) -> set[str]:
 
 
 DISCREET = (
-    "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "Issued", "TokenPair",
+    "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "AccessToken", "TokenPair",
     "Claims", "UserRecord", "User", "SignUp", "Outcome", "SignedInByPassword", "Verified", "Presented", "KeySet",
     "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
     "Exchanged", "Challenge", "RefreshTokenInput", "PkceInput",

@@ -10,6 +10,8 @@ import pytest
 from django.test import Client, RequestFactory
 
 from authsvc.api import parsing
+from authsvc.api.renderers import FixedNegotiation
+from authsvc.api.views import ServiceRequest
 from authsvc.errors import BadJson, BodyTooLarge
 from tests.conftest import Api
 
@@ -22,8 +24,13 @@ class Shape(msgspec.Struct, frozen=True):
     flag: bool | None = None
 
 
+def request_with(body: bytes, **meta: Any) -> ServiceRequest:
+    request = RequestFactory().generic("POST", "/", body, **meta)
+    return ServiceRequest(request, parsers=[parsing.StrictJSONParser()], negotiator=FixedNegotiation())
+
+
 def parse(body: bytes, **meta: Any) -> Shape:
-    return parsing.parse_body(RequestFactory().generic("POST", "/", body, **meta), Shape)
+    return parsing.parse_body(request_with(body, **meta), Shape)
 
 
 @pytest.mark.parametrize(
@@ -80,17 +87,17 @@ def test_what_is_declared_too_long_is_not_read() -> None:
             raise AssertionError("somebody reads")
 
     meta: Any = {"CONTENT_LENGTH": str(MIB + 1), "wsgi.input": Unread()}
-    request = RequestFactory().generic("POST", "/", b"", **meta)
+    request = request_with(b"", **meta)
     with pytest.raises(BodyTooLarge):
         parsing.parse_body(request, Shape)
 
 
 def test_a_body_without_a_length_is_read_to_its_end() -> None:
     meta: Any = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(b'{"text":"x"}')}
-    request = RequestFactory().generic("POST", "/", b"", **meta)
+    request = request_with(b"", **meta)
     assert parsing.parse_body(request, Shape) == Shape(text="x")
     stream = io.BytesIO(b" " * 3_000_000)
-    request = RequestFactory().generic("POST", "/", b"", **{**meta, "wsgi.input": stream})
+    request = request_with(b"", **{**meta, "wsgi.input": stream})
     with pytest.raises(BodyTooLarge):
         parsing.parse_body(request, Shape)
     assert stream.tell() == MIB + 1
@@ -125,7 +132,7 @@ def test_the_first_of_equal_parameters_counts(query: str, value: str) -> None:
     assert parsing.query_parameter(RequestFactory().get(f"/?{query}"), "x") == value
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_body_of_a_request_that_has_none_is_ignored(api: Api) -> None:
     assert api.request("GET", "/health", b"\xff\x00").status_code == 200
     assert api.request("GET", "/settings", b"x" * 2_000_000).status_code == 200

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
 from tokens.models import TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

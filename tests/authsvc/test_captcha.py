@@ -16,7 +16,7 @@ from django.conf import settings
 from accounts.models import User
 from authsvc import clock
 from authsvc.api import captcha
-from authsvc.conf.schema import AuthConfig, Secret
+from authsvc.conf import AuthConfig, Secret
 from authsvc.models import RateLimit
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_session, make_user
@@ -24,7 +24,7 @@ from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.observations import contents, refused
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -22,7 +22,7 @@ from tests import factories
 from tests.conftest import ChangeConfig
 from tokens.models import FlowState, LegacyRefreshToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 AT = clock.now()
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -159,6 +159,7 @@ def test_what_has_had_its_time_goes_and_what_is_younger_stays(limits: None, case
     assert cleanup.run(at=AT) == 0
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("case", CASES)
 def test_a_row_that_somebody_has_locked_is_passed_over(limits: None, case: str) -> None:
     old = CASES[case][0]()
@@ -226,6 +227,7 @@ def test_one_run_takes_no_more_than_its_limit(table: str, most: int) -> None:
     assert [chore.run(at=AT) for _ in range(3)] == [most, 5, 0]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_rest_is_done_when_one_statement_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import crypto
 from tests.conftest import ChangeConfig
 

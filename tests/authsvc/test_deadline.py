@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import User
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_one_time_token, make_user
 from tests.observations import refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

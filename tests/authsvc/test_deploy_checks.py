@@ -1,4 +1,4 @@
-"""`manage.py check --deploy`: each concern has its own id, applies until it is mended, and is in the guide."""
+"""`manage.py check --deploy`: each check has a unique id, warns until it is corrected, and is in the guide."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from authsvc.conf import sections
-from authsvc.conf.schema import Provider, Secret, Server
+from authsvc import conf
+from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import deploy_checks
 from tests.conftest import ChangeConfig
 from tests.live.servers import PROJECT
 
-EVERY_NOTICE = frozenset(sections.NOTIFICATIONS)
+EVERY_NOTICE = frozenset(conf.NOTIFICATIONS)
 SIGNING = ["sign", "verify"]
 GITHUB = {"github": Provider(enabled=True)}
 GOOD: dict[int, dict[str, Any]] = {
@@ -27,7 +27,7 @@ GOOD: dict[int, dict[str, Any]] = {
     6: {"api": {"external_url": "https://auth.example.com"}},
     7: {"mailer": {"dev_inbox_enabled": False}},
     8: {"database": {"url": Secret("postgres://db/auth")}},
-    9: {"api": {"server": Server.GUNICORN}},
+    9: {"api": {"trusted_proxies": ()}},
     10: {"providers": GITHUB, "federation": {"flow_binding_enabled": True}},
     11: {"breaches": {"enabled": True}},
     12: {"passwords": {"update_requires_current": True}},
@@ -51,7 +51,7 @@ BAD: dict[int, dict[str, Any]] = {
     6: {"api": {"external_url": "http://auth.example.com"}},
     7: {"mailer": {"dev_inbox_enabled": True}},
     8: {"database": {"url": Secret("embedded:/srv/pg")}},
-    9: {"api": {"server": Server.GRANIAN}},
+    9: {"api": {"trusted_proxies": (ip_network("10.0.0.0/8"),)}},
     10: {"providers": GITHUB, "federation": {"flow_binding_enabled": False}},
     11: {"breaches": {"enabled": False}},
     12: {"passwords": {"update_requires_current": False, "update_requires_reauthentication": True}},
@@ -69,28 +69,28 @@ BAD: dict[int, dict[str, Any]] = {
 
 
 def ids() -> set[str]:
-    return {str(message.id) for message in deploy_checks.defaults_that_fall_short()}
+    return {str(message.id) for message in deploy_checks.check_security_settings()}
 
 
-@pytest.mark.parametrize("concern", deploy_checks.CONCERNS, ids=lambda concern: str(concern.id))
-def test_a_concern_is_told_until_its_setting_mends_it(
-    concern: deploy_checks.Concern, auth_config: ChangeConfig
+@pytest.mark.parametrize("check", deploy_checks.CHECKS, ids=lambda check: str(check.id))
+def test_a_check_warns_until_its_setting_is_corrected(
+    check: deploy_checks.DeployCheck, auth_config: ChangeConfig
 ) -> None:
-    auth_config(**BAD[concern.number])
-    assert concern.id in ids()
-    auth_config(**GOOD[concern.number])
-    assert concern.id not in ids()
+    auth_config(**BAD[check.number])
+    assert check.id in ids()
+    auth_config(**GOOD[check.number])
+    assert check.id not in ids()
 
 
 def test_every_id_is_its_own() -> None:
-    numbers = [concern.number for concern in deploy_checks.CONCERNS]
+    numbers = [check.number for check in deploy_checks.CHECKS]
     assert sorted(set(numbers)) == sorted(numbers)
 
 
-def test_the_guide_says_of_every_concern_what_the_command_says() -> None:
+def test_the_guide_lists_every_check() -> None:
     guide = (PROJECT / "docs" / "how-to" / "operate.md").read_text().splitlines()
     assert [row for row in guide if row.startswith("| `authsvc.W")] == [
-        f"| `{concern.id}` | {concern.what} | {concern.source} | {concern.hint} |" for concern in deploy_checks.CONCERNS
+        f"| `{check.id}` | {check.warning} | {check.source} | {check.hint} |" for check in deploy_checks.CHECKS
     ]
 
 

@@ -15,7 +15,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from authsvc.conf.schema import Provider, Secret
+from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import proxy_echo
 from authsvc.diagnostics.database import DatabaseDiagnostic
 from authsvc.diagnostics.proxy import ProxyDiagnostic
@@ -54,7 +54,7 @@ def peer() -> Iterator[HttpPeer]:
         yield running
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_database_that_is_ready_has_nothing_wrong() -> None:
     found = outcomes(DatabaseDiagnostic())
     assert set(found.values()) == {Outcome.OK}
@@ -96,13 +96,13 @@ def test_a_database_that_nobody_reaches_ends_the_command_with_1(tmp_path: Path) 
     assert ENVIRONMENT["AUTH_JWT_SECRET"] not in done.stdout + done.stderr
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_what_works_ends_with_0_and_a_line_for_each() -> None:
     printed = io.StringIO()
     call_command("doctor", stdout=printed)
     lines = printed.getvalue().splitlines()
     assert any(line.startswith("ok       database version: PostgreSQL ") for line in lines)
-    assert any(line.startswith("unused   mail: none leaves") for line in lines)
+    assert any(line.startswith("unused   email: no mail server is configured") for line in lines)
     assert lines[-1] == "0 failures, 0 warnings"
 
 
@@ -127,7 +127,7 @@ def test_the_mail_server_is_greeted_and_gets_no_letter(auth_config: ChangeConfig
 )
 def test_a_mail_back_end_is_made_and_not_used(backend: str, expected: Outcome, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"backend": backend}, smtp={"admin_email": "a@example.com"})
-    assert outcomes(EmailDiagnostic()) == {"mail": expected}
+    assert outcomes(EmailDiagnostic()) == {"email": expected}
 
 
 def test_templates_are_fetched_and_read(peer: HttpPeer, auth_config: ChangeConfig) -> None:
@@ -225,7 +225,7 @@ def test_from_the_host_of_the_proxy_nothing_is_said_against_its_settings(peer: H
         for result in look(ProxyDiagnostic(), url=peer.url)
         if result.outcome is Outcome.WARNING and result.subject == "client address"
     ]
-    assert warned.remedy == "Run this from another host."
+    assert warned.remedy == "Run this command on another host."
 
 
 def test_somebody_else_at_the_public_address_is_told(peer: HttpPeer) -> None:
@@ -242,7 +242,8 @@ def test_a_running_service_shows_requests_to_who_has_its_settings_alone(
     assert found["clock"] is Outcome.OK
 
     assert (
-        api.get("/health", headers={proxy_echo.HEADER: proxy_echo.ticket()}).json()["request"]["address"] == "127.0.0.1"
+        api.get("/health", headers={proxy_echo.HEADER: proxy_echo.signed_token()}).json()["request"]["address"]
+        == "127.0.0.1"
     )
-    for forged in ("", "show", "show:1:x", proxy_echo.ticket() + "x"):
+    for forged in ("", "show", "show:1:x", proxy_echo.signed_token() + "x"):
         assert "request" not in api.get("/health", headers={proxy_echo.HEADER: forged}).json()

@@ -15,14 +15,14 @@ from django.db.models import Model
 
 from accounts.models import Factor, FactorStatus, FactorType, User
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.live.servers import LiveServer
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 KEYS = {name: Secret(crypto.generate_key()) for name in ("old", "new")}
 Encrypt = Callable[..., Any]
@@ -130,7 +130,7 @@ def test_what_no_key_opens_is_left_and_told(encrypt_with: Encrypt) -> None:
 def test_without_encryption_the_command_changes_nothing() -> None:
     factories.make_session()
     before = texts()
-    with pytest.raises(CommandError, match="encryption is off"):
+    with pytest.raises(CommandError, match="encryption is disabled"):
         reencrypt()
     assert texts() == before
 
@@ -190,6 +190,7 @@ def test_unknown_keys_are_told_once_for_each_column(encrypt_with: Encrypt, caplo
     ]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_server_that_lacks_a_key_says_so_when_it_starts(serve: Callable[..., LiveServer]) -> None:
     def with_key(name: str) -> dict[str, str]:
         key = KEYS[name].reveal()

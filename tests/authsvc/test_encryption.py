@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import crypto, encryption
 from tests.conftest import ChangeConfig
 

@@ -11,13 +11,13 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Answer, Api
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import audit_trail, contents, refused
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -190,6 +190,7 @@ def test_a_preflight_is_answered_before_anything_is_looked_at() -> None:
 # What goes wrong on our side
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("versioned", [False, True])
 def test_a_failure_of_the_database_is_told_without_its_cause(
     api: Api, caplog: pytest.LogCaptureFixture, versioned: bool

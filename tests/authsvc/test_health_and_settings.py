@@ -9,7 +9,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 import authsvc
-from authsvc.conf.schema import AuthConfig, Provider, Secret
+from authsvc.conf import AuthConfig, Provider, Secret
 from tests.conftest import Api
 
 ChangeConfig = Callable[..., AuthConfig]
@@ -33,7 +33,7 @@ def test_health_is_told_without_asking_the_database(api: Api, path: str) -> None
     }
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_neither_is_limited_in_number(api: Api, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(0):
         for _ in range(40):

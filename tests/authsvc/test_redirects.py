@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from authsvc.conf import url_patterns
 from authsvc.security import redirects
 
 AuthConfig = Callable[..., object]
@@ -64,7 +65,7 @@ LOCAL = (
     ],
 )
 def test_a_pattern_matches_the_whole_text(pattern: str, text: str, matches: bool) -> None:
-    assert (redirects.compile_pattern(pattern).fullmatch(text) is not None) is matches
+    assert (url_patterns.compile_pattern(pattern).fullmatch(text) is not None) is matches
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_a_pattern_matches_the_whole_text(pattern: str, text: str, matches: bool
 )
 def test_an_unfinished_pattern_does_not_compile(pattern: str) -> None:
     with pytest.raises(ValueError, match="pattern"):
-        redirects.compile_pattern(pattern)
+        url_patterns.compile_pattern(pattern)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_session, make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -23,7 +24,6 @@ import authsvc
 from authsvc.server import serving
 from tests.live import servers as live
 
-GUNICORN = ("-m", "gunicorn", "--config", str(live.PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
 Serve = Callable[..., live.LiveServer]
 
 
@@ -36,7 +36,7 @@ def answers(url: str) -> bool:
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
 def test_serve_migrates_answers_and_leaves_quietly(server: str, serve: Serve) -> None:
-    running = serve(AUTH_SERVER=server)
+    running = serve(http_server=server)
 
     assert requests.get(f"{running.url}/health", timeout=5).json()["name"] == "authsvc"
     assert running.stop() == 0
@@ -63,15 +63,33 @@ def test_a_signal_to_all_of_its_processes_at_once_ends_it_as_well(attempt: int, 
     assert running.process.wait(10) == 0
 
 
-def test_gunicorn_by_itself_serves_a_migrated_database(tmp_path: Path, fresh_database_url: str, serve: Serve) -> None:
-    serve().stop()
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+@pytest.mark.parametrize(("host", "address"), [("localhost", "127.0.0.1"), ("::1", "[::1]"), ("::", "127.0.0.1")])
+def test_the_address_may_be_a_name_and_of_both_families(server: str, host: str, address: str, serve: Serve) -> None:
+    running = serve(http_server=server, AUTH_API_HOST=host, host=address)
+    assert requests.get(f"http://{address}:{running.port}/settings", timeout=5).ok
 
-    with live.LiveServer(folder=tmp_path, database_url=fresh_database_url, command=GUNICORN) as running:
-        assert requests.get(f"{running.url}/settings", timeout=5).ok
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_settings_that_cannot_be_used_end_the_start(server: str, tmp_path: Path) -> None:
+    env = {"AUTH_SITE_URL": "example.com", "AUTH_PASSWORD_MIN_LENGTH": "2"}
+    running = live.LiveServer(folder=tmp_path, database_url="postgres://db", env=env, command=live.COMMANDS[server])
+    running.launch()
+    assert running.process.wait(live.START_SECONDS) == 1
+    line = json.loads(running.log.read_text())
+    assert (line["level"], line["msg"]) == ("fatal", "unable to load config")
+    assert [problem.partition(":")[0] for problem in line["error"].splitlines()] == [
+        "AUTH_SITE_URL",
+        "AUTH_PASSWORD_MIN_LENGTH",
+    ]
 
 
-def test_two_servers_started_at_once_on_an_empty_database_both_come_up(tmp_path: Path, empty_database_url: str) -> None:
-    servers = [live.LiveServer(folder=tmp_path, database_url=empty_database_url) for _ in range(2)]
+@pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
+def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
+    http_server: str, tmp_path: Path, empty_database_url: str
+) -> None:
+    command = live.COMMANDS[http_server]
+    servers = [live.LiveServer(folder=tmp_path, database_url=empty_database_url, command=command) for _ in range(2)]
     for server in servers:
         server.launch()
     for server in servers:
@@ -103,9 +121,10 @@ def test_an_address_in_use_is_said_and_ends_the_start(tmp_path: Path, fresh_data
     assert "http server listen failed" in server.log.read_text()
 
 
-def test_an_unreachable_database_is_said_and_ends_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
+def test_an_unreachable_database_is_logged_and_ends_the_start(http_server: str, tmp_path: Path) -> None:
     url = f"postgres://u:hidden@127.0.0.1:{live.free_port()}/auth"
-    server = live.LiveServer(folder=tmp_path, database_url=url)
+    server = live.LiveServer(folder=tmp_path, database_url=url, command=live.COMMANDS[http_server])
     server.launch()
 
     assert server.process.wait(live.START_SECONDS) == 1
@@ -130,7 +149,7 @@ def test_a_running_request_is_finished_before_the_server_ends(serve: Serve) -> N
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
 def test_a_killed_server_leaves_nobody_on_its_port(server: str, serve: Serve) -> None:
-    running = serve(AUTH_SERVER=server)
+    running = serve(http_server=server)
     running.process.kill()
     running.process.wait()
 
@@ -156,11 +175,12 @@ def test_version_is_that_of_the_service() -> None:
     [
         (0, 3, True, (3, 4)),
         (100, 3, True, (3, 4)),
-        (16, 2, True, (2, 4)),
-        (14, 2, True, (2, 3)),
-        (10, 4, True, (2, 1)),
-        (4, 2, False, (2, 2)),
-        (1, 2, True, (1, 1)),
+        (18, 2, True, (2, 4)),
+        (16, 2, True, (2, 3)),
+        (12, 4, True, (2, 1)),
+        (6, 2, True, (1, 1)),
+        (4, 2, False, (2, 1)),
+        (2, 2, False, (1, 1)),
     ],
 )
 def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(
@@ -172,7 +192,7 @@ def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
 def test_nobody_who_got_through_is_turned_away_when_it_stops(server: str, serve: Serve) -> None:
-    running = serve(AUTH_SERVER=server)
+    running = serve(http_server=server)
     outcomes: Counter[str] = Counter()
     has_ended = threading.Event()
 

@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from authsvc import messaging
-from authsvc.conf import schema
-from authsvc.conf.schema import Secret
+from authsvc import conf, messaging
+from authsvc.conf import Secret
 from authsvc.errors import (
     EmailRateExceeded,
     EmailSentTooRecently,
@@ -23,7 +22,7 @@ from authsvc.messaging import IntervalGroup
 from authsvc.models import RateLimit
 from tests.conftest import ChangeConfig
 
-TWILIO = schema.Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+TWILIO = conf.Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
 
 
 @pytest.fixture
@@ -53,8 +52,8 @@ def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeC
         messaging.enforce_email_interval(IntervalGroup.CHANGE, address=number)
 
 
-@pytest.mark.parametrize("rate", [schema.Rate(events=1), schema.Rate(events=1, over=timedelta(hours=1))])
-def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig, rate: schema.Rate) -> None:
+@pytest.mark.parametrize("rate", [conf.Rate(events=1), conf.Rate(events=1, over=timedelta(hours=1))])
+def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
     auth_config(limits={"sms_sent": rate})
     messaging.consume_sms_quota()
     with pytest.raises(SmsRateExceeded) as refused:
@@ -80,7 +79,7 @@ def test_a_refusal_says_in_whole_seconds_when_to_come_back(
 
 
 def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfig) -> None:
-    auth_config(limits={"sms_sent": schema.Rate(events=0)})
+    auth_config(limits={"sms_sent": conf.Rate(events=0)})
     with pytest.raises(SmsRateExceeded) as refused:
         messaging.consume_sms_quota()
     assert refused.value.retry_after is None
@@ -88,7 +87,7 @@ def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfi
 
 @pytest.mark.parametrize("events", [0, 1])
 def test_under_auto_confirm_the_quota_is_not_asked(number: str, auth_config: ChangeConfig, events: int) -> None:
-    auth_config(sms={"autoconfirm": True}, limits={"sms_sent": schema.Rate(events=events)})
+    auth_config(sms={"autoconfirm": True}, limits={"sms_sent": conf.Rate(events=events)})
     for _ in range(3):
         messaging.consume_sms_quota()
     assert not RateLimit.objects.filter(bucket="sms_sent").exists()
@@ -97,17 +96,17 @@ def test_under_auto_confirm_the_quota_is_not_asked(number: str, auth_config: Cha
 @pytest.mark.parametrize(
     ("sms", "dev_inbox", "cause"),
     [
-        (schema.Sms(), False, "no SMS provider is set"),
-        (schema.Sms(provider="pigeon"), False, 'unknown SMS provider "pigeon"'),
-        (schema.Sms(provider="twilio"), False, "missing Twilio account SID"),
-        (schema.Sms(provider="twilio_verify", twilio=TWILIO), False, "missing Twilio account SID"),
-        (schema.Sms(provider="twilio", twilio=TWILIO), False, ""),
-        (schema.Sms(), True, ""),
-        (schema.Sms(provider="twilio"), True, ""),
+        (conf.Sms(), False, "no SMS provider is set"),
+        (conf.Sms(provider="pigeon"), False, 'unknown SMS provider "pigeon"'),
+        (conf.Sms(provider="twilio"), False, "missing Twilio account SID"),
+        (conf.Sms(provider="twilio_verify", twilio=TWILIO), False, "missing Twilio account SID"),
+        (conf.Sms(provider="twilio", twilio=TWILIO), False, ""),
+        (conf.Sms(), True, ""),
+        (conf.Sms(provider="twilio"), True, ""),
     ],
 )
 def test_without_a_gateway_a_text_is_not_accepted(
-    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, sms: schema.Sms, dev_inbox: bool, cause: str
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, sms: conf.Sms, dev_inbox: bool, cause: str
 ) -> None:
     given = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
     auth_config(sms=given, mailer={"dev_inbox_enabled": dev_inbox})

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf import schema
-from authsvc.conf.schema import Secret
+from authsvc import conf
+from authsvc.conf import Secret
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TWILIO = {
@@ -29,49 +29,49 @@ NEEDED = {
 }
 SECRETS = {"auth_token", "access_key", "api_key", "api_secret"}
 SECTIONS: dict[str, Any] = {
-    "twilio": schema.Twilio,
-    "twilio_verify": schema.Twilio,
-    "messagebird": schema.Messagebird,
-    "textlocal": schema.Textlocal,
-    "vonage": schema.Vonage,
+    "twilio": conf.Twilio,
+    "twilio_verify": conf.Twilio,
+    "messagebird": conf.Messagebird,
+    "textlocal": conf.Textlocal,
+    "vonage": conf.Vonage,
 }
 
 
-def with_credentials(provider: str, *names: str) -> schema.Sms:
+def with_credentials(provider: str, *names: str) -> conf.Sms:
     values = {name: Secret("hunter2") if name in SECRETS else "hunter2" for name in names}
     given: Any = {provider: SECTIONS[provider](**values)}
-    return schema.Sms(provider=provider, **given)
+    return conf.Sms(provider=provider, **given)
 
 
 @pytest.mark.parametrize("provider", NEEDED)
 def test_a_gateway_with_all_its_credentials_is_usable(provider: str) -> None:
     sms = with_credentials(provider, *NEEDED[provider])
-    assert (sms.is_usable, sms.fault) == (True, "")
+    assert (sms.is_usable, sms.problem) == (True, "")
 
 
 @pytest.mark.parametrize("provider", NEEDED)
 def test_what_is_missing_is_told_in_order(provider: str) -> None:
     for number, fault in enumerate(NEEDED[provider].values()):
         sms = with_credentials(provider, *list(NEEDED[provider])[:number])
-        assert (sms.is_usable, sms.fault) == (False, fault)
+        assert (sms.is_usable, sms.problem) == (False, fault)
 
 
 @pytest.mark.parametrize("provider", ["", "pigeon", "template", "Twilio"])
 def test_no_gateway_of_that_name_is_not_usable(provider: str) -> None:
-    sms = schema.Sms(provider=provider)
+    sms = conf.Sms(provider=provider)
     assert not sms.is_usable
-    assert provider in sms.fault
+    assert provider in sms.problem
 
 
 def test_credentials_of_another_gateway_do_not_help() -> None:
-    assert not schema.Sms(provider="twilio_verify", twilio=with_credentials("twilio", *TWILIO).twilio).is_usable
+    assert not conf.Sms(provider="twilio_verify", twilio=with_credentials("twilio", *TWILIO).twilio).is_usable
 
 
 @pytest.mark.parametrize("provider", NEEDED)
 def test_secrets_are_not_shown(provider: str) -> None:
     sms = with_credentials(provider, *SECRETS & set(NEEDED[provider]))
     assert "hunter2" not in repr(sms)
-    assert "987654" not in repr(schema.Sms(test_codes={"15551234567": "987654"}))
+    assert "987654" not in repr(conf.Sms(test_codes={"15551234567": "987654"}))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,6 @@ def test_secrets_are_not_shown(provider: str) -> None:
     ],
 )
 def test_a_fixed_code_counts_until_its_end(ends_at: datetime | None, code: str | None) -> None:
-    sms = schema.Sms(test_codes={"15551234567": "123456"}, test_codes_end_at=ends_at)
+    sms = conf.Sms(test_codes={"15551234567": "123456"}, test_codes_end_at=ends_at)
     assert sms.test_code("15551234567", at=NOW) == code
     assert sms.test_code("15551234568", at=NOW) is None

@@ -29,6 +29,8 @@ START_SECONDS = 60
 STOP_SECONDS = 30
 TEMPLATE = f"live_template_{RUN_ID}"
 SERVE = (str(PROJECT / "manage.py"), "serve")
+GUNICORN = ("-m", "gunicorn", "-c", str(PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
+COMMANDS = {"granian": SERVE, "gunicorn": GUNICORN}
 
 
 def free_port() -> int:
@@ -105,7 +107,7 @@ class LiveServer:
     """One server from start to stop.
 
     `env` is laid over the settings of the test run; `command` are arguments of Python; `port` is a free one unless
-    given. Its output is in the file `log`.
+    given; `host` is the address at which tests reach it. Its output is in the file `log`.
     """
 
     def __init__(
@@ -116,9 +118,10 @@ class LiveServer:
         env: Mapping[str, str] | None = None,
         command: tuple[str, ...] = SERVE,
         port: int | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         self.port = port or free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{host}:{self.port}"
         self.log = folder / f"server-{self.port}.log"
         self._command = [sys.executable, *command]
         self._env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
@@ -196,10 +199,15 @@ def empty_database_url() -> Iterator[str]:
 
 @pytest.fixture
 def serve(tmp_path: Path, fresh_database_url: str) -> Iterator[Callable[..., LiveServer]]:
-    """`serve(AUTH_JWT_EXP="60")` starts a server with these settings on the test's fresh database and waits for it."""
+    """`serve(AUTH_JWT_EXP="60")` starts a server with these settings on the test's fresh database and waits for it.
+
+    `http_server` is `granian` or `gunicorn`, `host` the address at which tests reach it.
+    """
     with contextlib.ExitStack() as servers:
 
-        def start(**env: str) -> LiveServer:
-            return servers.enter_context(LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env))
+        def start(http_server: str = "granian", host: str = "127.0.0.1", **env: str) -> LiveServer:
+            command = COMMANDS[http_server]
+            server = LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, command=command, host=host)
+            return servers.enter_context(server)
 
         yield start

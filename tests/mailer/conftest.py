@@ -30,7 +30,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_fetched() -> None:
     """As if no test before had fetched a template."""
-    template_cache.shared.forget()
+    template_cache.shared.clear()
 
 
 class Queue:

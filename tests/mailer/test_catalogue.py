@@ -31,8 +31,8 @@ del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED]
 
 
 def test_every_kind_has_its_key_and_default_subject() -> None:
-    assert {entry.key: entry.subject for entry in message_types.EMAILS.values()} == SUBJECTS
-    assert set(message_types.EMAILS) == set(EmailKind)
+    assert {entry.key: entry.subject for entry in message_types.EMAIL_TYPES.values()} == SUBJECTS
+    assert set(message_types.EMAIL_TYPES) == set(EmailKind)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in NOTICES])

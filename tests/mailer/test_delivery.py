@@ -12,7 +12,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from authsvc import jobs
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer.delivery import attempt as delivery
 from mailer.delivery import encryption
@@ -41,9 +41,9 @@ def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None =
         message_id=message.id,
         channel="email" if isinstance(message, Email) else message.channel,
         kind=str(message.kind),
-        sealed=encryption.seal(message),
+        encrypted=encryption.encrypt(message),
         attempt=attempt,
-        pause=pause,
+        retry_delay=pause,
         at=at,
     )
 
@@ -179,9 +179,9 @@ def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
             message_id=UUID(int=1),
             channel="email",
             kind="invite",
-            sealed=encryption.seal(an_email()),
+            encrypted=encryption.encrypt(an_email()),
             attempt=1,
-            pause=PAUSE,
+            retry_delay=PAUSE,
             at=NOW,
         )
     noted = Attempt.objects.get()
@@ -197,7 +197,7 @@ def test_an_unexpected_failure_is_noted_without_its_text(
     with pytest.raises(jobs.Retry):
         deliver(an_email())
     assert Attempt.objects.get().error == "ModuleNotFoundError"
-    assert "outgoing.py" in vars(caplog.records[0])["stack"]
+    assert "sender.py" in vars(caplog.records[0])["stack"]
 
 
 def test_without_a_mail_server_a_letter_counts_as_delivered(auth_config: ChangeConfig) -> None:
@@ -215,7 +215,7 @@ def test_the_development_inbox_keeps_letters_and_texts(
     sms = an_sms()
     deliver(email)
     deliver(sms)
-    text, letter = storage.letters()
+    text, letter = storage.list_messages()
     assert (text.channel, text.to, text.text, text.message_id) == ("sms", sms.to, "Your code is 987654", str(sms.id))
     assert (letter.channel, letter.to, letter.message_id) == ("email", email.to, str(email.id))
     assert "987654" in letter.subject

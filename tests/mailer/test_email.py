@@ -12,10 +12,10 @@ from uuid import UUID
 
 import pytest
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind
-from mailer.email import outgoing, smtp
-from mailer.errors import NotDelivered
+from mailer.email import sender, smtp
+from mailer.errors import DeliveryFailed
 from mailer.rendering.renderer import Rendered
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import DROP, PASSWORD, USER, FakeSmtp, Received, server_tls
@@ -44,7 +44,7 @@ def deliver(
 ) -> Received:
     with FakeSmtp() as server:
         use(change, server, **smtp_settings)
-        outgoing.send(message, rendered, at=NOW)
+        sender.send(message, rendered, at=NOW)
         return server.received[0]
 
 
@@ -69,7 +69,7 @@ def test_a_letter_arrives_with_both_bodies_and_all_headers(auth_config: ChangeCo
 def test_the_answer_of_the_server_is_returned(auth_config: ChangeConfig) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        assert outgoing.send(MESSAGE, RENDERED, at=NOW) == "2.0.0 Ok: queued as 1"
+        assert sender.send(MESSAGE, RENDERED, at=NOW) == "2.0.0 Ok: queued as 1"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_no_value_can_begin_another_header(auth_config: ChangeConfig, end: str) 
 def test_a_recipient_that_is_not_one_bare_address_is_refused_for_good(auth_config: ChangeConfig, to: str) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        with pytest.raises(NotDelivered, match="not an address") as failure:
-            outgoing.send(Email(kind=EmailKind.INVITE, to=to, variables={}), RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed, match="not an address") as failure:
+            sender.send(Email(kind=EmailKind.INVITE, to=to, variables={}), RENDERED, at=NOW)
         assert failure.value.permanent
         assert server.received == []
 
@@ -168,13 +168,13 @@ def test_addresses_beyond_ascii_are_delivered(auth_config: ChangeConfig, to: str
 
 def test_without_a_mail_server_delivery_succeeds(auth_config: ChangeConfig) -> None:
     auth_config(smtp={"host": ""})
-    assert outgoing.send(MESSAGE, RENDERED, at=NOW) == ""
+    assert sender.send(MESSAGE, RENDERED, at=NOW) == ""
 
 
 def test_without_a_recipient_it_fails_even_then(auth_config: ChangeConfig) -> None:
     auth_config(smtp={"host": ""})
-    with pytest.raises(NotDelivered):
-        outgoing.send(Email(kind=EmailKind.INVITE, to="", variables={}), RENDERED, at=NOW)
+    with pytest.raises(DeliveryFailed):
+        sender.send(Email(kind=EmailKind.INVITE, to="", variables={}), RENDERED, at=NOW)
 
 
 # --- encryption -------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_starttls_is_used_when_offered(auth_config: ChangeConfig, tmp_path: Path
     trust(authority)
     with FakeSmtp(starttls=context) as server:
         use(auth_config, server)
-        outgoing.send(MESSAGE, RENDERED, at=NOW)
+        sender.send(MESSAGE, RENDERED, at=NOW)
         assert server.received[0].encrypted
         assert server.received[0].hello == "auth.example.com"
 
@@ -203,8 +203,8 @@ def test_a_certificate_for_another_host_is_refused(
     trust(authority)
     with FakeSmtp(starttls=context) as server:
         use(auth_config, server)
-        with pytest.raises(NotDelivered, match="CERTIFICATE_VERIFY_FAILED"):
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            sender.send(MESSAGE, RENDERED, at=NOW)
         assert server.received == []
 
 
@@ -212,8 +212,8 @@ def test_an_unknown_authority_is_refused(auth_config: ChangeConfig, tmp_path: Pa
     context, _authority = server_tls(tmp_path, host="127.0.0.1")
     with FakeSmtp(starttls=context) as server:
         use(auth_config, server)
-        with pytest.raises(NotDelivered, match="CERTIFICATE_VERIFY_FAILED"):
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            sender.send(MESSAGE, RENDERED, at=NOW)
         assert server.received == []
 
 
@@ -229,7 +229,7 @@ def test_port_465_is_encrypted_from_the_start(auth_config: ChangeConfig, tmp_pat
     trust(authority)
     with FakeSmtp(host=host, port=smtp.IMPLICIT_TLS_PORT, implicit_tls=context, mechanisms=["PLAIN"]) as server:
         use(auth_config, server, user=USER, password=Secret(PASSWORD))
-        outgoing.send(MESSAGE, RENDERED, at=NOW)
+        sender.send(MESSAGE, RENDERED, at=NOW)
         assert server.received[0].encrypted
         assert server.received[0].mechanism == "PLAIN"
 
@@ -250,14 +250,14 @@ def test_port_465_is_encrypted_from_the_start(auth_config: ChangeConfig, tmp_pat
 def test_the_login_depends_on_what_is_offered(auth_config: ChangeConfig, offered: list[str], used: str) -> None:
     with FakeSmtp(mechanisms=offered) as server:
         use(auth_config, server, user=USER, password=Secret(PASSWORD))
-        outgoing.send(MESSAGE, RENDERED, at=NOW)
+        sender.send(MESSAGE, RENDERED, at=NOW)
         assert server.received[0].mechanism == used
 
 
 def test_without_a_user_there_is_no_login(auth_config: ChangeConfig) -> None:
     with FakeSmtp(mechanisms=["PLAIN"]) as server:
         use(auth_config, server)
-        outgoing.send(MESSAGE, RENDERED, at=NOW)
+        sender.send(MESSAGE, RENDERED, at=NOW)
         assert server.received[0].mechanism == ""
 
 
@@ -265,16 +265,16 @@ def test_without_a_user_there_is_no_login(auth_config: ChangeConfig) -> None:
 def test_a_wrong_password_fails_without_being_told(auth_config: ChangeConfig, mechanism: str) -> None:
     with FakeSmtp(mechanisms=[mechanism]) as server:
         use(auth_config, server, user=USER, password=Secret("wrong password"))
-        with pytest.raises(NotDelivered, match=r"^535 ") as failure:
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed, match=r"^535 ") as failure:
+            sender.send(MESSAGE, RENDERED, at=NOW)
         assert "wrong password" not in str(failure.value)
 
 
 def test_plain_is_not_spoken_to_a_remote_server_in_clear(auth_config: ChangeConfig) -> None:
     with FakeSmtp(host="127.0.0.3", mechanisms=["PLAIN"]) as server:
         use(auth_config, server, user=USER, password=Secret(PASSWORD))
-        with pytest.raises(NotDelivered, match="no encryption"):
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed, match="no encryption"):
+            sender.send(MESSAGE, RENDERED, at=NOW)
         assert server.received == []
 
 
@@ -302,8 +302,8 @@ def test_a_refusal_is_told_in_the_servers_words_and_is_final_when_it_means_the_m
     with FakeSmtp() as server:
         use(auth_config, server)
         server.answers[moment] = answer
-        with pytest.raises(NotDelivered, match=f"^{answer}$") as failure:
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed, match=f"^{answer}$") as failure:
+            sender.send(MESSAGE, RENDERED, at=NOW)
         assert failure.value.permanent == for_good
         assert server.received == []
 
@@ -313,19 +313,19 @@ def test_a_server_that_hangs_up_may_be_tried_again(auth_config: ChangeConfig, mo
     with FakeSmtp() as server:
         use(auth_config, server)
         server.answers[moment] = DROP
-        with pytest.raises(NotDelivered) as failure:
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed) as failure:
+            sender.send(MESSAGE, RENDERED, at=NOW)
         assert not failure.value.permanent
         server.answers.clear()
-        outgoing.send(MESSAGE, RENDERED, at=NOW)
+        sender.send(MESSAGE, RENDERED, at=NOW)
         assert len(server.received) == 1
 
 
 def test_nobody_listening_is_a_failure(auth_config: ChangeConfig) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-    with pytest.raises(NotDelivered, match="ConnectionRefusedError"):
-        outgoing.send(MESSAGE, RENDERED, at=NOW)
+    with pytest.raises(DeliveryFailed, match="ConnectionRefusedError"):
+        sender.send(MESSAGE, RENDERED, at=NOW)
 
 
 def test_a_server_that_says_nothing_is_left(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,8 +333,8 @@ def test_a_server_that_says_nothing_is_left(auth_config: ChangeConfig, monkeypat
     with FakeSmtp() as server:
         use(auth_config, server)
         server.delay = 5
-        with pytest.raises(NotDelivered, match=r"TimeoutError|timed out"):
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
+        with pytest.raises(DeliveryFailed, match=r"TimeoutError|timed out"):
+            sender.send(MESSAGE, RENDERED, at=NOW)
 
 
 # --- log and other back ends ------------------------------------------------------------------------------------------
@@ -344,16 +344,16 @@ def test_a_server_that_says_nothing_is_left(auth_config: ChangeConfig, monkeypat
 def test_every_attempt_is_logged_when_wished(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, refusal: str
 ) -> None:
-    caplog.set_level(logging.INFO, "mailer.email.outgoing")
+    caplog.set_level(logging.INFO, "mailer.email.sender")
     with FakeSmtp() as server:
         use(auth_config, server, logging_enabled=True)
         if refusal:
             server.answers["RCPT"] = refusal
-            with pytest.raises(NotDelivered):
-                outgoing.send(MESSAGE, RENDERED, at=NOW)
+            with pytest.raises(DeliveryFailed):
+                sender.send(MESSAGE, RENDERED, at=NOW)
         else:
-            outgoing.send(MESSAGE, RENDERED, at=NOW)
-    (record,) = (record for record in caplog.records if record.name == "mailer.email.outgoing")
+            sender.send(MESSAGE, RENDERED, at=NOW)
+    (record,) = (record for record in caplog.records if record.name == "mailer.email.sender")
     fields = {name: vars(record)[name] for name in ("msg", "event", "mail_type", "mail_from", "mail_to")}
     assert fields == {
         "msg": "mail.send",
@@ -372,7 +372,7 @@ def test_another_back_end_gets_the_same_letter(auth_config: ChangeConfig, tmp_pa
         },
         smtp={"admin_email": "noreply@example.com", "headers": {"X-A": ("a", "b")}},
     )
-    outgoing.send(MESSAGE, RENDERED, at=NOW)
+    sender.send(MESSAGE, RENDERED, at=NOW)
     (file,) = tmp_path.iterdir()
     text = file.read_text()
     assert "Message-ID: <11111111-2222-4333-8444-555555555555@example.com>\n" in text
@@ -385,4 +385,4 @@ def test_anymail_gets_the_letter_and_its_id_is_returned(auth_config: ChangeConfi
         mailer={"backend": "anymail.backends.test.EmailBackend"},
         smtp={"admin_email": "noreply@example.com", "headers": {"X-A": ("a", "b")}},
     )
-    assert outgoing.send(MESSAGE, RENDERED, at=NOW) != ""
+    assert sender.send(MESSAGE, RENDERED, at=NOW) != ""

@@ -24,17 +24,17 @@ from authsvc.caller import Caller
 from authsvc.messaging import Email, EmailKind
 from mailer import gotemplate
 from mailer.delivery import encryption
-from mailer.email import outgoing as mail
-from mailer.errors import NotDelivered
+from mailer.email import sender as mail
+from mailer.errors import DeliveryFailed
 from mailer.rendering import message_types, renderer
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp, Received
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 
 ADMIN = "noreply@example.com"
 HEADERS = ["Content-Type", "Date", "From", "MIME-Version", "Message-ID", "Subject", "To"]
 PART_HEADERS = ["Content-Transfer-Encoding", "Content-Type", "MIME-Version"]
-REFUSALS = (NotDelivered, ValueError, gotemplate.TemplateRenderError)
+REFUSALS = (DeliveryFailed, ValueError, gotemplate.TemplateRenderError)
 
 LINE_ENDS = ("\r\n", "\n", "\r", "\0", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 PIECES = (
@@ -90,7 +90,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[FakeSmtp]:
 def send(peer: FakeSmtp, message: Email) -> Received | None:
     """The letter as it arrived, from the sealed job on; None when it was refused, and then nothing arrived."""
     peer.received.clear()
-    opened = encryption.unseal(encryption.seal(message), message_id=message.id)
+    opened = encryption.decrypt(encryption.encrypt(message), message_id=message.id)
     assert isinstance(opened, Email)
     try:
         mail.send(opened, renderer.render(opened.kind, opened.variables), at=clock.now())
@@ -142,7 +142,7 @@ def a_user(*, address: str = "ada@example.com", **metadata: Any) -> UserRecord:
 def a_magic_link(user: UserRecord, *, redirect_to: str = "http://localhost:3000") -> Email:
     return confirmation_emails.magic_link(
         user,
-        secret=Secret(code="123456", link_token="0" * 56),
+        secret=OneTimeSecret(code="123456", link_token="0" * 56),
         redirect_to=redirect_to,
         caller=Caller(link_base="http://127.0.0.1:8081"),
         at=clock.now(),
@@ -180,7 +180,7 @@ def test_no_variable_of_any_kind_begins_a_header(
         " Provider FactorType"
     ).split()
     subject = "".join(f"{{{{ .{name} }}}}" for name in names) + "{{ range $k, $v := .Data }}{{ $k }}{{ $v }}{{ end }}"
-    auth_config(mailer={"subjects": dict.fromkeys((message_types.EMAILS[kind].key,), subject)})
+    auth_config(mailer={"subjects": dict.fromkeys((message_types.EMAIL_TYPES[kind].key,), subject)})
     message = Email(kind=kind, to="ada@example.com", variables={**dict.fromkeys(names, text), "Data": data})
     received = send(peer, message)
     if received is not None:

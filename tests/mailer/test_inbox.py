@@ -35,17 +35,17 @@ def keep(
     subject: str = "Hello",
     html: str = "<p>Hi</p>",
     text: str = "Hi",
-) -> storage.Letter:
-    storage.keep(channel=channel, to=to, subject=subject, html=html, text=text, message_id="m-1")
-    return storage.letters()[0]
+) -> storage.InboxMessage:
+    storage.save_message(channel=channel, to=to, subject=subject, html=html, text=text, message_id="m-1")
+    return storage.list_messages()[0]
 
 
 def test_a_letter_comes_back_as_it_was_kept() -> None:
     letter = keep(subject="Grüße <1>", html="<p>ü</p>", text="ü\n")
     assert (letter.channel, letter.to, letter.subject) == ("email", "ada@example.com", "Grüße <1>")
     assert (letter.html, letter.text, letter.message_id) == ("<p>ü</p>", "ü\n", "m-1")
-    assert abs(letter.kept_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert storage.letter(letter.id) == letter
+    assert abs(letter.received_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert storage.get_message(letter.id) == letter
     assert "Grüße" not in repr(letter)
 
 
@@ -60,7 +60,7 @@ def test_the_newest_letters_are_kept_and_listed_first(folder: Path, monkeypatch:
     monkeypatch.setattr(storage, "CAPACITY", 3)
     for number in range(5):
         keep(subject=str(number))
-    assert [letter.subject for letter in storage.letters()] == ["4", "3", "2"]
+    assert [letter.subject for letter in storage.list_messages()] == ["4", "3", "2"]
     assert len(list(folder.iterdir())) == 3
 
 
@@ -68,14 +68,14 @@ def test_half_written_and_foreign_files_are_not_letters(folder: Path) -> None:
     keep()
     (folder / "00000000000000000001-00000000.part").write_text("{")
     (folder / "notes.json").write_text("{}")
-    assert len(storage.letters()) == 1
+    assert len(storage.list_messages()) == 1
 
 
 @pytest.mark.parametrize("letter_id", ["../secret", "00000000000000000001-00000000", "", "x"])
 def test_an_id_that_is_not_there_is_no_letter(letter_id: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data" / "secret.json").write_text("{}")
-    assert storage.letter(letter_id) is None
+    assert storage.get_message(letter_id) is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_list_shows_letters_and_renews_itself(client: Client) -> None:
 
 
 def test_an_empty_inbox_says_so(client: Client) -> None:
-    assert "Nothing yet." in client.get("/inbox/").content.decode()
+    assert "No messages yet." in client.get("/inbox/").content.decode()
 
 
 def test_a_letter_has_a_page_with_its_body_in_a_locked_frame(client: Client) -> None:
@@ -163,7 +163,7 @@ def test_scripts_read_the_inbox_as_json(client: Client) -> None:
             "text": f"123456 {LINK}",
             "html": "<p>Hi</p>",
             "message_id": "m-1",
-            "kept_at": letter.kept_at.isoformat(),
+            "kept_at": letter.received_at.isoformat(),
         }
     ]
 
@@ -201,7 +201,7 @@ def test_a_switched_off_inbox_keeps_nothing_and_has_no_pages(
 ) -> None:
     letter = keep()
     auth_config(mailer={"dev_inbox_enabled": False})
-    storage.keep(channel="email", to="x@example.com", subject="s", html="", text="t", message_id="m-2")
+    storage.save_message(channel="email", to="x@example.com", subject="s", html="", text="t", message_id="m-2")
     assert len(list(folder.iterdir())) == 1
     for page in [*PAGES, f"/inbox/{letter.id}", f"/inbox/{letter.id}/body"]:
         assert client.get(page).status_code == 404

@@ -12,7 +12,7 @@ from django.db.migrations.state import ProjectState
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import messaging
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
@@ -87,23 +87,23 @@ def test_what_others_are_sent_makes_the_removal_no_longer(queue: Queue) -> None:
         return len(statements)
 
     alone = removal()
-    post(*strangers(queries._AT_ONCE + 1))
+    post(*strangers(queries._BATCH_SIZE + 1))
     assert removal() == alone
 
 
 def test_every_message_of_before_is_looked_into(queue: Queue) -> None:
     mine = [letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id)]
-    post(mine[0], *strangers(queries._AT_ONCE), mine[1])
+    post(mine[0], *strangers(queries._BATCH_SIZE), mine[1])
     take_marks_away()
     post(mine[2])
     assert sorted(exported()) == sorted(str(message.id) for message in mine)
     assert Messages().erase(ADA)["messages"] == 3
-    assert len(queue.jobs()) == queries._AT_ONCE
+    assert len(queue.jobs()) == queries._BATCH_SIZE
 
 
 def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None:
     with CaptureQueriesContext(connection) as statements:
-        list(queries.marked([encryption.mark(ADDRESS)]))
+        list(queries.messages_of_recipients([encryption.recipient_digest(ADDRESS)]))
     with connection.cursor() as cursor, transaction.atomic():
         # Enough for an index to be worth its while, and known to the planner as such.
         cursor.execute(
@@ -119,7 +119,7 @@ def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None
         assert namespaced(index) in plan
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
     migration = import_module("mailer.migrations.0003_messages_by_recipient").Migration("0003", "mailer")
     state = ProjectState()
@@ -139,7 +139,7 @@ def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
 
 
 def test_a_mark_tells_nothing_without_the_secret(auth_config: ChangeConfig) -> None:
-    mark = encryption.mark(ADDRESS)
-    assert mark == encryption.mark(ADDRESS) != encryption.mark("bob@example.com")
+    mark = encryption.recipient_digest(ADDRESS)
+    assert mark == encryption.recipient_digest(ADDRESS) != encryption.recipient_digest("bob@example.com")
     auth_config(jwt={"secret": Secret("another secret of enough characters")})
-    assert encryption.mark(ADDRESS) != mark
+    assert encryption.recipient_digest(ADDRESS) != mark

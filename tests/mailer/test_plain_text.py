@@ -25,7 +25,7 @@ from mailer.rendering import plain_text
     ],
 )
 def test_text_reads_as_it_is_seen(html: str, text: str) -> None:
-    assert plain_text.of(html) == text
+    assert plain_text.from_html(html) == text
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_text_reads_as_it_is_seen(html: str, text: str) -> None:
     ],
 )
 def test_links_are_written_out(html: str, text: str) -> None:
-    assert plain_text.of(html) == f"{text}\n"
+    assert plain_text.from_html(html) == f"{text}\n"

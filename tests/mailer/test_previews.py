@@ -42,9 +42,9 @@ def run(*arguments: str) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("key", previews.KINDS)
+@pytest.mark.parametrize("key", previews.EMAIL_KINDS)
 def test_every_kind_has_a_preview_without_gaps(key: str) -> None:
-    preview = previews.of(key)
+    preview = previews.render_preview(key)
     assert (preview.key, preview.url, preview.problem) == (key, "", "")
     assert preview.subject
     assert "<h2" in preview.html
@@ -54,8 +54,8 @@ def test_every_kind_has_a_preview_without_gaps(key: str) -> None:
 
 def test_a_preview_uses_the_template_as_it_is_now(peer: HttpPeer) -> None:
     peer.answer(Answer(body=b"<p>one {{ .Email }}</p>"), Answer(body=b"<p>two {{ .Data.name }}</p>"))
-    assert previews.of("confirmation").html == "<p>one ada@example.com</p>"
-    again = previews.of("confirmation")
+    assert previews.render_preview("confirmation").html == "<p>one ada@example.com</p>"
+    again = previews.render_preview("confirmation")
     assert (again.html, again.text, again.problem) == ("<p>two Ada Lovelace</p>", "two Ada Lovelace\n", "")
     assert again.url == f"{peer.url}/t.html"
 
@@ -65,14 +65,14 @@ def test_a_preview_uses_the_template_as_it_is_now(peer: HttpPeer) -> None:
 )
 def test_a_preview_says_why_the_built_in_body_is_shown(answer: Answer, reason: str, peer: HttpPeer) -> None:
     peer.answer(answer)
-    preview = previews.of("confirmation")
+    preview = previews.render_preview("confirmation")
     assert BUILT_IN in preview.html
     assert reason in preview.problem
 
 
 def test_a_preview_says_why_a_template_cannot_be_rendered(peer: HttpPeer) -> None:
     peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
-    preview = previews.of("confirmation")
+    preview = previews.render_preview("confirmation")
     assert preview.html == ""
     assert "nested too deeply" in preview.problem
 
@@ -81,7 +81,7 @@ def test_a_preview_says_why_a_template_cannot_be_rendered(peer: HttpPeer) -> Non
 
 
 def test_the_command_prints_the_html_and_beside_it_the_subject() -> None:
-    preview = previews.of("reauthentication")
+    preview = previews.render_preview("reauthentication")
     assert run("reauthentication") == (preview.html, "Subject: 123456 is your verification code\n")
 
 
@@ -100,15 +100,15 @@ def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
     with pytest.raises(CommandError) as caught:
         run("nonsense")
     assert "'nonsense'" in str(caught.value)
-    for key in previews.KINDS:
+    for key in previews.EMAIL_KINDS:
         assert key in str(caught.value)
 
 
 def test_the_command_puts_a_preview_into_the_inbox(client: Client) -> None:
     out, _ = run("magic_link", "--to-inbox")
     assert out == "http://127.0.0.1:8081/inbox/\n"
-    [letter] = storage.letters()
-    preview = previews.of("magic_link")
+    [letter] = storage.list_messages()
+    preview = previews.render_preview("magic_link")
     assert (letter.subject, letter.html, letter.text) == (preview.subject, preview.html, preview.text)
     assert letter.link.startswith("http://127.0.0.1:8081/verify?token=0000")
     assert preview.subject in client.get("/inbox/").content.decode()
@@ -127,13 +127,13 @@ def test_without_an_inbox_nothing_can_be_put_into_it(auth_config: ChangeConfig) 
 def test_the_inbox_leads_to_the_previews_of_all_kinds(client: Client, peer: HttpPeer) -> None:
     assert 'href="/inbox/previews/"' in client.get("/inbox/").content.decode()
     page = client.get("/inbox/previews/").content.decode()
-    for key in previews.KINDS:
+    for key in previews.EMAIL_KINDS:
         assert f'href="/inbox/previews/{key}"' in page
         assert f'<iframe src="/inbox/previews/{key}/body"' in page
     assert f"template <strong>{peer.url}/t.html</strong>" in page
-    assert page.count("built in") == len(previews.KINDS) - 1
-    switches = [entry.switch for entry in message_types.EMAILS.values() if entry.switch]
-    assert page.count("switched off") == len(switches) > 0
+    assert page.count("built in") == len(previews.EMAIL_KINDS) - 1
+    switches = [entry.setting for entry in message_types.EMAIL_TYPES.values() if entry.setting]
+    assert page.count("disabled") == len(switches) > 0
     assert peer.received == []
 
 

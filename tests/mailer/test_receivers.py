@@ -38,10 +38,10 @@ def test_a_commit_leaves_one_job_with_the_sealed_message(queue: Queue, message: 
         "message_id": str(message.id),
         "channel": channel,
         "kind": "confirmation",
-        "to_user": encryption.mark(message.user_id) if message.user_id else None,
-        "to_address": encryption.mark(message.to),
+        "to_user": encryption.recipient_digest(message.user_id) if message.user_id else None,
+        "to_address": encryption.recipient_digest(message.to),
     }
-    assert encryption.unseal(sealed, message_id=message.id) == message
+    assert encryption.decrypt(sealed, message_id=message.id) == message
     assert job["queue_name"] == "default"
 
 

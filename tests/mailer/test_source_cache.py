@@ -13,7 +13,7 @@ import pytest
 
 from authsvc.messaging import EmailKind
 from mailer.rendering import renderer, template_cache
-from mailer.rendering.template_cache import SourceCache
+from mailer.rendering.template_cache import TemplateCache
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.mailer.conftest import wait_until
@@ -42,8 +42,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def cache(clock: Clock) -> SourceCache:
-    return SourceCache(clock=clock)
+def cache(clock: Clock) -> TemplateCache:
+    return TemplateCache(clock=clock)
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
         yield running
 
 
-def body(cache: SourceCache, kind: EmailKind = KIND) -> str:
+def body(cache: TemplateCache, kind: EmailKind = KIND) -> str:
     """The HTML that a mail would have; of the built-in one its heading."""
-    html = renderer.fill(cache.get(kind), kind, {}).html
+    html = renderer.render_templates(cache.get(kind), kind, {}).html
     return BUILT_IN if f">{BUILT_IN}<" in html else html
 
 
-def test_a_young_template_is_used(cache: SourceCache, clock: Clock, peer: HttpPeer) -> None:
+def test_a_young_template_is_used(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
     peer.answer(page("one"), page("two"))
     for later in (0.0, 1.0, MAX_AGE - 1.5):
         clock.now += later
@@ -67,7 +67,7 @@ def test_a_young_template_is_used(cache: SourceCache, clock: Clock, peer: HttpPe
     assert len(peer.received) == 1
 
 
-def test_an_old_template_is_replaced(cache: SourceCache, clock: Clock, peer: HttpPeer) -> None:
+def test_an_old_template_is_replaced(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
     peer.answer(page("one"), page("two"))
     assert body(cache) == "one"
     clock.now += MAX_AGE
@@ -78,7 +78,7 @@ def test_an_old_template_is_replaced(cache: SourceCache, clock: Clock, peer: Htt
 
 
 def test_an_old_template_is_used_on_while_no_other_can_be_had(
-    cache: SourceCache, clock: Clock, peer: HttpPeer, caplog: pytest.LogCaptureFixture
+    cache: TemplateCache, clock: Clock, peer: HttpPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.answer(page("one"), DOWN, DOWN, page("two"))
     body(cache)
@@ -107,7 +107,7 @@ def test_an_old_template_is_used_on_while_no_other_can_be_had(
 def test_without_any_template_the_built_in_body_serves_until_it_is_old(
     answer: Answer,
     event: str,
-    cache: SourceCache,
+    cache: TemplateCache,
     clock: Clock,
     peer: HttpPeer,
     auth_config: ChangeConfig,
@@ -116,7 +116,7 @@ def test_without_any_template_the_built_in_body_serves_until_it_is_old(
     auth_config(mailer={"subjects": {"confirmation": "Ours"}})
     peer.answer(answer, page("one"))
     assert body(cache) == BUILT_IN
-    assert renderer.fill(cache.get(KIND), KIND, {}).subject == "Ours"
+    assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "Ours"
     [record] = caplog.records
     assert (record.levelno, record.__dict__["event"], record.__dict__["mail_type"]) == (
         logging.ERROR,
@@ -130,20 +130,20 @@ def test_without_any_template_the_built_in_body_serves_until_it_is_old(
     assert body(cache) == "one"
 
 
-def test_changed_settings_take_effect_at_once(cache: SourceCache, peer: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_changed_settings_take_effect_at_once(cache: TemplateCache, peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(page("one"), path="/t.html")
     peer.answer(page("two"), path="/u.html")
     assert body(cache) == "one"
     auth_config(mailer={"templates": {"confirmation": f"{peer.url}/u.html"}})
     assert body(cache) == "two"
     auth_config(mailer={"subjects": {"confirmation": "New"}})
-    assert renderer.fill(cache.get(KIND), KIND, {}).subject == "New"
+    assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "New"
     auth_config(mailer={"templates": {}})
     assert body(cache) == BUILT_IN
 
 
 def test_a_new_address_that_fails_does_not_bring_back_the_old_text(
-    cache: SourceCache, peer: HttpPeer, auth_config: ChangeConfig
+    cache: TemplateCache, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     peer.answer(page("one"), path="/t.html")
     assert body(cache) == "one"
@@ -152,16 +152,16 @@ def test_a_new_address_that_fails_does_not_bring_back_the_old_text(
 
 
 def test_a_wrong_subject_is_reported_once_for_each_load(
-    cache: SourceCache, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+    cache: TemplateCache, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     auth_config(mailer={"subjects": {"confirmation": "{{ if }"}})
     for _ in range(3):
-        assert renderer.fill(cache.get(KIND), KIND, {}).subject == "Confirm Your Signup"
+        assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "Confirm Your Signup"
     [record] = caplog.records
     assert record.__dict__["event"] == "templatemailer_template_subject_parse_error"
 
 
-def test_threads_that_need_the_same_template_share_one_fetch(cache: SourceCache, peer: HttpPeer) -> None:
+def test_threads_that_need_the_same_template_share_one_fetch(cache: TemplateCache, peer: HttpPeer) -> None:
     peer.answer(Answer(body=b"one", delay=0.3), page("two"))
     seen: list[str] = []
     threads = [threading.Thread(target=lambda: seen.append(body(cache))) for _ in range(8)]
@@ -174,7 +174,7 @@ def test_threads_that_need_the_same_template_share_one_fetch(cache: SourceCache,
 
 
 def test_a_young_template_is_at_hand_while_it_is_fetched_again(
-    cache: SourceCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
+    cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
     peer.answer(page("one"), Answer(hang=True))
@@ -192,7 +192,7 @@ def test_a_young_template_is_at_hand_while_it_is_fetched_again(
 
 
 def test_a_refresh_fetches_what_is_missing_and_only_that(
-    cache: SourceCache, peer: HttpPeer, auth_config: ChangeConfig
+    cache: TemplateCache, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     places = dict.fromkeys(["confirmation", "recovery", "password_changed_notification"], f"{peer.url}/t.html")
     auth_config(mailer={"templates": places, "template_reloading_enabled": True})
@@ -205,7 +205,7 @@ def test_a_refresh_fetches_what_is_missing_and_only_that(
 
 
 def test_a_refresh_comes_before_a_template_is_old(
-    cache: SourceCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
+    cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
     peer.answer(page("one"), DOWN, page("two"))
@@ -225,7 +225,7 @@ def test_a_refresh_comes_before_a_template_is_old(
 
 
 def test_a_refresh_replaces_the_built_in_body_soon(
-    cache: SourceCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
+    cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
     peer.answer(DOWN, DOWN, page("one"))
@@ -238,7 +238,7 @@ def test_a_refresh_replaces_the_built_in_body_soon(
 
 
 def test_a_refresh_pauses_while_nobody_sends_mail(
-    cache: SourceCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
+    cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
     peer.answer(page("one"))
@@ -251,7 +251,7 @@ def test_a_refresh_pauses_while_nobody_sends_mail(
     assert len(peer.received) == 2
 
 
-def test_nothing_is_refreshed_unless_that_is_switched_on(cache: SourceCache, peer: HttpPeer) -> None:
+def test_nothing_is_refreshed_unless_that_is_switched_on(cache: TemplateCache, peer: HttpPeer) -> None:
     cache.refresh()
     assert peer.received == []
 

@@ -25,12 +25,14 @@ def peer() -> Iterator[HttpPeer]:
 
 
 def loaded(kind: EmailKind = KIND) -> renderer.Rendered:
-    return renderer.fill(template_sources.load(kind, template_sources.origin(kind)), kind, VARIABLES)
+    return renderer.render_templates(
+        template_sources.load_templates(kind, template_sources.template_config(kind)), kind, VARIABLES
+    )
 
 
 def refusal() -> tuple[str, str]:
-    with pytest.raises(template_sources.TemplateUnusable) as caught:
-        template_sources.load(KIND, template_sources.origin(KIND))
+    with pytest.raises(template_sources.TemplateLoadError) as caught:
+        template_sources.load_templates(KIND, template_sources.template_config(KIND))
     return caught.value.event, str(caught.value)
 
 
@@ -48,7 +50,7 @@ def test_a_setting_is_an_address_or_a_place_on_the_site(
     site: str, setting: str, url: str, auth_config: ChangeConfig
 ) -> None:
     auth_config(site={"url": site}, mailer={"templates": {"confirmation": setting}})
-    assert template_sources.origin(KIND).url == url
+    assert template_sources.template_config(KIND).url == url
 
 
 def test_the_template_of_a_kind_is_fetched_from_the_site_and_filled(peer: HttpPeer, auth_config: ChangeConfig) -> None:
@@ -72,9 +74,9 @@ def test_values_in_a_fetched_template_are_escaped_and_unknown_names_are_nothing(
 ) -> None:
     peer.answer(Answer(body=b"{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }} {{- .Nope }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    source = template_sources.load(KIND, template_sources.origin(KIND))
-    assert renderer.fill(source, KIND, {"Data": {"name": "<b>"}}).html == "Hi &lt;b&gt;"
-    assert renderer.fill(source, KIND, {"Data": {"name": "<b>"}}).text == "Hi <b>\n"
+    source = template_sources.load_templates(KIND, template_sources.template_config(KIND))
+    assert renderer.render_templates(source, KIND, {"Data": {"name": "<b>"}}).html == "Hi &lt;b&gt;"
+    assert renderer.render_templates(source, KIND, {"Data": {"name": "<b>"}}).text == "Hi <b>\n"
 
 
 def test_redirects_are_followed(peer: HttpPeer, auth_config: ChangeConfig) -> None:

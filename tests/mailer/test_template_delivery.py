@@ -20,7 +20,7 @@ from tests.fakes.http_peer import Answer, HttpPeer
 from tests.fakes.smtp import FakeSmtp
 from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def a_letter(**variables: Any) -> Email:
     )
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_letter_is_made_from_the_template_by_the_worker(
     queue: Queue, smtp: FakeSmtp, peer: HttpPeer, worker: jobs.Worker
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, pe
     assert (noted.outcome, noted.error) == ("retry", "TemplateRenderError")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_worker_fetches_templates_before_there_is_a_mail(
     queue: Queue, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
@@ -105,6 +107,7 @@ def test_a_worker_fetches_templates_before_there_is_a_mail(
     assert queue.outcomes() == []
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_failing_worker_loop_is_logged_and_continues_until_the_worker_stops(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,6 +131,7 @@ def test_a_failing_worker_loop_is_logged_and_continues_until_the_worker_stops(
     assert len(times) == ended
 
 
+@pytest.mark.django_db(transaction=True)
 def test_task_names_are_unique() -> None:
     with pytest.raises(ValueError, match=r"mailer\.deliver"):
         jobs.worker_loop(name="mailer.deliver", interval=lambda: timedelta(1))(lambda: None)
@@ -138,8 +142,8 @@ def deliver(message: Email) -> None:
         message_id=message.id,
         channel="email",
         kind=str(message.kind),
-        sealed=encryption.seal(message),
+        encrypted=encryption.encrypt(message),
         attempt=1,
-        pause=timedelta(seconds=5),
+        retry_delay=timedelta(seconds=5),
         at=clock.now(),
     )

@@ -50,7 +50,7 @@ REQUIRED = {
     EmailKind.FACTOR_UNENROLLED: ["totp", SUPPORT],
     EmailKind.RECOVERY_CODE_USED: ["ada@example.com", "Codes left: 9", SUPPORT],
 }
-WITH_LINK = [kind for kind, entry in message_types.EMAILS.items() if "ConfirmationURL" in entry.variables]
+WITH_LINK = [kind for kind, entry in message_types.EMAIL_TYPES.items() if "ConfirmationURL" in entry.variables]
 
 
 def visible(html: str) -> str:

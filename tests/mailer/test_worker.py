@@ -22,14 +22,14 @@ from authsvc import clock, jobs, messaging
 from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
 from authsvc.messaging import Email, EmailKind
-from mailer import tasks
+from mailer.delivery import tasks
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
 from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
 from tests.settings import ENVIRONMENT
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def post(**given: Any) -> Email:
@@ -74,12 +74,14 @@ WORKER = (str(servers.PROJECT / "manage.py"), "worker")
 # --- delivery ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_committed_letter_arrives_and_leaves_the_queue(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     message = post()
     wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs())
     assert message_ids(smtp) == [message.id]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
         message = post()
@@ -89,6 +91,7 @@ def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: F
     assert message_ids(smtp) == [message.id]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_letter_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
         messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
@@ -98,6 +101,7 @@ def test_a_letter_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker:
     assert message_ids(smtp) == [sent.id]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_letters_posted_before_the_worker_starts_are_delivered(queue: Queue, smtp: FakeSmtp) -> None:
     message = post()
     running = jobs.Worker()
@@ -107,6 +111,7 @@ def test_letters_posted_before_the_worker_starts_are_delivered(queue: Queue, smt
     assert message_ids(smtp) == [message.id]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_mail_server_that_comes_back_gets_the_same_letter(
     queue: Queue, auth_config: ChangeConfig, worker: jobs.Worker
 ) -> None:
@@ -126,6 +131,7 @@ def test_a_mail_server_that_comes_back_gets_the_same_letter(
     assert queue.outcomes() == [(1, "retry"), (2, "retry"), (3, "delivered")]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_letter_that_expires_within_its_pause_is_tried_again_before(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
@@ -136,10 +142,11 @@ def test_a_letter_that_expires_within_its_pause_is_tried_again_before(
     queue.make_due(attempts=3)
     wait_until(lambda: queue.states() == ["todo"] and len(queue.outcomes()) == 2)
     assert queue.outcomes() == [(1, "retry"), (4, "retry")]
-    assert tasks.PAUSES[3] == timedelta(minutes=10)
+    assert tasks.RETRY_DELAYS[3] == timedelta(minutes=10)
     assert timedelta(minutes=3) < expires_at - queue.next_run() < timedelta(minutes=5)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_letter_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     smtp.answers["RCPT"] = "550 5.1.1 no such user"
     post()
@@ -147,21 +154,23 @@ def test_a_letter_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: 
     assert queue.outcomes() == [(1, "failed")]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_after_the_last_pause_a_letter_has_failed_and_can_be_retried_by_hand(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
     smtp.answers["RCPT"] = "450 4.2.0 greylisted"
     message = post()
     wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
-    queue.make_due(attempts=len(tasks.PAUSES))
+    queue.make_due(attempts=len(tasks.RETRY_DELAYS))
     wait_until(lambda: queue.states() == ["failed"])
-    assert queue.outcomes() == [(1, "retry"), (len(tasks.PAUSES) + 1, "failed")]
+    assert queue.outcomes() == [(1, "retry"), (len(tasks.RETRY_DELAYS) + 1, "failed")]
     smtp.answers.clear()
     jobs.retry_failed_job(job_id=queue.jobs()[0]["id"])
     wait_until(lambda: not queue.jobs())
     assert message_ids(smtp) == [message.id]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_jobs_of_another_installation_are_left_alone(
     queue: Queue, smtp: FakeSmtp, auth_config: ChangeConfig, worker: jobs.Worker
 ) -> None:
@@ -230,6 +239,7 @@ def test_two_pieces_of_work_cannot_have_one_name(registered: None) -> None:
 # --- what dies in between ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_letter_of_a_killed_worker_is_delivered_by_another(queue: Queue, smtp: FakeSmtp) -> None:
     smtp.delay = 60
     message = post()
@@ -247,6 +257,7 @@ def test_the_letter_of_a_killed_worker_is_delivered_by_another(queue: Queue, smt
     assert queue.outcomes() == [(2, "delivered")]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_letter_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     smtp.delay = 6
     message = post()
@@ -258,6 +269,7 @@ def test_the_letter_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmt
     assert message_ids(smtp) == [message.id]
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_worker_asked_to_stop_finishes_the_letter_in_hand(
     queue: Queue, smtp: FakeSmtp, number: signal.Signals
@@ -298,6 +310,7 @@ def is_listened_to() -> bool:
         return cursor.fetchone() is not None
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_worker_goes_on_after_an_outage_of_the_database(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     first = post()
     wait_until(lambda: not queue.jobs())
@@ -317,6 +330,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "CONNECT_SECONDS", 0.5)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_outage_during_a_delivery_does_not_send_it_twice(
     queue: Queue, smtp: FakeSmtp, impatient: None, worker: jobs.Worker
 ) -> None:
@@ -343,6 +357,7 @@ print([thread.name for thread in threading.enumerate() if thread.name == "jobs"]
 """
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_serving_process_has_one_worker_and_finishes_its_letter_at_exit(queue: Queue, smtp: FakeSmtp) -> None:
     smtp.delay = 1.5
     message = post()
@@ -355,6 +370,7 @@ def test_a_serving_process_has_one_worker_and_finishes_its_letter_at_exit(queue:
     assert queue.jobs() == []
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_forked_process_has_a_worker_of_its_own(queue: Queue, smtp: FakeSmtp) -> None:
     forking = """
 child = os.fork()
@@ -370,6 +386,7 @@ os.waitpid(child, 0)
     assert "in the child ['jobs'] 1" in output
 
 
+@pytest.mark.django_db(transaction=True)
 def test_workers_can_be_processes_of_their_own(queue: Queue, auth_config: ChangeConfig, smtp: FakeSmtp) -> None:
     auth_config(mailer={"worker_enabled": False})
     jobs.start_in_process()

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.test import Client
 
-from authsvc.conf.schema import Provider, Secret
+from authsvc.conf import Provider, Secret
 from tests.conftest import Answer, Api
 from tests.fakes.http_peer import HttpPeer, in_json
 

@@ -17,7 +17,7 @@ from tests.oauthproviders.browser import SITE, Browser, GitHub, address, refused
 from tests.observations import audit_trail, contents, fragment_of, let_limits_pass
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ada@example.com"
 UNVERIFIED = address(EMAIL, verified=False)
@@ -170,6 +170,7 @@ def test_a_banned_user_is_told_so_and_nothing_changes(banned_as: str, github: Gi
     assert contents() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_address_known_under_another_audience_is_left_there(github: GitHub, browser: Browser) -> None:
     make_user(email=EMAIL, audience="elsewhere")
 
@@ -249,6 +250,7 @@ def test_with_pkce_an_address_nobody_has_verified_is_mailed_as_well(
     assert not mailbox.emails[0].variables["TokenHash"].startswith("pkce_")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_same_mail_is_not_sent_again_at_once(
     github: GitHub, browser: Browser, mailbox: Mailbox, auth_config: ChangeConfig
 ) -> None:
@@ -296,6 +298,7 @@ def test_an_operator_may_let_unverified_addresses_in(
     assert Session.objects.count() == 2
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("owner", ["account", "identity", "account elsewhere"])
 def test_an_unverified_address_of_somebody_else_is_neither_joined_nor_taken(
     owner: str, github: GitHub, browser: Browser, mailbox: Mailbox
@@ -355,6 +358,7 @@ def invited(email: str = EMAIL) -> str:
     return factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_invitation_can_be_accepted_by_signing_in_elsewhere(github: GitHub, browser: Browser, api: Api) -> None:
     token = invited("Ada@example.com".lower())
     github.is_visited_by(address("other@example.com"), address("ADA@example.com", verified=False, primary=False))

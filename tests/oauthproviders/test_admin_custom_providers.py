@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.security import encryption
 from oauthproviders.models import CustomProvider
 from oauthproviders.oidc import openid_connect
-from tests.accounts import admins
-from tests.accounts.admins import NOT_ADMIN, ask
+from tests.accounts.administration import admin_requests
+from tests.accounts.administration.admin_requests import NOT_ADMIN, ask
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_session
 from tests.fakes.http_peer import Answer as PeerAnswer
@@ -26,7 +26,7 @@ from tests.fakes.issuer import Issuer, SigningKey
 from tests.fakes.smtp import server_tls
 from tests.observations import refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PATH = "/admin/custom-providers"
 RSA = SigningKey()
@@ -119,7 +119,7 @@ ENDPOINTS = [("GET", PATH), ("POST", PATH), *((method, f"{PATH}/custom:acme") fo
 def test_nobody_but_an_administrator_gets_in(api: Api, method: str, path: str) -> None:
     without = (401, "no_authorization", "This endpoint requires a valid Bearer token")
     refused(api.request(method, path, "not even looked at"), *without)
-    refused(api.request(method, path, {}, bearer=admins.token("authenticated")), *NOT_ADMIN)
+    refused(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
     refused(api.request(method, path, {}, bearer=make_session().access_token), *NOT_ADMIN)
 
 
@@ -288,6 +288,7 @@ def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> 
     refused(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_of_many_who_define_at_once_no_more_get_through_than_may_be(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"most": 3})
     created(api, OAUTH2)
@@ -337,6 +338,7 @@ def test_a_description_may_not_lead_people_astray(api: Api, issuer: Issuer) -> N
     assert answer.json()["msg"].endswith("failed: an address in the document is not an https one")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_description_may_stand_elsewhere(api: Api, issuer: Issuer) -> None:
     there = f"{issuer.url}/metadata"
     issuer.peer.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
@@ -471,6 +473,7 @@ def test_nothing_is_written_into_the_audit_trail(api: Api) -> None:
         assert cursor.fetchone() == (0,)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_database_itself_keeps_to_the_rules(api: Api) -> None:
     """A row that no check has seen, such as an imported one."""
     created(api, OAUTH2)

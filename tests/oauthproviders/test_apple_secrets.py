@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from django.core.management import CommandError, call_command
 
-from authsvc.conf.schema import Provider, Secret
+from authsvc.conf import Provider, Secret
 from oauthproviders import tasks
 from oauthproviders.providers import apple_client_secret
 from tests.conftest import ChangeConfig
@@ -106,11 +106,11 @@ def test_the_command_takes_another_client_and_a_shorter_life(key_file: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--client-id", "c", "--expires", "0"), "--expires: Apple takes no secret"),
-        (("--client-id", "c", "--expires", "4383h"), "--expires: Apple takes no secret"),
-        (("--client-id", "c", "--expires=-1h"), "--expires: Apple takes no secret"),
+        (("--client-id", "c", "--expires", "0"), "--expires: Apple accepts a lifetime"),
+        (("--client-id", "c", "--expires", "4383h"), "--expires: Apple accepts a lifetime"),
+        (("--client-id", "c", "--expires=-1h"), "--expires: Apple accepts a lifetime"),
         (("--client-id", "c", "--expires", "half a year"), "--expires: "),
-        ((), "--client-id: AUTH_EXTERNAL_APPLE_CLIENT_ID is empty"),
+        ((), "--client-id: required, because AUTH_EXTERNAL_APPLE_CLIENT_ID is empty"),
     ],
 )
 def test_the_command_refuses_what_apple_would(

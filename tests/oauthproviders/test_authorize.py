@@ -19,7 +19,7 @@ from tests.oauthproviders.browser import REDIRECT_URI, SITE, Browser, GitHub, co
 from tests.observations import contents, refused
 from tokens.models import FlowState, TokenType
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 UNSUPPORTED = "Unsupported provider: "
 

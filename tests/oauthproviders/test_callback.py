@@ -34,7 +34,7 @@ from tests.oauthproviders.browser import (
 from tests.observations import audit_trail, contents, fragment_of
 from tokens.models import FlowState, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 

@@ -15,7 +15,7 @@ from accounts.models import User
 from oauthproviders.base import backends
 from oauthproviders.models import ClientState, CustomProvider
 from oauthproviders.oidc import openid_connect
-from tests.accounts.admins import ask
+from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
@@ -24,7 +24,7 @@ from tests.fakes.smtp import server_tls
 from tests.oauthproviders.browser import SITE, Browser, refused_with, state_of
 from tests.observations import fragment_of, query_of, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 RSA = SigningKey()
 ADA = {"sub": "7", "name": "Ada L", "email": "Ada@example.com", "email_verified": True, "groups": ["staff"]}
@@ -188,6 +188,7 @@ def test_an_issuer_that_is_down_lets_nobody_set_out(api: Api, issuer: Issuer) ->
 # --- back with an ID token --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.django_db(transaction=True)
 def test_somebody_signs_in_by_openid_connect(api: Api, issuer: Issuer) -> None:
     browser = define(api, issuer)
     state = browser.depart(redirect_to=f"{SITE}/in")
@@ -440,6 +441,7 @@ def test_nothing_inside_is_called_when_a_name_leads_there_by_then(
     assert len(issuer.peer.received) == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_change_counts_at_once(api: Api, issuer: Issuer) -> None:
     browser = define(api, issuer)
     signed_in(api, browser)

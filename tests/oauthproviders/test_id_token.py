@@ -14,7 +14,7 @@ from django.db import connection
 
 from accounts.models import Identity, User
 from authsvc import clock
-from authsvc.conf.schema import Provider
+from authsvc.conf import Provider
 from oauthproviders.oidc import openid_connect
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_session, make_user
@@ -24,7 +24,7 @@ from tests.fakes.issuer import Issuer, SigningKey, at_hash
 from tests.observations import audit_trail, contents, refused
 from tokens.models import AmrClaim, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 RSA = SigningKey()
 BUILT_IN = ("apple", "google", "azure", "facebook", "keycloak", "kakao", "vercel_marketplace", "snapchat")

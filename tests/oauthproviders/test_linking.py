@@ -14,7 +14,7 @@ from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from tests import factories
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, VERIFIER, SignIn, make_user
 from tests.fakes.http_peer import HttpPeer
@@ -33,7 +33,7 @@ from tests.observations import audit_trail, fragment_of, refused
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 from tokens.sessions import revocation
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EMAIL = "ada@example.com"
 MAILED = "Unverified email with github. A confirmation email has been sent to your github email"
@@ -180,8 +180,10 @@ def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
 ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
     "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
     "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
-    "eviction": lambda _api, owner: revocation.end(owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()),
-    "eviction of all": lambda _api, owner: revocation.end_all(
+    "eviction": lambda _api, owner: revocation.end_session(
+        owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()
+    ),
+    "eviction of all": lambda _api, owner: revocation.end_all_sessions(
         owner.user.id, actor=ADMIN, caller=CALLER, at=clock.now()
     ),
     "reuse": reuse_refresh_token,
@@ -238,7 +240,7 @@ def test_a_logout_ends_no_linking_of_somebody_else(github: GitHub, browser: Brow
 def test_somebody_banned_meanwhile_is_not_linked_to(github: GitHub, browser: Browser, api: Api) -> None:
     signed_in = factories.make_session()
     state = link(api, signed_in.access_token)
-    admins.done(api, "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+    admin_requests.done(api, "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
 
     refused_with(browser.come_back(state), "access_denied", "user_banned", "User is banned")
 

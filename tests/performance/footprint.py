@@ -58,7 +58,7 @@ def _figures(server: servers.LiveServer) -> Iterator[str]:
 
 def main(http_server: str) -> None:
     with servers.fresh_database() as url, tempfile.TemporaryDirectory() as folder:
-        server = servers.LiveServer(folder=Path(folder), database_url=url, env={"AUTH_SERVER": http_server})
+        server = servers.LiveServer(folder=Path(folder), database_url=url, command=servers.COMMANDS[http_server])
         with server:
             pass  # migrates
         started = time.monotonic()

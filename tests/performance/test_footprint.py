@@ -19,7 +19,7 @@ MOST_MIB = 180
 @pytest.mark.skipif(sys.platform != "linux", reason="proportional memory is told by Linux alone")
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
 def test_a_server_at_rest_takes_no_more_than_it_may(http_server: str, serve: Callable[..., servers.LiveServer]) -> None:
-    running = serve(AUTH_SERVER=http_server)
+    running = serve(http_server=http_server)
     robust.all_serving_processes(running)
     for path in ("/settings", "/.well-known/jwks.json", "/operator/"):
         assert requests.get(running.url + path, timeout=30).ok

@@ -16,12 +16,13 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from tests.conftest import ChangeConfig
 from tokens.errors import BadJwt
 from tokens.jwt import access_tokens, signing_keys
-from tokens.sessions.aal import AmrEntry
-from tokens.sessions.subjects import SessionFacts
+from tokens.jwt.access_tokens import AmrEntry
+from tokens.sessions import issuance
+from tokens.sessions.users import SessionRecord
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = 1767225600
@@ -54,8 +55,8 @@ def generated(algorithm: str, kid: str) -> dict[str, Any]:
     return signing_keys.generate(algorithm=algorithm) | {"kid": kid}
 
 
-def session(*, created_at: datetime = AT, **fields: Any) -> SessionFacts:
-    return SessionFacts(id=SESSION_ID, user_id=USER_ID, created_at=created_at, **fields)
+def session(*, created_at: datetime = AT, **fields: Any) -> SessionRecord:
+    return SessionRecord(id=SESSION_ID, user_id=USER_ID, created_at=created_at, **fields)
 
 
 def segment(content: Any) -> str:
@@ -71,7 +72,7 @@ def hs256(claims: Any, *, header: Any = None, secret: bytes = SECRET.encode()) -
 
 def refusal(token: str, *, at: datetime = AT) -> str:
     with pytest.raises(BadJwt) as caught:
-        access_tokens.read(token, at=at)
+        access_tokens.decode(token, at=at)
     assert (caught.value.status, caught.value.error_code) == (403, "bad_jwt")
     assert caught.value.message.startswith(PREFIX)
     return caught.value.message.removeprefix(PREFIX)
@@ -94,8 +95,8 @@ def rsa_key(auth_config: ChangeConfig) -> dict[str, Any]:
 
 def test_a_token_says_who_acts_in_which_session_in_the_documented_order(auth_config: ChangeConfig) -> None:
     auth_config(jwt={"issuer": "https://auth.example.com"})
-    issued = access_tokens.issue(
-        subject=Person(), session=session(), amr=[AmrEntry("password", AT)], at=AT + timedelta(milliseconds=900)
+    issued = issuance.issue_access_token(
+        user=Person(), session=session(), amr=[AmrEntry("password", AT)], at=AT + timedelta(milliseconds=900)
     )
     claims = jwt.decode(issued.token, SECRET, algorithms=["HS256"], options=UNCHECKED)
     assert list(claims.items()) == [
@@ -120,8 +121,8 @@ def test_a_token_says_who_acts_in_which_session_in_the_documented_order(auth_con
 
 def test_absent_things_are_left_out_or_empty_as_documented() -> None:
     person = Person(aud="", role="", email="", app_metadata_json="{}", user_metadata_json="{}", is_anonymous=True)
-    issued = access_tokens.issue(subject=person, session=session(), amr=[], at=AT)
-    claims = access_tokens.read(issued.token, at=AT).raw
+    issued = issuance.issue_access_token(user=person, session=session(), amr=[], at=AT)
+    claims = access_tokens.decode(issued.token, at=AT).raw
     assert not {"iss", "amr", "client_id", "scope", "nbf", "jti"} & claims.keys()
     assert (claims["aud"], claims["role"], claims["email"], claims["app_metadata"]) == ("", "", "", {})
     assert claims["is_anonymous"] is True
@@ -129,19 +130,19 @@ def test_absent_things_are_left_out_or_empty_as_documented() -> None:
 
 def test_a_session_of_an_oauth_client_names_client_and_scope() -> None:
     oauth_session = session(oauth_client_id=CLIENT_ID, scopes="openid email")
-    issued = access_tokens.issue(subject=Person(), session=oauth_session, amr=[], at=AT)
-    claims = access_tokens.read(issued.token, at=AT).raw
+    issued = issuance.issue_access_token(user=Person(), session=oauth_session, amr=[], at=AT)
+    claims = access_tokens.decode(issued.token, at=AT).raw
     assert (claims["client_id"], claims["scope"]) == (str(CLIENT_ID), "openid email")
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 def test_a_token_is_signed_with_the_configured_key(auth_config: ChangeConfig, algorithm: str) -> None:
     auth_config(jwt={"keys": (generated(algorithm, "k1"),)})
-    issued = access_tokens.issue(subject=Person(), session=session(), amr=[], at=AT)
+    issued = issuance.issue_access_token(user=Person(), session=session(), amr=[], at=AT)
     assert jwt.get_unverified_header(issued.token) == {"alg": algorithm, "kid": "k1", "typ": "JWT"}
     public = jwt.PyJWK(signing_keys.current().jwks()["keys"][0])
     assert jwt.decode(issued.token, public, algorithms=[algorithm], options=UNCHECKED)["sub"] == str(USER_ID)
-    assert access_tokens.read(issued.token, at=AT).sub == str(USER_ID)
+    assert access_tokens.decode(issued.token, at=AT).sub == str(USER_ID)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +158,8 @@ def test_a_low_level_session_gets_tokens_no_longer_than_it_is_allowed_itself(
     auth_config: ChangeConfig, methods: list[str], has_factor: bool, age: timedelta, lifetime: int
 ) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(minutes=5)})
-    issued = access_tokens.issue(
-        subject=Person(has_verified_factor=has_factor),
+    issued = issuance.issue_access_token(
+        user=Person(has_verified_factor=has_factor),
         session=session(created_at=AT - age),
         amr=[AmrEntry(method, AT) for method in methods],
         at=AT,
@@ -168,7 +169,7 @@ def test_a_low_level_session_gets_tokens_no_longer_than_it_is_allowed_itself(
 
 def test_the_limit_of_low_level_sessions_never_lengthens_a_token(auth_config: ChangeConfig) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(days=1)})
-    issued = access_tokens.issue(subject=Person(has_verified_factor=True), session=session(), amr=[], at=AT)
+    issued = issuance.issue_access_token(user=Person(has_verified_factor=True), session=session(), amr=[], at=AT)
     assert issued.expires_in == 3600
 
 
@@ -177,8 +178,8 @@ def test_the_limit_of_low_level_sessions_never_lengthens_a_token(auth_config: Ch
 
 def test_an_issued_token_is_read_back_as_typed_claims() -> None:
     amr = [AmrEntry("password", AT), AmrEntry("totp", AT + timedelta(seconds=5))]
-    issued = access_tokens.issue(subject=Person(), session=session(), amr=amr, at=AT)
-    claims = access_tokens.read(issued.token, at=AT)
+    issued = issuance.issue_access_token(user=Person(), session=session(), amr=amr, at=AT)
+    claims = access_tokens.decode(issued.token, at=AT)
     assert (claims.sub, claims.aud, claims.role) == (str(USER_ID), ("authenticated",), "authenticated")
     assert (claims.session_id, claims.aal, claims.is_anonymous) == (str(SESSION_ID), "aal2", False)
     assert (claims.iat, claims.exp, claims.nbf) == (NOW, NOW + 3600, None)
@@ -212,12 +213,12 @@ def test_an_issued_token_is_read_back_as_typed_claims() -> None:
     ],
 )
 def test_claims_are_taken_as_they_are_meant(claims: dict[str, Any], attribute: str, expected: object) -> None:
-    assert getattr(access_tokens.read(hs256(claims), at=AT), attribute) == expected
+    assert getattr(access_tokens.decode(hs256(claims), at=AT), attribute) == expected
 
 
 def test_methods_may_be_names_or_objects() -> None:
     amr = ["password", {"method": "totp", "timestamp": 123, "provider": "webauthn"}]
-    claims = access_tokens.read(hs256({"amr": amr}), at=AT)
+    claims = access_tokens.decode(hs256({"amr": amr}), at=AT)
     assert claims.amr == (
         AmrEntry("password", AT),
         AmrEntry("totp", datetime.fromtimestamp(123, UTC), provider="webauthn"),
@@ -274,7 +275,7 @@ def test_a_token_out_of_its_time_is_refused_without_leeway(claims: dict[str, Any
 
 @pytest.mark.parametrize("claims", [{"exp": NOW + 1}, {"nbf": NOW}, {}])
 def test_a_token_in_its_time_is_accepted(claims: dict[str, Any]) -> None:
-    access_tokens.read(hs256(claims), at=AT)
+    access_tokens.decode(hs256(claims), at=AT)
 
 
 @pytest.mark.parametrize(
@@ -358,7 +359,7 @@ def test_a_key_nobody_knows_is_refused(rsa_key: dict[str, Any], kid: object, nam
 )
 def test_a_bad_signature_is_named_by_its_kind(auth_config: ChangeConfig, algorithm: str, reason: str) -> None:
     auth_config(jwt={"keys": (generated(algorithm, "k"),)})
-    header, _, signature = signing_keys.current().signing.sign(b'{"sub":"x"}').split(".")
+    header, _, signature = signing_keys.current().signing.encode({"sub": "x"}).split(".")
     assert refusal(f"{header}.{segment({'sub': 'y'})}.{signature}") == f"token signature is invalid: {reason}"
 
 
@@ -366,7 +367,7 @@ def test_old_shared_keys_still_verify_beside_an_asymmetric_one(auth_config: Chan
     old = {"kty": "oct", "alg": "HS256", "kid": "old", "key_ops": ["verify"], "k": segment(SECRET.encode())}
     auth_config(jwt={"keys": (generated("ES256", "new"), old)})
     for header in ({"alg": "HS256", "kid": "old"}, {"alg": "HS256"}):
-        assert access_tokens.read(hs256({"sub": "x"}, header=header), at=AT).sub == "x"
+        assert access_tokens.decode(hs256({"sub": "x"}, header=header), at=AT).sub == "x"
 
 
 # Memory of signatures already checked
@@ -374,13 +375,13 @@ def test_old_shared_keys_still_verify_beside_an_asymmetric_one(auth_config: Chan
 
 def test_a_token_read_before_still_expires() -> None:
     token = hs256({"exp": NOW + 10})
-    assert access_tokens.read(token, at=AT) is access_tokens.read(token, at=AT + timedelta(seconds=9))
+    assert access_tokens.decode(token, at=AT) is access_tokens.decode(token, at=AT + timedelta(seconds=9))
     assert refusal(token, at=AT + timedelta(seconds=10)) == "token has invalid claims: token is expired"
 
 
 def test_a_token_read_before_is_refused_once_its_key_is_gone(auth_config: ChangeConfig) -> None:
     token = hs256({"sub": "x"})
-    access_tokens.read(token, at=AT)
+    access_tokens.decode(token, at=AT)
     auth_config(jwt={"secret": Secret("another secret of at least thirty-two characters")})
     assert refusal(token) == "token signature is invalid: signature is invalid"
 
@@ -393,11 +394,11 @@ def test_a_refused_token_is_refused_again() -> None:
 def test_more_tokens_than_are_remembered_are_all_read() -> None:
     tokens = [hs256({"sub": str(number)}) for number in range(4200)]
     for _ in range(2):
-        assert [access_tokens.read(token, at=AT).sub for token in tokens] == [str(n) for n in range(4200)]
+        assert [access_tokens.decode(token, at=AT).sub for token in tokens] == [str(n) for n in range(4200)]
 
 
 def test_claims_cannot_be_changed_by_whoever_reads_them() -> None:
-    claims: Any = access_tokens.read(hs256({"sub": "x"}), at=AT)
+    claims: Any = access_tokens.decode(hs256({"sub": "x"}), at=AT)
     with pytest.raises(TypeError):
         claims.raw["sub"] = "y"
     with pytest.raises(AttributeError):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tokens.jwt.access_tokens import AmrEntry
 from tokens.sessions import aal
-from tokens.sessions.aal import AmrEntry
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,8 +26,8 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_only_a_second_factor_reaches_the_second_level(methods: list[str], expected: str) -> None:
-    assert aal.aal(methods) == expected
-    assert aal.aal(iter(methods)) == expected
+    assert aal.level_of(methods) == expected
+    assert aal.level_of(iter(methods)) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_claim_lists_the_most_recent_method_first() -> None:
         AmrEntry("totp", AT + timedelta(seconds=90.7)),
         AmrEntry("sso/saml", AT + timedelta(seconds=30), provider="8d4c1d0e-5a0f-4f6a-9d1c-0f6a6f4b2c11"),
     ]
-    assert aal.claim(entries) == [
+    assert aal.amr_claim(entries) == [
         {"method": "totp", "timestamp": 1767225690},
         {"method": "sso/saml", "timestamp": 1767225630, "provider": "8d4c1d0e-5a0f-4f6a-9d1c-0f6a6f4b2c11"},
         {"method": "password", "timestamp": 1767225600},
@@ -60,4 +60,4 @@ def test_the_claim_lists_the_most_recent_method_first() -> None:
 
 @pytest.mark.parametrize(("enrolled", "expected"), [(True, "aal2"), (False, "aal1")])
 def test_the_highest_level_depends_on_a_verified_factor(enrolled: bool, expected: str) -> None:
-    assert aal.highest_possible(SimpleNamespace(has_verified_factor=enrolled)) == expected
+    assert aal.highest_available(SimpleNamespace(has_verified_factor=enrolled)) == expected

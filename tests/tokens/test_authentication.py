@@ -25,7 +25,7 @@ from tests.factories import SignIn
 from tests.tokens import wire
 from tokens.jwt import signing_keys
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NO_AUTHORIZATION = (401, "no_authorization", "This endpoint requires a valid Bearer token")
 UNVERIFIABLE = "invalid JWT: unable to parse or verify signature, "

@@ -13,7 +13,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire
 from tokens.models import LegacyRefreshToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 SECOND = timedelta(seconds=1)
 INTERVAL = timedelta(seconds=10)

@@ -13,7 +13,7 @@ from tests.tokens import wire
 from tokens.jwt import signing_keys
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

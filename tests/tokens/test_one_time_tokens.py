@@ -13,15 +13,15 @@ from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.tokens import wire
 from tokens.models import OneTimeToken, Session, TokenType
-from tokens.one_time.one_time_tokens import Secret
+from tokens.one_time.one_time_tokens import OneTimeSecret
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 BAD_LINK = (403, "otp_expired", "Email link is invalid or has expired")
 BAD_CODE = (403, "otp_expired", "Token has expired or is invalid")
 
 
-def by_link(api: Api, secret: Secret, type: str = "recovery") -> Answer:
+def by_link(api: Api, secret: OneTimeSecret, type: str = "recovery") -> Answer:
     return api.post("/verify", {"type": type, "token_hash": secret.link_token})
 
 
@@ -132,7 +132,7 @@ def test_a_newer_mail_ends_the_older(path: str, api: Api, mailbox: Mailbox, auth
     for _ in range(2):
         assert api.post(path, {"email": user.email}).status_code == 200
     older, newer = (
-        Secret(code=mail.variables["Token"], link_token=mail.variables["TokenHash"]) for mail in mailbox.emails
+        OneTimeSecret(code=mail.variables["Token"], link_token=mail.variables["TokenHash"]) for mail in mailbox.emails
     )
     assert OneTimeToken.objects.count() == 1
     assert wire.refusal(by_link(api, older)) == BAD_LINK
@@ -265,7 +265,7 @@ def test_a_guess_counts_against_every_secret_it_could_have_been(api: Api) -> Non
 
 def test_a_wrong_link_is_no_guess(api: Api) -> None:
     factories.make_one_time_token(factories.make_user())
-    stranger = Secret(code="", link_token="0" * 56)
+    stranger = OneTimeSecret(code="", link_token="0" * 56)
     assert wire.refusal(by_link(api, stranger)) == BAD_LINK
     assert attempts() == 0
 

@@ -14,7 +14,7 @@ S256 = "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM"
 
 @pytest.mark.parametrize(("challenge", "method"), [(None, None), ("", ""), (None, ""), ("", None)])
 def test_a_request_without_both_parameters_has_no_challenge(challenge: str | None, method: str | None) -> None:
-    assert pkce.parse(challenge=challenge, method=method) is None
+    assert pkce.parse_challenge(challenge=challenge, method=method) is None
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_request_without_both_parameters_has_no_challenge(challenge: str | Non
 def test_a_challenge_is_kept_with_its_method_in_lower_case(
     challenge: str, method: str, expected: pkce.Challenge
 ) -> None:
-    assert pkce.parse(challenge=challenge, method=method) == expected
+    assert pkce.parse_challenge(challenge=challenge, method=method) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_bad_parameters_are_refused_with_the_first_reason(
     challenge: str | None, method: str | None, message: str
 ) -> None:
     with pytest.raises(ApiError) as caught:
-        pkce.parse(challenge=challenge, method=method)
+        pkce.parse_challenge(challenge=challenge, method=method)
     assert (caught.value.status, caught.value.error_code, caught.value.message) == (400, "validation_failed", message)
 
 

@@ -17,7 +17,7 @@ from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.tokens import wire
 from tokens.models import AmrClaim, FlowState, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NOT_FOUND = (404, "flow_state_not_found", "invalid flow state, no valid flow state found")
 EXPIRED = (422, "flow_state_expired", "invalid flow state, flow state has expired")

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.db.sql import fetch_rows
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from accounts.models import User
 from authsvc import clock
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.models import AuditLogEntry
 from authsvc.security import crypto, encryption
 from tests import factories
@@ -20,7 +20,7 @@ from tests.tokens import wire
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 from tokens.sessions import refresh_tokens
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 SECOND = timedelta(seconds=1)
 INTERVAL = timedelta(seconds=10)
@@ -293,7 +293,7 @@ def test_an_unknown_token_of_a_known_shape_is_not_found(token: str, api: Api) ->
 def test_a_token_sealed_with_another_key_is_not_found(api: Api) -> None:
     session = factories.make_session().session
     for key in (bytes(32), secrets.token_bytes(32)):
-        forged = refresh_tokens.seal(session_id=session.id, counter=0, key=key)
+        forged = refresh_tokens.encode(session_id=session.id, counter=0, key=key)
         assert wire.refusal(wire.refresh(api, forged)) == wire.NOT_FOUND
     assert wire.is_alive(session)
 

@@ -39,11 +39,11 @@ def from_other_hands(counter: bytes, *, signature: bytes = bytes(16)) -> str:
 
 @pytest.mark.parametrize(("session_id", "key", "counter", "text"), VECTORS)
 def test_a_token_is_made_of_session_counter_and_seal(session_id: UUID, key: bytes, counter: int, text: str) -> None:
-    assert refresh_tokens.seal(session_id=session_id, counter=counter, key=key) == text
-    presented = refresh_tokens.open(text)
+    assert refresh_tokens.encode(session_id=session_id, counter=counter, key=key) == text
+    presented = refresh_tokens.decode(text)
     assert (presented.session_id, presented.counter) == (session_id, counter)
-    assert presented.signed_with(key)
-    assert not presented.signed_with(bytes(31) + b"\x01")
+    assert presented.is_signed_with(key)
+    assert not presented.is_signed_with(bytes(31) + b"\x01")
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_a_token_is_made_of_session_counter_and_seal(session_id: UUID, key: byte
 )
 def test_a_malformed_token_is_refused_for_the_first_thing_wrong_with_it(text: str, reason: str) -> None:
     with pytest.raises(refresh_tokens.Malformed, match=f"^{reason}$"):
-        refresh_tokens.open(text)
+        refresh_tokens.decode(text)
 
 
 @pytest.mark.parametrize("counter", [b"\xff" * 9 + b"\x01", b"\x80" * 9 + b"\x01"])
 def test_a_counter_of_64_bits_is_read_as_the_highest_there_is(counter: bytes) -> None:
-    presented = refresh_tokens.open(from_other_hands(counter))
+    presented = refresh_tokens.decode(from_other_hands(counter))
     assert presented.counter == 2**63 - 1
 
 
@@ -78,8 +78,8 @@ def test_the_seal_covers_the_bytes_received_not_the_number_they_mean() -> None:
     # A zero written in two bytes means the same counter and is still another token.
     genuine = crypto.base64url_decode(VECTORS[0][3])
     longer = from_other_hands(b"\x80\x00", signature=genuine[18:34])
-    assert refresh_tokens.open(longer).counter == 0
-    assert not refresh_tokens.open(longer).signed_with(KEY)
+    assert refresh_tokens.decode(longer).counter == 0
+    assert not refresh_tokens.decode(longer).is_signed_with(KEY)
 
 
 @pytest.mark.parametrize("position", [0, 1, 16, 17, 18, 33, 34, 37])
@@ -87,11 +87,11 @@ def test_no_byte_of_a_token_can_be_changed(position: int) -> None:
     content = bytearray(crypto.base64url_decode(VECTORS[0][3]))
     content[position] ^= 1
     with pytest.raises(refresh_tokens.Malformed):
-        refresh_tokens.open(crypto.base64url_encode(bytes(content)))
+        refresh_tokens.decode(crypto.base64url_encode(bytes(content)))
 
 
 def test_a_token_is_not_shown_by_its_repr() -> None:
-    presented = refresh_tokens.open(VECTORS[0][3])
+    presented = refresh_tokens.decode(VECTORS[0][3])
     assert str(presented.session_id) in repr(presented)
     assert "signed" not in repr(presented)
     assert "signature" not in repr(presented)
@@ -103,7 +103,7 @@ def test_a_token_is_not_shown_by_its_repr() -> None:
 )
 def test_a_text_of_neither_form_is_refused_at_the_door(text: str) -> None:
     with pytest.raises(errors.RefreshTokenNotValid) as caught:
-        refresh_tokens.check_shape(text)
+        refresh_tokens.check_format(text)
     assert (caught.value.status, caught.value.error_code) == (400, "validation_failed")
     assert caught.value.message == "Refresh token is not valid"
 
@@ -118,5 +118,5 @@ def test_a_text_of_neither_form_is_refused_at_the_door(text: str) -> None:
     ],
 )
 def test_both_forms_pass_the_door_and_are_told_apart(text: str, legacy: bool) -> None:
-    refresh_tokens.check_shape(text)
+    refresh_tokens.check_format(text)
     assert refresh_tokens.is_legacy(text) is legacy

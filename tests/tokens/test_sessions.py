@@ -14,7 +14,7 @@ from tests.factories import PASSWORD
 from tests.tokens import wire
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 SECOND = timedelta(seconds=1)
 

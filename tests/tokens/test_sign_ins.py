@@ -16,7 +16,7 @@ from tests.oauthproviders.browser import SITE, Browser, GitHub, configured
 from tests.recorded_metrics import RecordedMetrics
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @contextlib.contextmanager
@@ -45,6 +45,7 @@ def come_back(_: Api) -> Answer:
     return Browser().sign_in()
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("call", "method", "refusals"),
     [

@@ -83,14 +83,14 @@ def test_what_is_published_is_only_read(path: str, api: Api) -> None:
     assert api.post(path).status_code == 405
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_without_keys_tokens_are_signed_with_the_secret(api: Api) -> None:
     token = sign_in(api)
     assert jwt.get_unverified_header(token) == {"alg": "HS256", "typ": "JWT"}
     assert jwt.decode(token, SECRET, algorithms=["HS256"], audience="authenticated")["aal"] == "aal1"
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA", "RS512", "ES512"])
 def test_a_token_is_checked_with_the_published_key(algorithm: str, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"keys": (generated(algorithm),)})
@@ -101,13 +101,13 @@ def test_a_token_is_checked_with_the_published_key(algorithm: str, api: Api, aut
     assert api.get("/user", bearer=token).status_code == 200
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_an_rsa_key_that_names_no_algorithm_signs_rs256(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"keys": ({name: part for name, part in generated("RS256").items() if name != "alg"},)})
     assert jwt.get_unverified_header(sign_in(api))["alg"] == "RS256"
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_tokens_of_every_configured_key_are_accepted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"keys": (SHARED, verifying("RS256"), generated("ES256"), verifying("EdDSA"))})
     token = sign_in(api)
@@ -117,7 +117,7 @@ def test_tokens_of_every_configured_key_are_accepted(api: Api, auth_config: Chan
     assert api.get("/user", bearer=old).status_code == 200
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_rotation_of_keys_fails_no_request(api: Api, auth_config: ChangeConfig) -> None:
     old, new = generated("RS256"), generated("ES256")
     auth_config(jwt={"keys": (old,)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import ClassVar, cast
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -24,6 +24,12 @@ class Admin:
 
     role: str
     user_id: UUID | None = None
+    is_authenticated: ClassVar[bool] = True
+    """For the permissions and throttles of DRF, as is `pk`."""
+
+    @property
+    def pk(self) -> str:
+        return str(self.user_id or self.role)
 
     @property
     def actor(self) -> audit.Administrator:
@@ -31,7 +37,7 @@ class Admin:
         return audit.Administrator(role=self.role)
 
 
-def admin_of(request: Request) -> Admin:
+def get_admin(request: Request) -> Admin:
     """Who makes a request that IsAdmin has let through."""
     return cast(Admin, request.user)
 
@@ -43,34 +49,34 @@ def authenticate(token: str, *, at: datetime) -> Admin:
     errors of a bearer token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor where one is not shown.
     """
     roles = conf.current().jwt.admin_roles
-    claims = access_tokens.read(token, at=at)
+    claims = access_tokens.decode(token, at=at)
     user_id = None
     if claims.session_id:
-        found = bearer_auth.behind(claims)
+        found = bearer_auth.load_signed_in_user(claims)
         if found.session is None:
             raise errors.SessionNotFound
         try:
-            lifecycle.check_limits(found.session, subject=found.subject, at=at)
+            lifecycle.check_limits(found.session, user=found.user, at=at)
         except errors.SessionExpired:
             raise errors.SessionNoLongerValid from None
-        if found.subject.banned_until is not None and at < found.subject.banned_until:
+        if found.user.banned_until is not None and at < found.user.banned_until:
             raise errors.UserBanned
-        if found.session.oauth_client_id is not None or found.subject.role not in roles:
+        if found.session.oauth_client_id is not None or found.user.role not in roles:
             raise errors.NotAdmin
-        if found.session.aal < aal.highest_possible(found.subject):
+        if found.session.aal < aal.highest_available(found.user):
             raise errors.AdminNeedsSecondFactor
-        user_id = found.subject.id
+        user_id = found.user.id
     if claims.role not in roles:
         raise errors.NotAdmin
     return Admin(role=claims.role, user_id=user_id)
 
 
-class AdminExemption:
+class AdminCaptchaExemption:
     """Exempts requests of administrators (`authsvc.api.captcha.CaptchaExemption`)."""
 
     def applies_to(self, request: HttpRequest) -> bool:
         """Whether the request has an administrator's token; one that is refused, for whatever reason, is none."""
-        presented = bearer_auth.token_in(request.META)
+        presented = bearer_auth.bearer_token(request.META)
         if presented is None:
             return False
         try:

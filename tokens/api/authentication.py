@@ -13,7 +13,7 @@ from tokens import errors
 from tokens.api import admin_auth, bearer_auth
 from tokens.api.admin_auth import Admin
 from tokens.jwt.access_tokens import Claims
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -34,13 +34,16 @@ class BearerAuthentication(BaseAuthentication):
         errors.UserBanned,
     )
 
-    def authenticate(self, request: Request) -> tuple[SignedIn, Claims]:
-        presented = bearer_auth.token_in(request.META)
+    def authenticate(self, request: Request) -> tuple[SignedInUser, Claims] | None:
+        presented = bearer_auth.bearer_token(request.META)
         if presented is None:
-            raise errors.NoAuthorization
-        found = bearer_auth.signed_in(presented, at=clock.now())
-        request.META["authsvc.user_id"] = str(found[0].subject.id)
+            return None
+        found = bearer_auth.authenticate(presented, at=clock.now())
+        request.META["authsvc.user_id"] = str(found[0].user.id)
         return found
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
 
 
 class AdminAuthentication(BaseAuthentication):
@@ -57,28 +60,31 @@ class AdminAuthentication(BaseAuthentication):
         errors.SessionNoLongerValid,
     )
 
-    def authenticate(self, request: Request) -> tuple[Admin, None]:
-        presented = bearer_auth.token_in(request.META)
+    def authenticate(self, request: Request) -> tuple[Admin, None] | None:
+        presented = bearer_auth.bearer_token(request.META)
         if presented is None:
-            raise errors.NoAuthorization
+            return None
         admin = admin_auth.authenticate(presented, at=clock.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
         return admin, None
 
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
 
-def user_of(request: Request) -> SignedIn:
+
+def get_signed_in_user(request: Request) -> SignedInUser:
     """Who makes a request that IsSignedIn has let through."""
-    return cast(SignedIn, request.user)
+    return cast(SignedInUser, request.user)
 
 
-def claims_of(request: Request) -> Claims:
+def get_claims(request: Request) -> Claims:
     return cast(Claims, request.auth)
 
 
 def has_requested_audience(request: Request) -> bool:
     """The token is for the audience in `X-JWT-AUD`; without the header, for the token's default audience."""
-    claims, audience = claims_of(request), request.META.get("HTTP_X_JWT_AUD", "")
+    claims, audience = get_claims(request), request.META.get("HTTP_X_JWT_AUD", "")
     if not audience:
         config = conf.current().jwt
         audience = config.aud if not claims.aud or claims.role in config.admin_roles else claims.aud[0]

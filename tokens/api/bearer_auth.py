@@ -11,31 +11,31 @@ from uuid import UUID
 from tokens import errors
 from tokens.jwt import access_tokens
 from tokens.jwt.access_tokens import Claims
-from tokens.sessions import subjects
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions import users
+from tokens.sessions.users import SignedInUser
 
 _BEARER = re.compile(r"bearer (\S+)", re.IGNORECASE)
 
 
-def token_in(meta: Mapping[str, Any]) -> str | None:
+def bearer_token(meta: Mapping[str, Any]) -> str | None:
     """The token in the Authorization header of a request with these headers (its `META`)."""
     presented = _BEARER.fullmatch(meta.get("HTTP_AUTHORIZATION", ""))
     return presented[1] if presented else None
 
 
-def signed_in(token: str, *, at: datetime) -> tuple[SignedIn, Claims]:
+def authenticate(token: str, *, at: datetime) -> tuple[SignedInUser, Claims]:
     """Who has this access token, and what it says; neither the user is banned nor has the session ended.
 
     Raises the errors of a bearer token.
     """
-    claims = access_tokens.read(token, at=at)
-    found = behind(claims)
-    if found.subject.banned_until is not None and at < found.subject.banned_until:
+    claims = access_tokens.decode(token, at=at)
+    found = load_signed_in_user(claims)
+    if found.user.banned_until is not None and at < found.user.banned_until:
         raise errors.UserBanned
     return found, claims
 
 
-def behind(claims: Claims) -> SignedIn:
+def load_signed_in_user(claims: Claims) -> SignedInUser:
     """The user and session that the claims name, both asked for every time; a ban is not looked at.
 
     Raises MissingSubject, SubjectNotAUuid, UserNotFoundForToken, SessionIdNotAUuid or SessionNotFound.
@@ -47,7 +47,7 @@ def behind(claims: Claims) -> SignedIn:
         raise errors.SubjectNotAUuid
     session_id = _uuid(claims.session_id) if claims.session_id else None
     bound = bool(claims.session_id)
-    found = subjects.user_source.get().signed_in(user_id=user_id, session_id=session_id)
+    found = users.user_source.get().find_signed_in_user(user_id=user_id, session_id=session_id)
     if found is None:
         raise errors.UserNotFoundForToken
     if bound and session_id is None:

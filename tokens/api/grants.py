@@ -73,7 +73,7 @@ class RefreshTokenGrant:
 
     def exchange(self, body: RefreshTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         done = refresh.refresh(token=body.refresh_token or "", caller=caller, at=at)
-        return payloads.token_response(done.tokens, subject=done.subject)
+        return payloads.token_response(done.tokens, user=done.user)
 
 
 class PkceGrant:
@@ -93,8 +93,8 @@ class PkceGrant:
     def exchange(self, body: PkceInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         if not body.auth_code or not body.code_verifier:
             raise errors.AuthCodeOrVerifierMissing
-        done = flow_states.exchange(auth_code=body.auth_code, verifier=body.code_verifier, caller=caller, at=at)
+        done = flow_states.exchange_code(auth_code=body.auth_code, verifier=body.code_verifier, caller=caller, at=at)
         upstream = {"provider_token": done.provider_token, "provider_refresh_token": done.provider_refresh_token}
         return payloads.token_response(
-            done.tokens, subject=done.subject, **{name: token for name, token in upstream.items() if token}
+            done.tokens, user=done.user, **{name: token for name, token in upstream.items() if token}
         )

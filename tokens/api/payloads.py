@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokens.sessions import subjects
-from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.subjects import Subject
+from tokens.sessions import users
+from tokens.sessions.issuance import TokenPair
+from tokens.sessions.users import TokenUser
 
 
-def token_response(tokens: TokenPair, *, subject: Subject, **further: Any) -> dict[str, Any]:
+def token_response(tokens: TokenPair, *, user: TokenUser, **further: Any) -> dict[str, Any]:
     """Tokens with the user; `further` members are added as they are."""
     return {
-        "access_token": tokens.issued.token,
+        "access_token": tokens.access.token,
         "token_type": "bearer",
-        "expires_in": tokens.issued.expires_in,
-        "expires_at": tokens.issued.expires_at,
+        "expires_in": tokens.access.expires_in,
+        "expires_at": tokens.access.expires_at,
         "refresh_token": tokens.refresh_token,
-        "user": subjects.user_source.get().present(subject),
+        "user": users.user_source.get().user_json(user),
         **further,
     }
 
@@ -25,9 +25,9 @@ def token_response(tokens: TokenPair, *, subject: Subject, **further: Any) -> di
 def token_fragment(tokens: TokenPair, **further: str) -> dict[str, str]:
     """The same for the fragment of a redirect, where the client asks for the user itself."""
     return {
-        "access_token": tokens.issued.token,
-        "expires_at": str(tokens.issued.expires_at),
-        "expires_in": str(tokens.issued.expires_in),
+        "access_token": tokens.access.token,
+        "expires_at": str(tokens.access.expires_at),
+        "expires_in": str(tokens.access.expires_in),
         "refresh_token": tokens.refresh_token,
         "sb": "",
         "token_type": "bearer",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from rest_framework.response import Response
 
 from authsvc import clock
-from authsvc.api import captcha, parsing
+from authsvc.api import captcha, parsing, throttling
 from authsvc.api.openapi.document import BodyChoice, Parameter, document
-from authsvc.api.renderers import Answer, NoContent
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
@@ -36,13 +36,13 @@ class TokenView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start or go on with a session: by password, refresh token, the code of a PKCE flow, or an ID token."""
-        asked = parsing.query_parameter(request.http, "grant_type")
+        asked = parsing.query_parameter(request, "grant_type")
         if asked not in _WITHOUT_CAPTCHA:
-            captcha.check(request.http)
+            captcha.check(request)
         grant = grants.choose(asked)
-        self.throttle(Bucket.TOKEN, request.http)
-        body = parsing.parse_body(request.http, grant.input)
-        return Answer(grant.exchange(body, caller=request.caller, at=clock.now()))
+        throttling.check(Bucket.TOKEN, request)
+        body = parsing.parse_body(request, grant.input)
+        return Response(grant.exchange(body, caller=request.caller, at=clock.now()))
 
 
 class LogoutView(Endpoint):
@@ -62,20 +62,22 @@ class LogoutView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """End sessions; access tokens that are out go on to hold for others until they expire."""
-        scope = parsing.query_parameter(request.http, "scope")
-        lifecycle.log_out(authentication.user_of(request), scope=scope, caller=request.caller, at=clock.now())
-        return NoContent()
+        scope = parsing.query_parameter(request, "scope")
+        lifecycle.log_out(
+            authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=clock.now()
+        )
+        return Response(status=204)
 
 
 class JwksView(Endpoint):
     @document(responses={200: schemas.KeySet})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Publish the public signing keys."""
-        return Answer(signing_keys.current().jwks(), cache=_PUBLISHED)
+        return Response(signing_keys.current().jwks(), headers={"Cache-Control": _PUBLISHED})
 
 
 class OpenidConfigurationView(Endpoint):
     @document(responses={200: schemas.Discovery})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Publish the discovery document."""
-        return Answer(signing_keys.discovery(), cache=_PUBLISHED)
+        return Response(signing_keys.discovery(), headers={"Cache-Control": _PUBLISHED})

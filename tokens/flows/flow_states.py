@@ -1,4 +1,4 @@
-"""Flows that are finished elsewhere: by a mailed link or at a provider, with PKCE (RFC 7636) by trading a code."""
+"""Flows that end with a link from an email or at a provider, and PKCE (RFC 7636) code exchange."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from django.db.models import Q
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
-from tokens import errors, queries
+from tokens import errors
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.models import FlowState
-from tokens.sessions import lifecycle, sign_in_metrics, subjects
-from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.subjects import Subject
+from tokens.sessions import lifecycle, sign_in_metrics, users
+from tokens.sessions.issuance import TokenPair
+from tokens.sessions.users import TokenUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchanged:
-    subject: Subject
+class CodeExchange:
+    user: TokenUser
     tokens: TokenPair
     provider_token: str = field(repr=False)
     provider_refresh_token: str = field(repr=False)
 
 
-def begin(*, challenge: Challenge, provider_type: str, method: str, user_id: UUID, at: datetime) -> None:
-    """Remember a challenge until the mailed link is opened. One statement; joins the caller's transaction."""
+def start_email_flow(*, challenge: Challenge, provider_type: str, method: str, user_id: UUID, at: datetime) -> None:
+    """Stores a challenge until the link in the email is opened. One statement; joins the caller's transaction."""
     FlowState.objects.create(
         user_id=user_id,
         auth_code=str(uuid4()),
@@ -43,7 +44,7 @@ def begin(*, challenge: Challenge, provider_type: str, method: str, user_id: UUI
     )
 
 
-def depart(
+def start_provider_flow(
     *,
     flow_id: UUID,
     provider_type: str,
@@ -55,7 +56,7 @@ def depart(
     email_optional: bool,
     at: datetime,
 ) -> None:
-    """Remember a browser that is sent away to sign in elsewhere. One statement; joins the caller's transaction."""
+    """Stores a flow before the browser is redirected to a provider. One statement; joins the caller's transaction."""
     FlowState.objects.create(
         id=flow_id,
         auth_code=str(uuid4()) if challenge else None,
@@ -75,19 +76,21 @@ def depart(
     )
 
 
-def departed(flow_id: UUID) -> FlowState | None:
-    """The flow of a browser that comes back with this id as its state."""
+def find_provider_flow(flow_id: UUID) -> FlowState | None:
+    """The flow with this id, which the provider returns as `state`."""
     return FlowState.objects.filter(id=flow_id, authentication_method="oauth").first()
 
 
-def arrive(flow_id: UUID, *, user_id: UUID, provider_token: str, provider_refresh_token: str, at: datetime) -> bool:
-    """Answer a flow with PKCE: from now on its code can be exchanged. False when another request was first.
+def complete_provider_flow(
+    flow_id: UUID, *, user_id: UUID, provider_token: str, provider_refresh_token: str, at: datetime
+) -> bool:
+    """Makes the code of a PKCE flow exchangeable. False when another request has completed the flow.
 
     One statement; joins the caller's transaction.
     """
-    waiting = FlowState.objects.filter(id=flow_id, user_id=None)
+    pending = FlowState.objects.filter(id=flow_id, user_id=None)
     return bool(
-        waiting.update(
+        pending.update(
             user_id=user_id,
             provider_access_token=provider_token,
             provider_refresh_token=provider_refresh_token,
@@ -97,67 +100,77 @@ def arrive(flow_id: UUID, *, user_id: UUID, provider_token: str, provider_refres
     )
 
 
-def end(flow_id: UUID) -> bool:
-    """End a flow; False when another request was first. One statement; joins the caller's transaction."""
-    return queries.take_flow(flow_id=flow_id)
+def delete_flow(flow_id: UUID) -> bool:
+    """Deletes a flow; False when another request has deleted it. One statement; joins the caller's transaction."""
+    return bool(FlowState.objects.filter(id=flow_id)._raw_delete("default"))
 
 
-def hand_out_code(*, user_id: UUID, method: str, at: datetime) -> str:
-    """The code of the newest flow of this user and method. Raises NoFlowForLink when there is none."""
+def issue_code(*, user_id: UUID, method: str, at: datetime) -> str:
+    """Makes the code of the newest PKCE flow of this user and method exchangeable and returns it. One statement.
+
+    Joins the caller's transaction. Raises NoFlowForLink when there is no such flow.
+    """
+    table = namespaced("flow_state")
+    sql = f"""
+        UPDATE {table} SET auth_code_issued_at = %s, updated_at = %s WHERE id = (
+            SELECT id FROM {table} WHERE user_id = %s AND authentication_method = %s AND code_challenge IS NOT NULL
+            ORDER BY created_at DESC, id DESC LIMIT 1)
+        RETURNING auth_code
+    """  # noqa: S608  (own table names)
     with transaction.atomic(savepoint=False):
-        code = queries.issue_code(user_id=user_id, method=method, at=at)
-    if code is None:
+        flow = fetch_row(sql, (at, at, user_id, method))
+    if flow is None:
         raise errors.NoFlowForLink
-    return code
+    return str(flow[0])
 
 
-def abandon(user_id: UUID) -> None:
-    """End every flow of a user; codes handed out are good for nothing. Joins the caller's transaction."""
+def delete_user_flows(user_id: UUID) -> None:
+    """Deletes all flows of a user, which invalidates their codes. Joins the caller's transaction."""
     FlowState.objects.filter(Q(user_id=user_id) | Q(linking_target_id=user_id))._raw_delete("default")
 
 
-def hold(flow_id: UUID) -> bool:
-    """Whether a flow still waits for its answer, which nobody changes until the caller's transaction is over."""
-    waiting = FlowState.objects.select_for_update().filter(id=flow_id, user_id=None)
-    return waiting.values_list("pk").first() is not None
+def lock_pending_flow(flow_id: UUID) -> bool:
+    """Locks a flow until the end of the caller's transaction; False when it is no longer pending."""
+    pending = FlowState.objects.select_for_update().filter(id=flow_id, user_id=None)
+    return pending.values_list("pk").first() is not None
 
 
-@sign_in_metrics.watched("pkce", who=lambda done: done.subject.id)
-def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> Exchanged:
-    """Trade a code and its verifier for a session; a code is good for one.
+@sign_in_metrics.measure_sign_in("pkce", user_id=lambda exchange: exchange.user.id)
+def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> CodeExchange:
+    """Exchanges a code and its verifier for a session. A code is valid for one exchange.
 
-    Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier, UserBannedAtSignIn. A wrong verifier leaves the code
-    usable until it expires.
+    Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier, UserBannedAtSignIn. The code stays valid after a
+    wrong verifier.
     """
     flow = FlowState.objects.filter(auth_code=auth_code, user_id__isnull=False).first()
     if flow is None or flow.user_id is None:
         raise errors.FlowStateNotFound
     if is_expired(flow, at):
         raise errors.FlowStateExpired
-    subject = subjects.user_source.get().by_id(flow.user_id)
-    if subject is None:
+    user = users.user_source.get().find_user(flow.user_id)
+    if user is None:
         raise UnexpectedFailure
     if not pkce.matches(
         challenge=flow.code_challenge or "", method=flow.code_challenge_method or "", verifier=verifier
     ):
         raise errors.BadCodeVerifier
-    if subject.banned_until is not None and at < subject.banned_until:
+    if user.banned_until is not None and at < user.banned_until:
         raise errors.UserBannedAtSignIn
     with transaction.atomic(durable=True):
-        if not queries.take_flow(flow_id=flow.id):
+        if not delete_flow(flow.id):
             raise errors.FlowStateNotFound
         traits = {"provider_type": flow.provider_type}
-        audit.record(audit.Action.LOGIN, actor=subject, caller=caller, at=at, traits=traits)
-        subject = subjects.user_source.get().note_sign_in(subject, at=at)
-        tokens = lifecycle.start(
-            subject=subject,
+        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
+        user = users.user_source.get().record_sign_in(user, at=at)
+        tokens = lifecycle.start_session(
+            user=user,
             method=flow.authentication_method,
             caller=caller,
             at=at,
             not_after=flow.session_not_after,
         )
-    return Exchanged(
-        subject=subject,
+    return CodeExchange(
+        user=user,
         tokens=tokens,
         provider_token=flow.provider_access_token or "",
         provider_refresh_token=flow.provider_refresh_token or "",
@@ -165,8 +178,8 @@ def exchange(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> 
 
 
 def is_expired(flow: FlowState, at: datetime) -> bool:
-    """Whether a flow has taken longer than EXTERNAL_FLOW_STATE_EXPIRY_DURATION."""
-    # A magic link may lie in a mailbox for a day; what may not is the code made when it was opened.
+    """Whether a flow is older than EXTERNAL_FLOW_STATE_EXPIRY_DURATION."""
+    # A magic link has a lifetime of its own; the flow expires after the link was opened.
     since = flow.created_at
     if flow.authentication_method == "magiclink" and flow.auth_code_issued_at is not None:
         since = flow.auth_code_issued_at

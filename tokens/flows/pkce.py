@@ -1,4 +1,4 @@
-"""Proof Key for Code Exchange (RFC 7636): the challenge a client announces and the verifier that answers it."""
+"""Proof Key for Code Exchange (RFC 7636): code challenges and their verification."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _METHODS = frozenset({"s256", "plain"})
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A code challenge as kept until the exchange; `method` is `s256` or `plain`."""
+    """A stored code challenge; `method` is `s256` or `plain`."""
 
     value: str = field(repr=False)
     method: str
 
 
-def parse(*, challenge: str | None, method: str | None) -> Challenge | None:
-    """The challenge of a request; None when it has neither parameter (an empty one counts as absent).
+def parse_challenge(*, challenge: str | None, method: str | None) -> Challenge | None:
+    """The challenge of a request; None without both parameters. An empty parameter counts as absent.
 
     Raises IncompletePkceParameters, CodeChallengeLength, CodeChallengeCharacters, ChallengeMethodNotKnown.
     """
@@ -40,12 +40,12 @@ def parse(*, challenge: str | None, method: str | None) -> Challenge | None:
 
 
 def matches(*, challenge: str, method: str, verifier: str) -> bool:
-    """Whether `verifier` answers the stored challenge (RFC 7636 §4.6). Raises UnknownChallengeMethod."""
+    """Whether `verifier` belongs to the stored challenge (RFC 7636 §4.6). Raises UnknownChallengeMethod."""
     match method:
         case "s256":
-            answer = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())
+            computed = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())
         case "plain":
-            answer = verifier
+            computed = verifier
         case _:
             raise errors.UnknownChallengeMethod
-    return crypto.constant_time_equal(answer, challenge)
+    return crypto.constant_time_equal(computed, challenge)

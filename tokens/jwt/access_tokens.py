@@ -1,17 +1,18 @@
-"""Access tokens: what a token says (`Claims`), `issue()` for a session, `read()` of one that is presented.
+"""Claims of access tokens, and the verification of a presented token.
 
-Reading asks no database: whether the user and the session behind a token still exist is the caller's question.
+Verification does not query the database. Callers check that the user and the session still exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+import jwt
 import msgspec
 import orjson
 
@@ -19,14 +20,11 @@ from authsvc import conf
 from authsvc.security import crypto
 from tokens.errors import BadJwt
 from tokens.jwt import signing_keys
-from tokens.sessions import aal as assurance
-from tokens.sessions.aal import AmrEntry
-from tokens.sessions.subjects import SessionFacts, Subject
 
-_REMEMBERED_TOKENS = 4096
+_CACHE_SIZE = 4096
 _NIL_UUID = str(UUID(int=0))
 
-# RFC 7518 §3.1, RFC 8037 §3.1: what an `alg` can be at all.
+# RFC 7518 §3.1, RFC 8037 §3.1: the registered values of `alg`.
 _REGISTERED_ALGORITHMS = frozenset(
     [f"{family}{bits}" for family in ("HS", "RS", "ES", "PS") for bits in (256, 384, 512)] + ["EdDSA", "none"]
 )
@@ -38,15 +36,25 @@ _BAD_SIGNATURE = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AmrEntry:
+    """An authentication method of a session (RFC 8176) and the time of its last use."""
+
+    method: str
+    at: datetime
+    provider: str | None = None
+    """The SSO provider's id, for `sso/saml`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a token says, of the right types; a text that is absent is empty."""
+    """The claims of a token, converted to their types; an absent text is empty."""
 
     sub: str
     aud: tuple[str, ...]
     role: str
     session_id: str | None
-    """As text, not yet known to be a UUID; None also for the nil UUID."""
+    """Not validated as a UUID; None also for the nil UUID."""
     exp: float | None
     """Unix seconds, like `nbf` and `iat`."""
     nbf: float | None
@@ -55,87 +63,52 @@ class Claims:
     amr: tuple[AmrEntry, ...]
     is_anonymous: bool
     raw: Mapping[str, Any] = field(repr=False)
-    """All claims as they stand in the token. Shared between requests: not to be changed."""
+    """All claims as received. Shared between requests, therefore read-only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issued:
-    """A new access token; `expires_in` in seconds, `expires_at` in Unix seconds."""
+def issue_service_token(*, role: str, lifetime: timedelta, at: datetime) -> str:
+    """A token with `role` for a program that calls the administration API, signed with the current signing key.
 
-    token: str = field(repr=False)
-    expires_in: int
-    expires_at: int
-
-
-def issue(*, subject: Subject, session: SessionFacts, amr: Sequence[AmrEntry], at: datetime) -> Issued:
-    """A token for this session of this user, issued at `at` and signed with the present signing key."""
-    config = conf.current().jwt
-    aal = assurance.aal(entry.method for entry in amr)
-    issued_at = int(at.timestamp())
-    expires_at = _expiry(issued_at=issued_at, aal=aal, subject=subject, session=session)
-    claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
-    claims |= {
-        "sub": str(subject.id),
-        "aud": subject.aud,
-        "exp": expires_at,
-        "iat": issued_at,
-        "email": subject.email,
-        "phone": subject.phone,
-        "app_metadata": orjson.Fragment(subject.app_metadata_json),
-        "user_metadata": orjson.Fragment(subject.user_metadata_json),
-        "role": subject.role,
-        "aal": aal,
-    }
-    if amr:
-        claims["amr"] = assurance.claim(amr)
-    claims["session_id"] = str(session.id)
-    claims["is_anonymous"] = subject.is_anonymous
-    if session.oauth_client_id is not None:
-        claims["client_id"] = str(session.oauth_client_id)
-        claims["scope"] = session.scopes or ""
-    token = signing_keys.current().signing.sign(orjson.dumps(claims))
-    return Issued(token=token, expires_in=expires_at - issued_at, expires_at=expires_at)
+    It belongs to no user and no session: it is valid until it expires or its key is removed.
+    """
+    issuer = conf.current().jwt.issuer
+    claims: dict[str, Any] = {"role": role}
+    if issuer:
+        claims["iss"] = issuer
+    claims |= {"iat": int(at.timestamp()), "exp": int((at + lifetime).timestamp())}
+    return signing_keys.current().signing.encode(claims)
 
 
-def read(token: str, *, at: datetime) -> Claims:
-    """The claims of a presented token whose signature holds and whose time is `at`.
+def decode(token: str, *, at: datetime) -> Claims:
+    """The claims of a token whose signature is valid and whose validity period contains `at`. Raises BadJwt.
 
-    A signature is checked once per process as long as the keys stay the same; `exp` and `nbf` are checked every time.
-    Raises BadJwt.
+    Verified tokens are cached per process as long as the keys stay the same; `exp` and `nbf` are checked every time.
     """
     keyset = signing_keys.current()
-    remembered = _remembered_under(keyset)
-    claims = remembered.get(token)
+    cache = _cache_of(keyset)
+    claims = cache.get(token)
     if claims is not None:
         _check_time(claims, at=at)
         return claims
-    claims = _verified(token, keyset=keyset, at=at)
+    claims = _verify(token, keyset=keyset, at=at)
     _check_time(claims, at=at)
-    if len(remembered) >= _REMEMBERED_TOKENS:
-        remembered.clear()
-    remembered[token] = claims
+    if len(cache) >= _CACHE_SIZE:
+        cache.clear()
+    cache[token] = claims
     return claims
 
 
-_remembered: tuple[signing_keys.KeySet, dict[str, Claims]] | None = None
+_cache: tuple[signing_keys.KeySet, dict[str, Claims]] | None = None
 
 
-def _remembered_under(keyset: signing_keys.KeySet) -> dict[str, Claims]:
-    # One dictionary per key set. Its single operations are atomic, and a set that is replaced takes its tokens along:
-    # a thread still busy under old keys can only write where nobody looks any more.
-    global _remembered
-    kept = _remembered
-    if kept is None or kept[0] is not keyset:
-        kept = _remembered = (keyset, {})
-    return kept[1]
-
-
-def _expiry(*, issued_at: int, aal: str, subject: Subject, session: SessionFacts) -> int:
-    expires_at = issued_at + int(conf.current().jwt.exp.total_seconds())
-    allow_low_aal = conf.current().sessions.allow_low_aal
-    if allow_low_aal is None or aal >= assurance.highest_possible(subject):
-        return expires_at
-    return min(expires_at, int((session.created_at + allow_low_aal).timestamp()))
+def _cache_of(keyset: signing_keys.KeySet) -> dict[str, Claims]:
+    # One dictionary per key set, replaced together with it. Single dictionary operations are atomic, and a thread
+    # that still uses the old keys writes into the old dictionary, which is no longer read.
+    global _cache
+    cache = _cache
+    if cache is None or cache[0] is not keyset:
+        cache = _cache = (keyset, {})
+    return cache[1]
 
 
 def _check_time(claims: Claims, *, at: datetime) -> None:
@@ -146,16 +119,21 @@ def _check_time(claims: Claims, *, at: datetime) -> None:
         raise BadJwt("token has invalid claims: token is not valid yet")
 
 
-def _verified(token: str, *, keyset: signing_keys.KeySet, at: datetime) -> Claims:
+def _verify(token: str, *, keyset: signing_keys.KeySet, at: datetime) -> Claims:
+    # PyJWT reads each part again, but accepts padding and has other error texts.
     segments = token.split(".", maxsplit=3)
     if len(segments) != 3:
         raise BadJwt("token is malformed: token contains an invalid number of segments")
-    header = _object(segments[0], part="header")
-    payload = _object(segments[1], part="claim")
+    header = _json_object(segments[0], part="header")
+    _json_object(segments[1], part="claim")
     key = _key_for(header, keyset=keyset)
-    signature = _decoded(segments[2], part="signature")
-    if not key.verifies(f"{segments[0]}.{segments[1]}".encode(), signature):
-        raise BadJwt(f"token signature is invalid: {_BAD_SIGNATURE[key.alg[:2]]}")
+    _base64_decode(segments[2], part="signature")
+    try:
+        payload = key.decode(token)
+    except jwt.InvalidSignatureError:
+        raise BadJwt(f"token signature is invalid: {_BAD_SIGNATURE[key.alg[:2]]}") from None
+    except jwt.InvalidTokenError as error:
+        raise BadJwt(f"token is malformed: {error}") from None
     return _typed(payload, at=at)
 
 
@@ -168,10 +146,10 @@ def _key_for(header: Mapping[str, Any], *, keyset: signing_keys.KeySet) -> signi
     if alg == "none" or alg not in keyset.valid_methods:
         raise BadJwt(f"token signature is invalid: signing method {alg} is invalid")
     if "crit" in header:
-        # RFC 7515 §4.1.11: an extension that must be understood, and we understand none.
+        # RFC 7515 §4.1.11: no extension is supported.
         raise BadJwt("token is unverifiable: critical header parameters are not supported")
-    named = header.get("kid")
-    kid = named if isinstance(named, str) else None
+    kid = header.get("kid")
+    kid = kid if isinstance(kid, str) else None
     key = keyset.find(alg, kid)
     if key is None:
         name = "<nil>" if kid is None else kid
@@ -181,15 +159,15 @@ def _key_for(header: Mapping[str, Any], *, keyset: signing_keys.KeySet) -> signi
     return key
 
 
-def _decoded(segment: str, *, part: str) -> bytes:
+def _base64_decode(segment: str, *, part: str) -> bytes:
     try:
         return crypto.base64url_decode(segment)
     except ValueError as error:
         raise BadJwt(f"token is malformed: could not base64 decode {part}: {error}") from None
 
 
-def _object(segment: str, *, part: str) -> dict[str, Any]:
-    content = _decoded(segment, part=part)
+def _json_object(segment: str, *, part: str) -> dict[str, Any]:
+    content = _base64_decode(segment, part=part)
     try:
         decoded = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -206,7 +184,7 @@ class _Amr(msgspec.Struct):
 
 
 class _Payload(msgspec.Struct):
-    """The types of the claims we know. A number may also come as text, and null is the same as absent."""
+    """The types of the known claims. A number may also be a text; null is the same as absent."""
 
     iss: str | None = None
     sub: str | None = None

@@ -1,4 +1,4 @@
-"""The keys tokens are signed and checked with, parsed once, and what the world is told about them."""
+"""Keys that sign and verify tokens, parsed once per configuration, and their publication as JWKS and metadata."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import jwt
 import orjson
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from django.core.exceptions import ImproperlyConfigured
-from jwt.algorithms import Algorithm, get_default_algorithms
-from jwt.exceptions import PyJWTError
+from jwt.algorithms import HMACAlgorithm, get_default_algorithms
+from jwt.exceptions import DecodeError, PyJWTError
 
 from authsvc import conf
-from authsvc.conf.schema import Jwt
+from authsvc.conf import Jwt
 from authsvc.security import crypto
 
 HS256 = "HS256"
 
-# RFC 7518 §6, RFC 8037 §2: which key an algorithm takes. The first algorithm of a family is the one of a key that
-# does not name its own.
+# RFC 7518 §6, RFC 8037 §2: algorithm → key type and curve. A key without `alg` uses the first algorithm of its type.
 _FAMILIES: Mapping[str, tuple[str, str | None]] = {
     "RS256": ("RSA", None),
     "RS512": ("RSA", None),
@@ -40,32 +40,66 @@ _DISCOVERED_CLAIMS = (
 )  # fmt: skip
 
 
+class _PreparedHmac(HMACAlgorithm):
+    """HMAC with a key that was checked when the configuration was read, instead of at each token (50 µs)."""
+
+    def prepare_key(self, key: str | bytes) -> bytes:
+        return key.encode() if isinstance(key, str) else key
+
+    def check_key_length(self, key: bytes) -> str | None:
+        return None  # `check --deploy` and `doctor` warn about short secrets
+
+
+class _Codec(jwt.PyJWT):
+    """PyJWT that reads and writes claims with orjson, and leaves the validation of claims to `access_tokens`."""
+
+    def __init__(self) -> None:
+        claims = ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")
+        super().__init__(options={f"verify_{claim}": False for claim in claims})  # type: ignore[arg-type]  # Options has literal keys
+        self._jws.unregister_algorithm(HS256)
+        self._jws.register_algorithm(HS256, _PreparedHmac(HMACAlgorithm.SHA256))
+
+    def _encode_payload(self, payload: dict[str, Any], *_: Any, **__: Any) -> bytes:
+        return orjson.dumps(payload)
+
+    def _decode_payload(self, decoded: dict[str, Any]) -> dict[str, Any]:
+        payload = orjson.loads(decoded["payload"])
+        if not isinstance(payload, dict):
+            raise DecodeError("not an object")
+        return payload
+
+
+_codec = _Codec()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Key:
-    """One key, bound to one algorithm: nothing signed with another algorithm is ever checked against it."""
+    """A key bound to one algorithm. It never verifies a signature of another algorithm."""
 
     alg: str
     kid: str
-    """`""` when it has none."""
+    """`""` for a key without one."""
     public_jwk: dict[str, Any] | None
-    """As published (RFC 7517); None for a shared secret."""
-    _implementation: Algorithm = field(repr=False)
+    """The published form (RFC 7517); None for a shared secret."""
     _verifying: Any = field(repr=False)
     _signing: Any = field(repr=False)
     """None for a key that only verifies."""
-    _header: bytes = field(repr=False)
-
-    def sign(self, payload: bytes) -> str:
-        """The token around `payload` in compact form (RFC 7515 §7.1)."""
-        signed = self._header + b"." + crypto.base64url_encode(payload).encode()
-        return f"{signed.decode()}.{crypto.base64url_encode(self._implementation.sign(signed, self._signing))}"
 
     @property
     def is_signing(self) -> bool:
         return self._signing is not None
 
-    def verifies(self, signed: bytes, signature: bytes) -> bool:
-        return self._implementation.verify(signed, self._verifying, signature)
+    def encode(self, claims: dict[str, Any]) -> str:
+        """The claims as a signed token in compact form (RFC 7515 §7.1). Values may be `orjson.Fragment`s."""
+        headers = {"kid": self.kid} if self.kid else None
+        return _codec.encode(claims, self._signing, algorithm=self.alg, headers=headers)
+
+    def decode(self, token: str) -> dict[str, Any]:
+        """The claims of a token with a valid signature of this key.
+
+        Raises jwt.InvalidSignatureError, or another jwt.InvalidTokenError for a malformed token.
+        """
+        return _codec.decode(token, self._verifying, algorithms=[self.alg])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,15 +108,15 @@ class KeySet:
 
     signing: Key
     valid_methods: frozenset[str]
-    """Algorithms a presented token may name."""
+    """Algorithms that a presented token may use."""
     _by_kid: Mapping[str, Key] = field(repr=False)
     _secret: Key = field(repr=False)
 
     def find(self, alg: str, kid: str | None) -> Key | None:
-        """The key to check a token's signature with: the one it names, else JWT_SECRET for HS256.
+        """The key that verifies a token: the key with this `kid`, else JWT_SECRET for HS256.
 
-        None when there is none, or when the key named is not one for `alg`: a public key must never serve as the
-        secret of an HMAC (RFC 8725 §2.1).
+        None when there is no such key, or when the key with this `kid` is not for `alg`: a public key must never
+        serve as the secret of an HMAC (RFC 8725 §2.1).
         """
         key = self._by_kid.get(kid or "")
         if key is not None and key.alg == alg:
@@ -92,23 +126,23 @@ class KeySet:
         return self._secret if alg == HS256 else None
 
     def jwks(self) -> dict[str, list[dict[str, Any]]]:
-        """The JSON Web Key Set for everybody: public parts of the asymmetric keys."""
+        """The published JSON Web Key Set: the public parts of the asymmetric keys."""
         return {"keys": [key.public_jwk for key in self._by_kid.values() if key.public_jwk is not None]}
 
 
-_kept: tuple[tuple[Jwt, KeySet], ...] = ()
-"""Of the present configuration, and of the one before, which requests under way may still use."""
+_keysets: tuple[tuple[Jwt, KeySet], ...] = ()
+"""Of the current configuration and of the previous one, which running requests may still use."""
 
 
 def current() -> KeySet:
-    """The keys of the present configuration. Raises ImproperlyConfigured when JWT_KEYS cannot be used."""
-    global _kept
+    """The keys of the current configuration. Raises ImproperlyConfigured for unusable JWT_KEYS."""
+    global _keysets
     config = conf.current().jwt
-    for known, keyset in _kept:
+    for known, keyset in _keysets:
         if known is config:
             return keyset
     keyset = _read(config)
-    _kept = ((config, keyset), *_kept[:1])
+    _keysets = ((config, keyset), *_keysets[:1])
     return keyset
 
 
@@ -119,7 +153,7 @@ def discovery() -> dict[str, object]:
     signing = current().signing
     scopes = ["openid", "profile", "email", "phone", "offline_access"]
     if signing.alg == HS256:
-        # Nobody but us could check an ID token signed with the secret, so none is promised.
+        # Clients cannot verify an ID token that is signed with the shared secret.
         scopes.remove("openid")
     return {
         "issuer": issuer,
@@ -140,7 +174,7 @@ def discovery() -> dict[str, object]:
 
 
 def generate(*, algorithm: str) -> dict[str, Any]:
-    """A new signing key as a JSON Web Key, ready for JWT_KEYS; `algorithm` is one of ALGORITHMS."""
+    """A new signing key as a JSON Web Key for JWT_KEYS; `algorithm` is one of ALGORITHMS."""
     material: Any
     match algorithm:
         case "RS256" | "RS512":
@@ -159,7 +193,7 @@ def generate(*, algorithm: str) -> dict[str, Any]:
 
 def _read(config: Jwt) -> KeySet:
     secret_bytes = config.secret.reveal().encode()
-    secret = _key(alg=HS256, kid=config.key_id, public_jwk=None, verifying=secret_bytes, signing=secret_bytes)
+    secret = Key(alg=HS256, kid=config.key_id, public_jwk=None, _verifying=secret_bytes, _signing=secret_bytes)
     by_kid: dict[str, Key] = {}
     for key in [_parse(jwk) for jwk in config.keys] or [secret]:
         by_kid[key.kid] = key
@@ -185,29 +219,16 @@ def _parse(jwk: Mapping[str, Any]) -> Key:
         if material == b"":
             raise ValueError("with an empty secret everybody could sign")
     except (PyJWTError, ValueError, TypeError, KeyError, AttributeError):
-        # The cause is left out: it may quote the key.
+        # Without the cause, whose text may contain the key.
         raise ImproperlyConfigured(f"JWT_KEYS: the key {kid!r} is not a valid JSON Web Key") from None
     if kty == "oct":
-        return _key(alg=alg, kid=kid, public_jwk=None, verifying=material, signing=material if is_signing else None)
-    return _key(
-        alg=alg,
-        kid=kid,
-        public_jwk=_published(jwk, alg=alg),
-        verifying=material.public_key() if "d" in jwk else material,
-        signing=material if is_signing else None,
-    )
-
-
-def _key(*, alg: str, kid: str, public_jwk: dict[str, Any] | None, verifying: Any, signing: Any) -> Key:
-    header = {"alg": alg, "kid": kid, "typ": "JWT"} if kid else {"alg": alg, "typ": "JWT"}
+        return Key(alg=alg, kid=kid, public_jwk=None, _verifying=material, _signing=material if is_signing else None)
     return Key(
         alg=alg,
         kid=kid,
-        public_jwk=public_jwk,
-        _implementation=_IMPLEMENTATIONS[alg],
-        _verifying=verifying,
-        _signing=signing,
-        _header=crypto.base64url_encode(orjson.dumps(header)).encode(),
+        public_jwk=_published(jwk, alg=alg),
+        _verifying=material.public_key() if "d" in jwk else material,
+        _signing=material if is_signing else None,
     )
 
 

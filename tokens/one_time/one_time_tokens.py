@@ -1,4 +1,4 @@
-"""One-time secrets: a code and a link that are one row, issued for a purpose, spent once."""
+"""One-time tokens: one row for a code and a link with the same purpose; valid for one use."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from django.db.models import F
 
 from authsvc import conf
 from authsvc.security import crypto
-from tokens import queries
 from tokens.models import OneTimeToken, TokenType
+from tokens.one_time import queries
 
-PKCE_MARK = "pkce_"
-_MOST_COUNTED = 32_767
-"""Where the column ends."""
+PKCE_PREFIX = "pkce_"
+_MAX_ATTEMPTS = 32_767
+"""The largest value of the column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Secret:
-    """What goes into the message and is not stored: the code, and the token of the link with its PKCE mark.
+class OneTimeSecret:
+    """The secrets in a message, which are not stored: the code, and the token of the link with its PKCE prefix.
 
-    A code that travels alone has no token, `""`.
+    `link_token` is `""` for a code without a link.
     """
 
     code: str = field(repr=False)
@@ -32,33 +32,33 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outstanding:
-    """A stored one-time token as read."""
+class StoredToken:
+    """A row of a one-time token."""
 
     id: UUID
     token_type: str
     token_hash: str = field(repr=False)
     relates_to: str
-    """The address or number it was sent to."""
+    """The recipient: an email address or a phone number."""
     created_at: datetime
     attempts: int
 
     def is_fresh(self, at: datetime) -> bool:
-        """Whether the secret is still inside the life of what a mail, or a text message, carries."""
-        mailed = "@" in self.relates_to
-        return at <= self.created_at + (conf.current().mailer.otp_exp if mailed else conf.current().sms.otp_exp)
+        """Whether the lifetime of codes in emails, or in text messages, has not passed."""
+        is_email = "@" in self.relates_to
+        return at <= self.created_at + (conf.current().mailer.otp_exp if is_email else conf.current().sms.otp_exp)
 
-    def answers(self, code: str) -> bool:
-        """Whether this is the code that was sent, and it has not been guessed at too often."""
-        expected = self.token_hash.removeprefix(PKCE_MARK)
-        fits = crypto.constant_time_equal(expected, crypto.hash_code(self.relates_to, code))
-        return fits and self.attempts < _guesses(by_code=True)
+    def matches(self, code: str) -> bool:
+        """Whether this is the code, and the number of wrong codes is below the limit."""
+        expected = self.token_hash.removeprefix(PKCE_PREFIX)
+        is_equal = crypto.constant_time_equal(expected, crypto.hash_code(self.relates_to, code))
+        return is_equal and self.attempts < _attempt_limit(by_code=True)
 
 
-def read(row: tuple[Any, ...]) -> Outstanding:
-    """From the values of a row in the order of `Outstanding`."""
+def from_row(row: tuple[Any, ...]) -> StoredToken:
+    """From the values of a row in the order of the fields of StoredToken."""
     id_, token_type, token_hash, relates_to, created_at, attempts = row
-    return Outstanding(
+    return StoredToken(
         id=id_,
         token_type=token_type,
         token_hash=token_hash,
@@ -68,50 +68,46 @@ def read(row: tuple[Any, ...]) -> Outstanding:
     )
 
 
-def issue(*, user_id: UUID, token_type: TokenType, identifier: str, pkce: bool, at: datetime) -> Secret:
-    """Make a mailed secret and store its digests in place of the former of that type. One statement."""
-    secret = make(pkce=pkce)
+def issue(*, user_id: UUID, token_type: TokenType, identifier: str, pkce: bool, at: datetime) -> OneTimeSecret:
+    """Generates the secrets of an email and stores their hashes in place of the previous token. One statement."""
+    secret = generate(pkce=pkce)
     with transaction.atomic(savepoint=False):
-        queries.store_one_time_token(
-            digests(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id
-        )
+        queries.store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
     return secret
 
 
 def store_code(*, user_id: UUID, token_type: TokenType, identifier: str, code: str, at: datetime) -> None:
-    """Store the digest of a code that travels without a link, in place of the former of that type. One statement."""
-    secret = Secret(code=code, link_token="")
+    """Stores the hash of a code without a link in place of the previous token of that type. One statement."""
+    secret = OneTimeSecret(code=code, link_token="")
     with transaction.atomic(savepoint=False):
-        queries.store_one_time_token(
-            digests(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id
-        )
+        queries.store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
 
 
-def make(*, pkce: bool) -> Secret:
-    """A new secret for a mail, stored nowhere yet."""
+def generate(*, pkce: bool) -> OneTimeSecret:
+    """Generates the secrets of an email without storing them."""
     code = crypto.generate_code(digits=conf.current().mailer.otp_length)
-    return Secret(code=code, link_token=(PKCE_MARK if pkce else "") + crypto.generate_link_token())
+    return OneTimeSecret(code=code, link_token=(PKCE_PREFIX if pkce else "") + crypto.generate_link_token())
 
 
-def digests(secret: Secret, *, token_type: TokenType, identifier: str, at: datetime) -> queries.NewToken:
-    """What is stored of a secret that goes to `identifier`."""
-    mark = PKCE_MARK if secret.link_token.startswith(PKCE_MARK) else ""
+def hash_secret(secret: OneTimeSecret, *, token_type: TokenType, identifier: str, at: datetime) -> queries.NewToken:
+    """The values to store for a secret that is sent to `identifier`."""
+    prefix = PKCE_PREFIX if secret.link_token.startswith(PKCE_PREFIX) else ""
     return {
         "token_id": uuid4(),
         "token_type": token_type,
-        "token_hash": mark + crypto.hash_code(identifier, secret.code),
+        "token_hash": prefix + crypto.hash_code(identifier, secret.code),
         "link_hash": crypto.hash_link_token(secret.link_token) if secret.link_token else None,
         "relates_to": identifier,
         "at": at,
     }
 
 
-def find(*, user_id: UUID, token_type: TokenType) -> Outstanding | None:
-    """The user's outstanding secret of a type."""
+def find(*, user_id: UUID, token_type: TokenType) -> StoredToken | None:
+    """The user's token of a type."""
     row = OneTimeToken.objects.filter(user_id=user_id, token_type=token_type).first()
     if row is None:
         return None
-    return Outstanding(
+    return StoredToken(
         id=row.id,
         token_type=row.token_type,
         token_hash=row.token_hash,
@@ -121,37 +117,37 @@ def find(*, user_id: UUID, token_type: TokenType) -> Outstanding | None:
     )
 
 
-def drop(*, user_id: UUID, token_type: TokenType) -> bool:
-    """Delete the user's secret of a type; whether there was one. Joins the caller's transaction."""
+def delete(*, user_id: UUID, token_type: TokenType) -> bool:
+    """Deletes the user's token of a type; False when there was none. Joins the caller's transaction."""
     return bool(OneTimeToken.objects.filter(user_id=user_id, token_type=token_type).delete()[0])
 
 
-def spend(token: Outstanding, *, user_id: UUID, by_code: bool) -> bool:
-    """Delete this secret and with it every other of the user; False when another request was first.
+def consume_all(token: StoredToken, *, user_id: UUID, by_code: bool) -> bool:
+    """Deletes this token and all other tokens of the user; False when another request has deleted it.
 
-    Also False, `by_code`, when other requests have used up its guesses since it was read. Joins the caller's
-    transaction: of two, the second waits for the first to commit and then finds nothing.
+    Also False with `by_code` when other requests have reached the limit of wrong codes since it was read. Joins the
+    caller's transaction: the second of two requests waits for the first one to commit.
     """
     with transaction.atomic(savepoint=False):
-        return queries.spend_one_time_token(id=token.id, user_id=user_id, attempts_below=_guesses(by_code))
+        return queries.consume_all(id=token.id, user_id=user_id, attempts_below=_attempt_limit(by_code))
 
 
-def take(token: Outstanding, *, by_code: bool) -> bool:
-    """As `spend`, for this secret alone."""
+def consume(token: StoredToken, *, by_code: bool) -> bool:
+    """As `consume_all`, for this token alone."""
     with transaction.atomic(savepoint=False):
-        return queries.take_one_time_token(id=token.id, attempts_below=_guesses(by_code))
+        return queries.consume(id=token.id, attempts_below=_attempt_limit(by_code))
 
 
-def clear(user_id: UUID) -> None:
+def delete_all(user_id: UUID) -> None:
     with transaction.atomic(savepoint=False):
-        queries.delete_one_time_tokens(user_id)
+        queries.delete_all(user_id)
 
 
-def count_wrong_code(token_ids: list[UUID]) -> None:
-    """Note a wrong code on each secret it was compared with."""
-    OneTimeToken.objects.filter(id__in=token_ids, attempts__lt=_MOST_COUNTED).update(attempts=F("attempts") + 1)
+def record_wrong_code(token_ids: list[UUID]) -> None:
+    """Counts a wrong code on each token that it was compared with."""
+    OneTimeToken.objects.filter(id__in=token_ids, attempts__lt=_MAX_ATTEMPTS).update(attempts=F("attempts") + 1)
 
 
-def _guesses(by_code: bool) -> int:
-    """How many wrong codes a secret bears: a link cannot be guessed."""
-    return (conf.current().codes.max_attempts if by_code else 0) or _MOST_COUNTED + 1
+def _attempt_limit(by_code: bool) -> int:
+    """The number of wrong codes that invalidates a token; unlimited for links, which cannot be guessed."""
+    return (conf.current().codes.max_attempts if by_code else 0) or _MAX_ATTEMPTS + 1

@@ -1,4 +1,4 @@
-"""Refresh tokens of an imported database: each string is good for one refresh, which converts its session."""
+"""Refresh tokens of an imported database: one refresh each, which converts the session to counter tokens."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from authsvc.security import crypto, encryption
 from tokens import errors
 from tokens.models import LegacyRefreshToken, Session
 from tokens.sessions import refresh_tokens
-from tokens.sessions.subjects import SessionFacts
+from tokens.sessions.users import SessionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LegacyToken:
     id: int
     token: str = field(repr=False)
     session_id: UUID
@@ -28,40 +28,40 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`refresh_token` is None when reuse was detected; the revocations that follow from it are to be committed."""
+    """`refresh_token` is None after a detected reuse; the caller commits the revocations that it caused."""
 
     refresh_token: str | None = field(repr=False)
     converted: bool = False
 
 
-def find(token: str) -> Found:
-    """The row of a legacy string. A row without a session is deleted and refused as NoValidSession."""
+def find(token: str) -> LegacyToken:
+    """The row of a legacy token. Raises RefreshTokenNotFound, and NoValidSession after deleting an orphaned row."""
     row = LegacyRefreshToken.objects.filter(token=token).first()
     if row is None:
         raise errors.RefreshTokenNotFound
     if row.session_id is None:
         row.delete()
         raise errors.NoValidSession
-    return Found(
+    return LegacyToken(
         id=row.id, token=token, session_id=row.session_id, revoked=bool(row.revoked), updated_at=row.updated_at
     )
 
 
-def was_converted(found: Found) -> bool:
-    """Whether it was this token whose refresh converted its session: no row of the session was touched later."""
-    # An imported row may not say when it changed, and the database puts that last only when told to.
+def caused_conversion(legacy: LegacyToken) -> bool:
+    """Whether the refresh of this token converted its session: no token of the session changed later."""
+    # `updated_at` of an imported row may be NULL, which PostgreSQL sorts first by default.
     latest_first = F("updated_at").desc(nulls_last=True), "-id"
-    newest = LegacyRefreshToken.objects.filter(session_id=found.session_id).order_by(*latest_first).first()
-    return newest is not None and newest.id == found.id
+    newest = LegacyRefreshToken.objects.filter(session_id=legacy.session_id).order_by(*latest_first).first()
+    return newest is not None and newest.id == legacy.id
 
 
-def exchange(found: Found, *, session: SessionFacts, caller: Caller, at: datetime) -> Outcome | None:
-    """Decide about a token of a session that is not converted, inside the caller's transaction.
+def exchange(legacy: LegacyToken, *, session: SessionRecord, caller: Caller, at: datetime) -> Outcome | None:
+    """Exchanges a token of a session that is not converted, inside the caller's transaction.
 
-    None when another request holds the rows or has just converted the session. Raises RefreshTokenReused where
-    nothing is to be revoked.
+    Returns None when another request has locked the rows or has just converted the session. Raises RefreshTokenReused
+    when nothing has to be revoked.
     """
-    locked = LegacyRefreshToken.objects.select_for_update(skip_locked=True).filter(id=found.id).first()
+    locked = LegacyRefreshToken.objects.select_for_update(skip_locked=True).filter(id=legacy.id).first()
     row = Session.objects.select_for_update(skip_locked=True).filter(id=session.id).first()
     if locked is None or row is None or row.refresh_token_counter is not None:
         return None
@@ -70,15 +70,17 @@ def exchange(found: Found, *, session: SessionFacts, caller: Caller, at: datetim
     config = conf.current().refresh
     if not locked.revoked:
         return _convert(locked, row, caller=caller, at=at)
-    inside = locked.updated_at is not None and at <= locked.updated_at + config.reuse_interval
+    is_in_reuse_interval = locked.updated_at is not None and at <= locked.updated_at + config.reuse_interval
     is_predecessor = active is not None and active.parent == locked.token
-    if active is not None and (config.allow_reuse or (is_predecessor and (inside or not config.rotation_enabled))):
+    if active is not None and (
+        config.allow_reuse or (is_predecessor and (is_in_reuse_interval or not config.rotation_enabled))
+    ):
         _touch(row, caller=caller, at=at)
         return Outcome(refresh_token=active.token)
     if config.rotation_enabled:
         rows.filter(revoked=False).update(revoked=True, updated_at=at)
         return Outcome(refresh_token=None)
-    if inside:
+    if is_in_reuse_interval:
         return _convert(locked, row, caller=caller, at=at)
     raise errors.RefreshTokenReused
 
@@ -88,11 +90,11 @@ def _convert(token: LegacyRefreshToken, session: Session, *, caller: Caller, at:
     session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id)
     session.refresh_token_counter = 0
     _touch(session, caller=caller, at=at)
-    # Only this row gets the time: it marks the token that stands just before the first counter token.
+    # Only this row gets the time, which marks it as the predecessor of the first counter token.
     LegacyRefreshToken.objects.filter(id=token.id).update(revoked=True, updated_at=at)
     LegacyRefreshToken.objects.filter(session_id=session.id, revoked=False).update(revoked=True)
-    sealed = refresh_tokens.seal(session_id=session.id, counter=0, key=crypto.base64url_decode(key))
-    return Outcome(refresh_token=sealed, converted=True)
+    refresh_token = refresh_tokens.encode(session_id=session.id, counter=0, key=crypto.base64url_decode(key))
+    return Outcome(refresh_token=refresh_token, converted=True)
 
 
 def _touch(session: Session, *, caller: Caller, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""What is told of every attempt to sign in: a figure by method and outcome, and a log line for one that succeeded."""
+"""Metrics and log lines of sign-ins: a counter by method and outcome, and a log line for each success."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from authsvc.errors import ApiError, OAuthError
 from authsvc.observability import metrics
 
 P = ParamSpec("P")
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 
 SUCCEEDED = "succeeded"
 _INSTANCE = str(UUID(int=0))
@@ -20,37 +20,40 @@ _INSTANCE = str(UUID(int=0))
 logger = logging.getLogger(__name__)
 
 
-def watched(method: str, *, who: Callable[[Any], UUID | None]) -> Callable[[Callable[P, Done]], Callable[P, Done]]:
-    """Tell of a journey that signs somebody in by `method`.
+def measure_sign_in(
+    method: str, *, user_id: Callable[[Any], UUID | None]
+) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Decorates a function that signs a user in by `method`, and records its success or failure.
 
-    `who` finds the user's id in what the journey returns; None when nobody is signed in by it yet, or it tells itself.
+    `user_id` extracts the user's id from the result; None when the sign-in is not complete, or when the function has
+    recorded it itself.
     """
 
-    def around(journey: Callable[P, Done]) -> Callable[P, Done]:
-        @functools.wraps(journey)
-        def run(*args: P.args, **kwargs: P.kwargs) -> Done:
+    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
             try:
-                done = journey(*args, **kwargs)
+                result = function(*args, **kwargs)
             except Exception as error:
-                metrics.SIGN_INS.labels(method, outcome(error)).inc()
+                metrics.SIGN_INS.labels(method, outcome_of(error)).inc()
                 raise
-            user_id = who(done)
-            if user_id is not None:
-                succeeded(method, user_id=user_id)
-            return done
+            signed_in_id = user_id(result)
+            if signed_in_id is not None:
+                record_sign_in(method, user_id=signed_in_id)
+            return result
 
-        return run
+        return wrapper
 
-    return around
+    return decorate
 
 
-def succeeded(method: str, *, user_id: UUID, provider: str = "") -> None:
+def record_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
     metrics.SIGN_INS.labels(method, SUCCEEDED).inc()
-    note(method, user_id=user_id, provider=provider)
+    log_sign_in(method, user_id=user_id, provider=provider)
 
 
-def note(method: str, *, user_id: UUID, provider: str = "") -> None:
-    """The log line alone: for a refresh, which is no sign-in but one more use of it."""
+def log_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
+    """Writes the log line only, for a refresh, which does not count as a sign-in."""
     fields = {
         "metering": True,
         "action": "login",
@@ -61,9 +64,9 @@ def note(method: str, *, user_id: UUID, provider: str = "") -> None:
     logger.info("Login", extra=fields | ({"provider": provider} if provider else {}))
 
 
-def outcome(error: Exception) -> str:
-    """A refusal in one word of those there are."""
+def outcome_of(error: Exception) -> str:
+    """The label of a failed attempt, from a bounded set."""
     if isinstance(error, ApiError):
         return error.error_code
-    # What a provider says of an error is its own choice of words, or the client's.
+    # The error codes of a provider are unbounded.
     return "oauth_error" if isinstance(error, OAuthError) else "failed"

@@ -53,7 +53,7 @@ class Operation:
         doc = self.doc
         if doc.body is not None or doc.choice is not None or self.view.captcha:
             found += (BadJson, BodyTooLarge)
-        if self.view.bucket is not None:
+        if self.view.throttle_scope is not None:
             found += (RequestRateExceeded,)
         if self.view.captcha:
             found += (CaptchaFailed, CaptchaUnavailable)

@@ -12,8 +12,8 @@ from django.middleware.csrf import rotate_token
 from authsvc import clock, conf
 from authsvc.console.model_admin import Operator
 from tokens import errors
-from tokens.sessions import aal, lifecycle, subjects
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions import aal, lifecycle, users
+from tokens.sessions.users import SignedInUser
 
 MAX_AGE = timedelta(hours=12)
 """Operators sign in again after this time (NIST SP 800-63B-4 §2.2.3 requires at most 24 hours)."""
@@ -54,20 +54,20 @@ def end(request: HttpRequest) -> None:
     request.META[_CACHE_KEY] = None
 
 
-def signed_in(request: HttpRequest) -> SignedIn | None:
+def signed_in(request: HttpRequest) -> SignedInUser | None:
     """The operator's sign-in behind the cookie, with or without its second factor; None if it is no longer valid.
 
     One statement per request, so that a ban, a role change or the end of the session takes effect at once.
     """
     if _CACHE_KEY not in request.META:
         request.META[_CACHE_KEY] = _find(request, at=clock.now())
-    cached: SignedIn | None = request.META[_CACHE_KEY]
+    cached: SignedInUser | None = request.META[_CACHE_KEY]
     return cached
 
 
-def needs_second_factor(current: SignedIn) -> bool:
+def needs_second_factor(current: SignedInUser) -> bool:
     """True if the user has a second factor that this session has not verified yet."""
-    return current.session is None or current.session.aal < aal.highest_possible(current.subject)
+    return current.session is None or current.session.aal < aal.highest_available(current.user)
 
 
 def user(request: HttpRequest) -> Operator | AnonymousUser:
@@ -75,17 +75,17 @@ def user(request: HttpRequest) -> Operator | AnonymousUser:
     current = signed_in(request)
     if current is None or current.session is None or needs_second_factor(current):
         return AnonymousUser()
-    subject = current.subject
+    subject = current.user
     return Operator(
         id=subject.id, session_id=current.session.id, role=subject.role, name=subject.email or f"+{subject.phone}"
     )
 
 
-def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
+def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
     session_id = request.session.get(_SESSION)
     if session_id is None:
         return None
-    current = subjects.user_source.get().with_session(UUID(session_id))
+    current = users.user_source.get().find_by_session(UUID(session_id))
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
     level = request.session.get(_LEVEL, aal.AAL1)
     if current is None or not _is_valid(current, level=level, seen_at=seen_at, at=at):
@@ -95,14 +95,14 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedIn | None:
     return current
 
 
-def _is_valid(current: SignedIn, *, level: str, seen_at: datetime, at: datetime) -> bool:
-    subject, session = current.subject, current.session
+def _is_valid(current: SignedInUser, *, level: str, seen_at: datetime, at: datetime) -> bool:
+    subject, session = current.user, current.session
     if session is None or session.aal > level or subject.role not in conf.current().jwt.admin_roles:
         return False
     if subject.banned_until is not None and at < subject.banned_until:
         return False
     try:
-        lifecycle.check_limits(session, subject=subject, at=at, token_used_at=seen_at)
+        lifecycle.check_limits(session, user=subject, at=at, token_used_at=seen_at)
     except errors.SessionExpired:
         return False
     return True

@@ -10,18 +10,17 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from accounts.mfa import challenges, recovery_codes, verification
-from accounts.mfa.factor_types import Answer
+from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.subjects import own
+from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
-from authsvc.api import callers
+from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
-from authsvc.api.views import Endpoint
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session, security_key
 from authsvc.errors import ApiError
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 _RECOVERY_CODE = "recovery"
 _CHALLENGE = "challenge"
@@ -58,18 +57,18 @@ def second_factor(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(reverse("admin:login"))
     if not console_session.needs_second_factor(current):
         return HttpResponseRedirect(pages.next_url(request))
-    user = own(current)
+    user = get_user_record(current)
     form = CodeForm(choices=_choices(user))
     if request.method != "POST":
         return _page(request, user, form)
     key = security_key.first_key(user)
     try:
         if "ask" in request.POST:
-            Endpoint.throttle(Bucket.FACTOR_CHALLENGE, request)
+            throttling.check(Bucket.FACTOR_CHALLENGE, request)
             if request.POST["ask"] == "key" and key:
                 return _page(request, user, form, key_options=security_key.request_options(request, current, user, key))
             return _send_sms(request, current, user)
-        Endpoint.throttle(Bucket.FACTOR_VERIFY, request)
+        throttling.check(Bucket.FACTOR_VERIFY, request)
         if "credential" in request.POST and key:
             security_key.verify(request, current, user, key, credential=request.POST["credential"])
         else:
@@ -85,7 +84,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(pages.next_url(request))
 
 
-def _verify(request: HttpRequest, current: SignedIn, user: UserRecord, *, choice: str, code: str) -> None:
+def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, choice: str, code: str) -> None:
     """Verify a code and step up the session. Raises the errors of verification."""
     caller, at = callers.caller_of(request), clock.now()
     if choice == _RECOVERY_CODE:
@@ -93,22 +92,22 @@ def _verify(request: HttpRequest, current: SignedIn, user: UserRecord, *, choice
         return
     factor = next(candidate for candidate in user.factors if candidate.id == choice)
     if factor.factor_type == FactorType.TOTP:
-        challenge_id = challenges.open(current, user, UUID(factor.id), caller=caller, at=at).id
+        challenge_id = challenges.create(current, user, UUID(factor.id), caller=caller, at=at).id
     else:
         challenge_id = UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32)
     # The tokens are discarded: the browser has the cookie only.
     verification.verify(
-        current, user, UUID(factor.id), Answer(challenge_id=challenge_id, code=code), caller=caller, at=at
+        current, user, UUID(factor.id), FactorResponse(challenge_id=challenge_id, code=code), caller=caller, at=at
     )
 
 
-def _send_sms(request: HttpRequest, current: SignedIn, user: UserRecord) -> HttpResponse:
+def _send_sms(request: HttpRequest, current: SignedInUser, user: UserRecord) -> HttpResponse:
     """Send a code by SMS to the chosen phone, or to the first one."""
     phones = _phones(user)
     chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
     if not chosen:
         return _page(request, user, CodeForm(choices=_choices(user)), status=400)
-    made = challenges.open(current, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
+    made = challenges.create(current, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=clock.now())
     console_session.set_value(request, _CHALLENGE, str(made.id))
     form = CodeForm(choices=_choices(user), initial={"factor": chosen[0].id})
     return _page(request, user, form, sent_to=_factor_name(chosen[0]))

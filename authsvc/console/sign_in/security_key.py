@@ -8,19 +8,19 @@ import orjson
 from django.http import HttpRequest
 
 from accounts.mfa import challenges, verification
-from accounts.mfa.factor_types import Answer
+from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import clock, conf
 from authsvc.api import callers
 from authsvc.console.sign_in import console_session
-from tokens.sessions.subjects import SignedIn
+from tokens.sessions.users import SignedInUser
 
 _CHALLENGE = "key_challenge"
 
 
 def first_key(user: UserRecord) -> FactorRecord | None:
-    """The key to challenge, or None if keys are disabled. Any other key of the user may answer the challenge."""
+    """The key to challenge, or None if keys are disabled. Any other key of the user may response the challenge."""
     if not conf.current().mfa.web_authn_verify_enabled or conf.current().webauthn.missing:
         return None
     keys = (
@@ -29,21 +29,23 @@ def first_key(user: UserRecord) -> FactorRecord | None:
     return next(keys, None)
 
 
-def request_options(request: HttpRequest, current: SignedIn, user: UserRecord, key: FactorRecord) -> str:
+def request_options(request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. Returns the options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
-    made = challenges.open(current, user, UUID(key.id), caller=callers.caller_of(request), at=clock.now())
+    made = challenges.create(current, user, UUID(key.id), caller=callers.caller_of(request), at=clock.now())
     console_session.set_value(request, _CHALLENGE, str(made.id))
-    return orjson.dumps(made.shown["webauthn"]["credential_options"]["publicKey"]).decode()
+    return orjson.dumps(made.members["webauthn"]["credential_options"]["publicKey"]).decode()
 
 
-def verify(request: HttpRequest, current: SignedIn, user: UserRecord, key: FactorRecord, *, credential: str) -> None:
+def verify(
+    request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord, *, credential: str
+) -> None:
     """Verify the browser's response (JSON) and step up the session. Raises the errors of verification."""
     try:
         response = orjson.loads(credential)
     except orjson.JSONDecodeError:
         response = None
-    answer = Answer(
+    response = FactorResponse(
         challenge_id=UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32),
         webauthn={"type": "request", "credential_response": response},
     )
-    verification.verify(current, user, UUID(key.id), answer, caller=callers.caller_of(request), at=clock.now())
+    verification.verify(current, user, UUID(key.id), response, caller=callers.caller_of(request), at=clock.now())

@@ -11,9 +11,8 @@ from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as password_sign_in
 from authsvc import clock, conf
-from authsvc.api import callers
+from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
-from authsvc.api.views import Endpoint
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
@@ -42,7 +41,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _page(request, SignInForm())
     form = SignInForm(request.POST)
     try:
-        Endpoint.throttle(Bucket.TOKEN, request)
+        throttling.check(Bucket.TOKEN, request)
         if not form.is_valid():
             return _page(request, form, status=400)
         _start_session(request, name=form.cleaned_data["name"], password=form.cleaned_data["password"])
@@ -78,7 +77,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
         not_after=at + console_session.MAX_AGE,
     )
     # The tokens are discarded: the browser gets the cookie only.
-    session_id = refresh_tokens.open(signed_in.tokens.refresh_token).session_id
+    session_id = refresh_tokens.decode(signed_in.tokens.refresh_token).session_id
     console_session.start(request, session_id=session_id, at=at)
 
 

@@ -10,7 +10,7 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import conninfo
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.db import embedded
 
 # A statement is prepared at its second run, so that one-off statements cost nothing extra.
@@ -25,7 +25,7 @@ _KEEPALIVE = {
 }
 
 
-def settings_from(database: schema.Database, *, has_metrics: bool = False) -> dict[str, Any]:
+def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict[str, Any]:
     """One entry of Django's DATABASES for a libpq URL or `embedded:<folder>`; opens and starts nothing.
 
     With `has_metrics` connections and statements are counted. Every libpq query item is honoured, and `search_path` as

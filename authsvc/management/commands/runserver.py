@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.commands import runserver
 
 from authsvc import conf
-from authsvc.management.commands import serve
+from authsvc.server import startup
 
 
 class Command(runserver.Command):
@@ -20,5 +20,5 @@ class Command(runserver.Command):
 
     def inner_run(self, *args: Any, **options: Any) -> None:
         call_command("migrate", interactive=False, verbosity=0)
-        serve.announce(conf.current())
+        startup.log_configuration(conf.current())
         super().inner_run(*args, **options)

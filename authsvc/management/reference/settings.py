@@ -1,250 +1,124 @@
-"""The reference of settings: names, types and defaults from the code that reads them, meanings from the schema."""
+"""The reference page of settings and `.env.example`, both from the declarations of the settings."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
+from itertools import groupby
 
-from authsvc.api.openapi import descriptions
-from authsvc.conf import durations, env, rules, schema, sections
-from authsvc.conf.deprecations import DEPRECATED
-from authsvc.management.reference import probing
+from authsvc import conf
+from authsvc.conf import loading
+from authsvc.conf.declaration import Place, Setting, settings_of
 
-FIRST_VERSION = "0.1.0"
-_TWO = 2
-_RESTART = "Needs a restart."
-_SINCE = re.compile(r"\s*Since (\d+\.\d+\.\d+)\.")
-_KINDS = {
-    "bool": "true or false",
-    "code length": "6 to 10",
-    "uint": "whole number, not negative",
-    "int": "whole number",
-    "float": "number",
-    "duration": "duration (`24h`, `1h30m`)",
-    "seconds": "seconds, or duration",
-    "list": "list, with commas",
-    "map": "pairs, with commas",
-    "networks": "networks (CIDR), with commas",
-    "list of networks": "networks (CIDR), with commas",
-    "rate": "`N`, or `N/duration`",
-    "string": "text",
-    "time": "time (RFC 3339)",
-    "JSON": "JSON",
+_FIRST_VERSION = "0.1.0"
+# Read before there is a configuration, so they are no fields of it.
+_SOURCES = {
+    "AUTHSVC_CONFIG_FILE": "File of settings to read instead of `.env`; the environment overrides it.",
+    "AUTHSVC_CONFIG_DIR": "Folder of `.env` and `.json` files that override all other sources.",
 }
-_TITLES = {
-    "api": "API",
-    "breaches": "Passwords known from breaches",
-    "codes": "One-time codes",
-    "federation": "Providers in general",
-    "jwt": "Tokens",
-    "mfa": "Second factors",
-    "refresh": "Refresh tokens",
-    "sms": "SMS",
-    "smtp": "SMTP",
-    "webauthn": "WebAuthn",
-}
-# Read where rules are checked or before there is a configuration: no field is theirs.
-_WITHOUT_FIELD = {
-    "AUTHSVC_CONFIG_FILE": "File of settings to read instead of `.env`; the environment wins over it. Needs a restart.",
-    "AUTHSVC_CONFIG_DIR": "Folder of `.env` and `.json` files that win over everything else. Needs a restart.",
-    "AUTH_DB_DRIVER": "Required: `postgres`. Needs a restart.",
-    "AUTH_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION": "Known from other servers; only 2 is there.",
-    "AUTH_SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE": "Known from other servers; only 100 is there.",
-    "AUTH_OTEL_<NAME>": "As the variable without `AUTH_`, and before it. Needs a restart.",
-    "OTEL_<NAME>": "Every variable of the OpenTelemetry standard. Needs a restart.",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One row: several variables of one kind stand under a name with a placeholder."""
-
-    names: tuple[str, ...]
-    section: str
-    kind: str
-    default: str
-    text: str
-    since: str
-    is_reloadable: bool
-    is_secret: bool
-    notice: str = ""
-
-
-def settings() -> list[Setting]:
-    """In the order of the sections; those without a field first. Raises LookupError for a field without a docstring."""
-    plain = probing.Probe()
-    default = sections.build(plain)
-    of_sections = set(plain.reads)
-    rules.check(default, plain)
-    found: dict[tuple[str, ...], list[str]] = {}
-    for name in of_sections:
-        changed = probing.fields_of(name)
-        if not changed:
-            raise LookupError(f"{name} fills no field")
-        found.setdefault(_collapsed(changed[0]), []).append(name)
-    rows = [_without_field(name, text) for name, text in _WITHOUT_FIELD.items()]
-    for path in _ordered(default, list(found)):
-        names = sorted(found[path])
-        # Two that fill one field are two settings; many are one for each kind of something.
-        alike = [names] if len(names) > _TWO else [[name] for name in names]
-        rows += [_row(path, each, plain.reads, default) for each in alike]
-    forgotten = set(plain.reads) - of_sections - {name.removeprefix(env.PREFIX) for name in _WITHOUT_FIELD}
-    if forgotten:
-        raise LookupError(f"nothing is said of {sorted(forgotten)}")
-    return rows
-
-
-def page() -> str:
-    """The reference as Markdown."""
-    rows = settings()
-    parts = [_HEAD]
-    for section in dict.fromkeys(row.section for row in rows):
-        parts.append(f"## {section}\n\n{_TABLE_HEAD}")
-        parts += [_line(row) for row in rows if row.section == section]
-        parts.append("")
-    known = {name for row in rows for name in row.names}
-    parts.append("## No longer there\n\nSetting one of these does nothing but put a notice into the log.\n")
-    parts += [f"- `{name}`" for name in sorted(set(DEPRECATED) - known)]
-    return "\n".join(parts) + "\n"
-
 
 _HEAD = """# Settings
 
 <!-- Written by `manage.py write_reference`. -->
 
-Variables of the environment, of `.env`, or of the files that `-c` and `-d` name. Where a variable has several names,
-the first that is set counts. A duration is a number with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`), or several of them.
-Settings without the mark *restart* are taken over by a reload of the configuration directory. A *secret* is shown
-nowhere. Every setting is there since 0.1.0 unless its row says otherwise.
+Settings are variables of the environment, of `.env`, or of the files that `-c` and `-d` name. Where a setting has
+several names, the first that is set counts. A duration is a number with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`), or
+several of them. A reload of the configuration directory applies all settings but those marked *restart*. A *secret*
+is never shown. Every setting exists since 0.1.0 unless its row says otherwise. An unknown variable that begins with
+`AUTH_` is reported at start, together with the most similar name.
 """
-_TABLE_HEAD = "| Setting | Type | Default | Means |\n|---|---|---|---|"
+_TABLE_HEAD = "| Setting | Type | Default | Meaning |\n|---|---|---|---|"
+_EXAMPLE_HEAD = """# Copy this file to .env and fill in the required values. The environment overrides this file.
+# A line that is commented out shows the default, or an example behind "e.g.".
+# Written by `manage.py write_reference` from the declarations in authsvc/conf/sections/.
+"""
+_REQUIRED_TITLE = "Required"
+_WIDTH = 120
 
 
-def _line(row: Setting) -> str:
-    marks = [] if row.is_reloadable else ["restart"]
-    marks += ["secret"] if row.is_secret else []
-    marks += [f"since {row.since}"] if row.since != FIRST_VERSION else []
-    marks += ["deprecated"] if row.notice else []
-    text = row.text + (f" {row.notice}" if row.notice else "") + "".join(f" *{mark}*" for mark in marks)
-    names = "<br>".join(f"`{name}`" for name in row.names)
-    return f"| {names} | {row.kind} | {row.default} | {text.replace('|', chr(92) + '|')} |"
+def page() -> str:
+    """The reference as Markdown."""
+    parts = [_HEAD, f"## Sources\n\n{_TABLE_HEAD}"]
+    parts += [f"| `{name}` | path |  | {text} *restart* |" for name, text in _SOURCES.items()]
+    parts.append("")
+    for title, places in groupby(settings_of(conf.AuthConfig), key=lambda place: place.title):
+        parts.append(f"## {title}\n\n{_TABLE_HEAD}")
+        parts += [row(place.setting) for place in places]
+        parts.append("")
+    parts.append("## Removed\n\nThese variables have no effect; setting one writes a deprecation notice to the log.\n")
+    parts += [f"- `{name}`" for name in sorted(loading.REMOVED)]
+    return "\n".join(parts) + "\n"
 
 
-def _row(
-    path: tuple[str, ...], names: list[str], reads: Mapping[str, probing.Read], default: schema.AuthConfig
-) -> Setting:
-    section, (owner, name) = path[0], _owner(default, path)
-    text = descriptions.of_fields(owner).get(name, "")
-    if not text:
-        raise LookupError(f"{owner.__name__}.{name} has no docstring")
-    first = reads[names[0]]
-    since = _SINCE.search(text)
-    accepted, values = _accepted(names, path)
-    return Setting(
-        names=accepted,
-        section=_title(section),
-        kind=_KINDS.get(first.kind, first.kind),
-        default="required" if first.is_required else _told(_value(default, path), first.kind),
-        text=_SINCE.sub("", text).replace(_RESTART, "").strip() + values,
-        since=since[1] if since else FIRST_VERSION,
-        is_reloadable=_RESTART not in text,
-        is_secret=first.is_secret,
-        notice=DEPRECATED.get(accepted[0], "").format(accepted[0]),
+def row(setting: Setting) -> str:
+    """The line of a setting in its table."""
+    type_ = setting.type.description or setting.type.name
+    type_ += f" ({setting.unit})" if setting.unit else ""
+    type_ += _range(setting)
+    default = "required" if setting.is_required else _code(setting.type.format(setting.default))
+    marks = (
+        ["restart"] * setting.needs_restart
+        + ["secret"] * setting.is_secret
+        + ["deprecated"] * bool(setting.deprecation)
     )
+    marks += [f"since {setting.since}"] if setting.since != _FIRST_VERSION else []
+    text = setting.help + "".join(f" *{mark}*" for mark in marks)
+    if setting.collect:
+        text += f" KIND: {', '.join(_code(key.upper()) for key in setting.keys)}."
+    suffix = "<NAME>" if setting.is_open_ended else ""
+    cells = ("<br>".join(_code(name + suffix) for name in setting.names), type_, default, text)
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
-def _without_field(name: str, text: str) -> Setting:
-    return Setting(
-        names=(name,),
-        section="Sources and inherited settings",
-        kind="text",
-        default="",
-        text=text.replace(_RESTART, "").strip(),
-        since=FIRST_VERSION,
-        is_reloadable=_RESTART not in text,
-        is_secret=False,
-    )
+def example() -> str:
+    """The content of `.env.example`: every setting with its help, commented out unless it is required."""
+    places = list(settings_of(conf.AuthConfig))
+    lines = [_EXAMPLE_HEAD, _heading(_REQUIRED_TITLE), ""]
+    for place in places:
+        if place.setting.is_required:
+            lines += _example_lines(place)
+    for title, group in groupby((place for place in places if not place.setting.is_required), key=lambda p: p.title):
+        lines += ["", _heading(title), ""]
+        for place in group:
+            lines += _example_lines(place)
+    return "\n".join(lines) + "\n"
 
 
-def _collapsed(path: tuple[str, ...]) -> tuple[str, ...]:
-    """All providers have the same settings."""
-    return ("providers", "", *path[2:]) if path[0] == "providers" else path
+def _example_lines(place: Place) -> list[str]:
+    setting = place.setting
+    if setting.is_open_ended or setting.deprecation:
+        return []
+    default = "" if setting.is_required else setting.type.format(setting.default)
+    note = setting.help.replace("`", "")
+    if setting.keys and setting.collect:
+        note += f" KIND: {', '.join(key.upper() for key in setting.keys)}."
+    name = setting.documented_name
+    if setting.is_required:
+        return [*_comment(note), f"{name}={setting.example}"]
+    if not default and setting.example:
+        note += f" e.g. {setting.example}"
+    return [*_comment(note), f"# {name}={default}"]
 
 
-def _ordered(config: schema.AuthConfig, paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """As the schema has them."""
-
-    def place(path: tuple[str, ...]) -> list[int]:
-        places, value = [], config
-        for name in path:
-            if name == "":
-                value = next(iter(value.values()))  # type: ignore[attr-defined]  # a mapping, of whatever
-                continue
-            places.append([each.name for each in dataclasses.fields(value)].index(name))
-            value = getattr(value, name)
-        return places
-
-    return sorted(paths, key=place)
+def _comment(text: str) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) + 3 > _WIDTH:
+            lines.append("")
+        lines[-1] += f" {word}"
+    return [f"#{line}" for line in lines]
 
 
-def _owner(config: schema.AuthConfig, path: tuple[str, ...]) -> tuple[type, str]:
-    """The class of the field that a path leads to, and its name there."""
-    return type(_value(config, path[:-1])), path[-1]
+def _heading(title: str) -> str:
+    return f"# --- {title} ".ljust(_WIDTH, "-")
 
 
-def _value(config: schema.AuthConfig, path: tuple[str, ...]) -> Any:
-    value: Any = config
-    for name in path:
-        value = next(iter(value.values())) if name == "" else getattr(value, name)
-    return value
-
-
-def _accepted(names: list[str], path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """The names of a row; of many that differ in one part, one with a placeholder, and what may take its place."""
-    if len(names) == 1:
-        return env.accepted(names[0]), ""
-    head = _common_head(names)
-    head = head[: head.rfind("_") + 1]
-    tail = _common_head([name[::-1] for name in names])[::-1]
-    tail = tail[tail.index("_") :] if "_" in tail else ""
-    if path[0] == "providers":
-        return (f"{env.PREFIX}{head}<PROVIDER>{tail}",), ""
-    kinds = sorted(name.removeprefix(head).removesuffix(tail) for name in names)
-    return (f"{env.PREFIX}{head}<KIND>{tail}",), f" KIND: {', '.join(f'`{kind}`' for kind in kinds)}."
-
-
-def _common_head(texts: list[str]) -> str:
-    low, high = min(texts), max(texts)
-    pairs = enumerate(zip(low, high, strict=False))
-    return low[: next((place for place, pair in pairs if pair[0] != pair[1]), len(low))]
-
-
-def _told(value: Any, kind: str) -> str:
-    """A default as it would be written."""
-    if isinstance(value, schema.Secret) or value is None or isinstance(value, Mapping):
+def _range(setting: Setting) -> str:
+    show = setting.type.format
+    if setting.minimum is None:
         return ""
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, timedelta):
-        seconds = value.total_seconds()
-        return f"`{seconds:g}`" if kind in ("uint", "float") else f"`{_short(value)}`"
-    if isinstance(value, schema.Rate):
-        return f"`{value.events}`"
-    if isinstance(value, tuple | frozenset):
-        return f"`{','.join(str(each) for each in value)}`" if value else ""
-    if isinstance(value, float):
-        return f"`{value:.10f}`".replace("`", "").rstrip("0").rstrip(".").join("``")
-    return f"`{value}`" if value != "" else ""
+    if setting.maximum is None:
+        return f", at least {show(setting.minimum)}"
+    return f", {show(setting.minimum)} to {show(setting.maximum)}"
 
 
-def _short(length: timedelta) -> str:
-    """`10m` for what is written `10m0s` in full."""
-    return re.sub(r"(?<=[hm])0[ms](?:0s)?$", "", durations.text(length))
-
-
-def _title(section: str) -> str:
-    return _TITLES.get(section, section.replace("_", " ").capitalize())
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""

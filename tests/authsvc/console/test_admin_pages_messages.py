@@ -11,10 +11,11 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from authsvc import audit, clock, messaging
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer import errors
-from mailer.delivery import undelivered
+from mailer.delivery import undelivered_messages
+from mailer.delivery.undelivered_messages import RetryResult
 from mailer.models import Attempt, Message
 from tests import factories
 from tests.authsvc.console.conftest import Console
@@ -69,7 +70,7 @@ def finish(message: Email | Sms, error: str = "550 mailbox full") -> None:
 
 
 def row_of(message: Email | Sms) -> Message:
-    return undelivered.messages().get(args__message_id=str(message.id))
+    return undelivered_messages.messages().get(args__message_id=str(message.id))
 
 
 def retry(console: Console, *messages: Email) -> str:
@@ -137,7 +138,7 @@ def test_a_list_costs_a_bounded_number_of_statements(inside: Console) -> None:
 
 def test_a_failed_message_is_put_back_into_the_queue(inside: Console) -> None:
     message = letter()
-    assert "Will be tried again now: Recovery for ada@example.com" in retry(inside, message)
+    assert "Retrying now: Recovery for ada@example.com" in retry(inside, message)
     row = row_of(message)
     assert row.status == "todo"
     assert row.scheduled_at is not None
@@ -162,9 +163,9 @@ def test_an_expired_message_stays_as_it_is(inside: Console) -> None:
 def test_a_message_of_another_secret_can_be_seen_and_not_sent(inside: Console, auth_config: ChangeConfig) -> None:
     message = letter()
     auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
-    assert "cannot be opened" in inside.get(LIST).content.decode()
-    with pytest.raises(errors.MessageSealed):
-        undelivered.retry(row_of(message).pk, actor=OPERATOR, at=clock.now())
+    assert "cannot be decrypted" in inside.get(LIST).content.decode()
+    with pytest.raises(errors.MessageUndecryptable):
+        undelivered_messages.retry_message(row_of(message).pk, actor=OPERATOR, at=clock.now())
     assert row_of(message).status == "failed"
 
 
@@ -176,17 +177,17 @@ def test_all_failed_messages_are_tried_again_at_once(inside: Console) -> None:
     assert [row_of(each).status for each in helped] == ["failed"] * 3
     done = inside.submit(f"{LIST}retry/")
     text = inside.get(done.headers["Location"]).content.decode()
-    assert "3 messages will be tried again now. 1 cannot be" in text
+    assert "Retrying 3 messages. Skipped 1: expired" in text
     assert [row_of(each).status for each in helped] == ["todo"] * 3
     assert row_of(expired).status == "failed"
 
 
 def test_retrying_all_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undelivered, "MOST_RETRIED", 2)
+    monkeypatch.setattr(undelivered_messages, "MAX_RETRIED", 2)
     for number in range(3):
         letter(f"user{number}@example.com")
-    assert undelivered.retry_failed(actor=OPERATOR, at=clock.now()) == undelivered.Retried(retried=2, hopeless=0)
-    assert undelivered.messages().filter(status="failed").count() == 1
+    assert undelivered_messages.retry_failed(actor=OPERATOR, at=clock.now()) == RetryResult(retried=2, not_retryable=0)
+    assert undelivered_messages.messages().filter(status="failed").count() == 1
 
 
 def test_where_nothing_has_failed_there_is_nothing_to_press(inside: Console) -> None:
@@ -246,7 +247,7 @@ def test_text_messages_are_shown_with_their_number(inside: Console) -> None:
     store(number, failed=False)
     text = inside.get(LIST).content.decode()
     assert "+4930123456" in text
-    assert "Text message" in text
+    assert "SMS" in text
     assert "+4930123456" in inside.get(f"{LIST}?q=%2B4930123").content.decode()
 
 
@@ -257,8 +258,8 @@ def test_messages_of_another_installation_are_none_of_ours(inside: Console, auth
     auth_config(database={"namespace": ""})
     assert b"far@example.com" not in inside.get(LIST).content
     with pytest.raises(errors.NotFailed):
-        undelivered.retry(theirs, actor=OPERATOR, at=clock.now())
-    assert undelivered.retry_failed(actor=OPERATOR, at=clock.now()).retried == 0
+        undelivered_messages.retry_message(theirs, actor=OPERATOR, at=clock.now())
+    assert undelivered_messages.retry_failed(actor=OPERATOR, at=clock.now()).retried == 0
 
 
 def test_the_start_page_alarms_when_messages_have_failed(inside: Console) -> None:
@@ -297,4 +298,4 @@ def test_what_was_sent_to_a_user_is_on_their_page(inside: Console) -> None:
     user, other = factories.make_user(), factories.make_user()
     letter(user_id=user.pk)
     assert "550 mailbox full" in inside.get(f"/operator/accounts/user/{user.pk}/change/").content.decode()
-    assert "None has been sent yet." in inside.get(f"/operator/accounts/user/{other.pk}/change/").content.decode()
+    assert "No messages yet." in inside.get(f"/operator/accounts/user/{other.pk}/change/").content.decode()

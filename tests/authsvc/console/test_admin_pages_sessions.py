@@ -13,8 +13,8 @@ from tests import factories
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api
 from tests.factories import SignIn
+from tokens.admin import describe_user_agent
 from tokens.models import Session
-from tokens.sessions import devices
 
 pytestmark = pytest.mark.django_db
 
@@ -124,4 +124,4 @@ def test_the_age_is_that_of_the_sign_in(inside: Console) -> None:
     ],
 )  # fmt: skip
 def test_a_user_agent_in_a_few_words(user_agent: str | None, told: str) -> None:
-    assert devices.describe(user_agent) == told
+    assert describe_user_agent(user_agent) == told

@@ -170,7 +170,7 @@ def test_a_user_of_sso_is_found_by_address(inside: Console) -> None:
 def test_who_searches_for_half_of_everybody_is_told_to_type_more(
     inside: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accounts.admin._MOST_FOUND", 2)
+    monkeypatch.setattr("accounts.admin._MAX_RESULTS", 2)
     for _ in range(3):
         factories.make_user()
     answered: Any = inside.client.get(LIST, {"q": "example"})
@@ -185,7 +185,7 @@ def test_who_searches_many_users_for_two_letters_is_told_what_that_finds(
         cursor.execute("ANALYZE users")
     monkeypatch.setattr("accounts.users.search.queries.LARGE_TABLE", 0)
     answered: Any = inside.client.get(LIST, {"q": typed})
-    assert (b"type three letters in a row" in answered.content) == is_told
+    assert (b"Type three consecutive letters" in answered.content) == is_told
 
 
 def test_a_search_for_a_whole_address_never_walks_through_the_table(inside: Console, ada: User) -> None:
@@ -226,7 +226,7 @@ def test_a_bare_account_has_a_page_with_words_for_what_is_not_there(inside: Cons
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
     text = text_of(inside, page_of(user))
-    for said in ("Anonymous user", "Not signed in anywhere.", "None has been sent yet.", "No entries."):
+    for said in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
         assert said in text
 
 
@@ -329,7 +329,7 @@ def test_a_ban_is_lifted(inside: Console, ada: User) -> None:
 
 
 def test_a_recovery_mail_is_sent_that_opens_the_account(inside: Console, api: Api, ada: User, mailbox: Mailbox) -> None:
-    assert "Recovery mail on its way to ada@example.com" in answer(inside, ada, "send_recovery")
+    assert "Recovery email sent to ada@example.com" in answer(inside, ada, "send_recovery")
     [letter] = mailbox.emails
     assert (letter.kind, letter.to, letter.user_id) == ("recovery", "ada@example.com", ada.pk)
     [entry] = entries(audit.Action.RECOVERY_REQUESTED)
@@ -342,7 +342,7 @@ def test_a_recovery_mail_is_sent_that_opens_the_account(inside: Console, api: Ap
 
 def test_a_confirmation_is_sent_again(inside: Console, api: Api, mailbox: Mailbox) -> None:
     user = factories.make_user(email="eve@example.com", confirmed=False)
-    assert "on its way to eve@example.com" in answer(inside, user, "resend_confirmation")
+    assert "Confirmation sent to eve@example.com" in answer(inside, user, "resend_confirmation")
     [letter] = mailbox.emails
     assert letter.kind == "confirmation"
     assert len(entries(audit.Action.CONFIRMATION_REQUESTED)) == 1
@@ -356,7 +356,7 @@ def test_a_code_is_texted_again_to_who_has_a_number_only(
     auth_config(mailer={"dev_inbox_enabled": True})
     user = factories.make_user()
     User.objects.filter(pk=user.pk).update(email=None, email_confirmed_at=None, phone="4930123456")
-    assert "on its way to +4930123456" in answer(inside, user, "resend_confirmation")
+    assert "Confirmation sent to +4930123456" in answer(inside, user, "resend_confirmation")
     [text] = mailbox.texts
     assert (text.to, text.user_id) == ("4930123456", user.pk)
 
@@ -397,10 +397,10 @@ def test_a_role_is_set(inside: Console, ada: User) -> None:
 
 def test_nobody_becomes_an_operator_by_a_slip_of_the_mouse(inside: Console, ada: User) -> None:
     page = press(inside, ada, "set_role", role="svc_admin")
-    assert b"This role makes an operator" in page.content
+    assert b"This role grants operator access" in page.content
     ada.refresh_from_db()
     assert ada.role == "authenticated"
-    assert "has the role svc_admin" in answer(inside, ada, "set_role", role="svc_admin", is_meant="on")
+    assert "has the role svc_admin" in answer(inside, ada, "set_role", role="svc_admin", grants_access="on")
     ada.refresh_from_db()
     assert ada.role == "svc_admin"
     browser = Console()
@@ -410,7 +410,7 @@ def test_nobody_becomes_an_operator_by_a_slip_of_the_mouse(inside: Console, ada:
 
 @pytest.mark.parametrize("role", ["", "postgres", "supabase_admin"])
 def test_a_role_is_one_of_those_offered(inside: Console, ada: User, role: str) -> None:
-    assert press(inside, ada, "set_role", role=role, is_meant="on").status_code == 200
+    assert press(inside, ada, "set_role", role=role, grants_access="on").status_code == 200
     ada.refresh_from_db()
     assert ada.role == "authenticated"
 
@@ -466,7 +466,7 @@ def test_who_is_no_longer_an_operator_does_nothing_any_more(
     User.objects.filter(pk=operator.pk).update(**change)
     fields = {
         "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "action-duration": "24h",
-        "action-role": "svc_admin", "action-is_meant": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
+        "action-role": "svc_admin", "action-grants_access": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
     }  # fmt: skip
     refused: Any = inside.client.post(LIST, fields)
     assert refused.status_code == 302

@@ -17,7 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import NoReverseMatch, reverse
 
 from accounts.models import User
-from authsvc.conf import schema, values
+from authsvc import conf
+from authsvc.conf import value_types
 from authsvc.console import static_files
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
@@ -65,7 +66,7 @@ def test_a_console_that_is_switched_off_does_not_exist(
 def test_only_the_allowed_networks_reach_it(
     auth_config: ChangeConfig, allowed: str, peer: str, forwarded_for: str, status: int
 ) -> None:
-    auth_config(console={"allowed_networks": values.networks(allowed) if allowed else ()})
+    auth_config(console={"allowed_networks": value_types.parse_networks(allowed) if allowed else ()})
     headers = {"X-Forwarded-For": forwarded_for} if forwarded_for else {}
     client = Client(REMOTE_ADDR=peer)
     assert client.get(SIGN_IN, headers=headers).status_code == status
@@ -126,7 +127,7 @@ def test_its_cookies_are_for_its_own_pages_and_out_of_reach_of_scripts(console: 
 )
 def test_behind_tls_the_cookies_are_for_tls_only(external_url: str, is_secure: bool, origin: str) -> None:
     # Settings are made once for each process, hence one of its own.
-    names = "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CSRF_TRUSTED_ORIGINS"
+    names = "bool(s.SESSION_COOKIE_SECURE), bool(s.CSRF_COOKIE_SECURE), list(s.CSRF_TRUSTED_ORIGINS)"
     ask = f"import json; from authsvc import settings as s; print(json.dumps([{names}]))"
     done = subprocess.run(
         [sys.executable, "-c", ask],
@@ -241,7 +242,7 @@ def test_the_address_without_a_slash_leads_to_the_start_page(api: Api) -> None:
 
 
 def test_the_settings_default_to_a_console_for_everybody() -> None:
-    assert schema.Console() == schema.Console(enabled=True, allowed_networks=())
+    assert conf.Console() == conf.Console(enabled=True, allowed_networks=())
 
 
 def test_a_user_of_the_api_pays_nothing_for_it(api: Api) -> None:

@@ -57,8 +57,8 @@ def test_who_is_turned_away_is_named_with_the_time_of_return(console: Console, o
     console.sign_in("op@example.com")
     assert "No client is rate-limited." in console.get().content.decode()
     for _ in range(30):
-        throttling.check(Bucket.VERIFY, key="192.0.2.77")
-    throttling.check(Bucket.VERIFY, key="192.0.2.78")
+        throttling.consume(Bucket.VERIFY, key="192.0.2.77")
+    throttling.consume(Bucket.VERIFY, key="192.0.2.78")
     rate_limits.allow_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
     at = clock.now()
     [found] = dashboard.rate_limited_clients(at)
@@ -73,7 +73,7 @@ def test_who_is_turned_away_is_named_with_the_time_of_return(console: Console, o
 
 def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeConfig) -> None:
     auth_config(limits={"anonymous_users": 1.5})
-    throttling.check(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
+    throttling.consume(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
     at = clock.now()
     [found] = dashboard.rate_limited_clients(at)
     assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)

@@ -11,13 +11,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from authsvc.conf import schema
+from authsvc import conf
 from authsvc.db import advisory_locks, postgresql
 from tests.live.servers import server_url
 
 
 def settings_of(url: str, **fields: Any) -> dict[str, Any]:
-    return postgresql.settings_from(schema.Database(url=schema.Secret(url), **fields))
+    return postgresql.settings_from(conf.Database(driver="postgres", url=conf.Secret(url), **fields))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_search_path_places_tables_in_a_schema() -> None:
         assert other.execute("SELECT current_setting('search_path')").fetchone() == ('"a b",public',)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_good_connection_is_found_usable_without_a_statement() -> None:
     connection.ensure_connection()
 
@@ -88,7 +88,7 @@ def test_a_good_connection_is_found_usable_without_a_statement() -> None:
     assert len(statements) == 0
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_connection_that_the_server_ended_is_found_unusable() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
@@ -102,7 +102,7 @@ def test_a_connection_that_the_server_ended_is_found_unusable() -> None:
     connection.close()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_connection_with_something_to_read_is_asked_by_statement() -> None:
     with connection.cursor() as cursor:
         cursor.execute("LISTEN news")

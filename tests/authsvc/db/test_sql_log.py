@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from authsvc.conf.schema import AuthConfig
+from authsvc.conf import AuthConfig
 from authsvc.db import sql
 from authsvc.observability import logs
 from tests.factories import make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -41,16 +41,19 @@ def logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> Itera
     connection.close()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nothing_is_logged_unless_it_is_asked_for(logged: Callable[[str], list[Any]]) -> None:
     assert logged("none") == []
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_statement_is_logged_with_component_sql(logged: Callable[[str], list[Any]]) -> None:
     (record,) = [found for found in logged("statement") if "bytea" in found.getMessage()]
     assert (record.levelno, record.component, record.getMessage()) == (logging.INFO, "sql", SQL)
     assert not hasattr(record, "statement_args")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_of_its_arguments_texts_are_told_by_their_length(logged: Callable[[str], list[Any]]) -> None:
     (record,) = [found for found in logged("all") if "bytea" in found.getMessage()]
     texts = ["<str of 1>", "<str of 2>"]
@@ -60,6 +63,7 @@ def test_of_its_arguments_texts_are_told_by_their_length(logged: Callable[[str],
     assert written["args"][:2] == [7, "<str of 6>"]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_statements_of_the_model_layer_are_logged_too(
     logged: Callable[[str], list[Any]], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf.schema import Secret
+from authsvc.conf import Secret
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
 from authsvc.diagnostics.telemetry import TelemetryDiagnostic
 from tests.conftest import ChangeConfig

@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from accounts.passwords import hashers
-from authsvc.conf.schema import Rate
+from authsvc.conf import Rate
 from authsvc.db.postgresql_metrics.base import DatabaseWrapper
 from authsvc.jobs.queue_metrics import QueueCollector
 from authsvc.observability import metrics
@@ -17,7 +17,7 @@ from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_one_time_token, make_session, make_user
 from tests.recorded_metrics import RecordedMetrics
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def test_sign_ins_are_counted_by_method_and_outcome(api: Api, recorded: RecordedMetrics) -> None:
@@ -113,6 +113,7 @@ def test_statements_and_errors_are_counted(recorded: RecordedMetrics) -> None:
     assert recorded.changes("django_db_errors_total", "type") == {("DivisionByZero",): 1}
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_queue_is_read_by_state_and_age(api: Api, mailbox: Mailbox) -> None:
     api.post("/otp", {"email": "ann@example.com"})
     with connection.cursor() as cursor:
@@ -135,6 +136,7 @@ def test_every_metric_is_documented() -> None:
     assert all(family.documentation.endswith(".") for family in families)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_disabled_metrics_accept_every_operation_and_load_nothing() -> None:
     metrics.CLEANED_ROWS.inc(3)
     metrics.HASH_SECONDS.observe(1.0)

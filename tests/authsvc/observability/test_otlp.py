@@ -20,7 +20,7 @@ from authsvc import clock
 from tests.fakes.collector import Collector, Span
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.live import servers
-from tokens.jwt import service_tokens
+from tokens.jwt import access_tokens
 
 Serve = Callable[..., servers.LiveServer]
 
@@ -40,7 +40,7 @@ def beneath(parent: Span, name: str) -> Callable[[Span], bool]:
 
 
 def administrator() -> dict[str, str]:
-    token = service_tokens.issue(role="service_role", life=timedelta(minutes=5), at=clock.now())
+    token = access_tokens.issue_service_token(role="service_role", lifetime=timedelta(minutes=5), at=clock.now())
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -123,7 +123,7 @@ def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
 def test_one_process_exports_the_metrics_of_the_installation_until_it_ends(program: str, serve: Serve) -> None:
     with Collector() as collector:
-        serve(AUTH_METRICS_ENABLED="true", AUTH_SERVER=program, **collector.environment)
+        serve(http_server=program, AUTH_METRICS_ENABLED="true", **collector.environment)
         collector.wait_for_metric("auth_queue_jobs")
         (first,) = {pid for pid, names in exported_by(collector) if "auth_queue_jobs" in names}
         collector.wait(lambda: {pid for pid, names in exported_by(collector) if "auth_queue_jobs" not in names})
@@ -147,8 +147,8 @@ def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> N
     trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
     with Collector("grpc") as collector:
         later = {"OTEL_BSP_SCHEDULE_DELAY": "3600000", "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
-        sampling = {"OTEL_TRACES_SAMPLER": "parentbased_always_off", "AUTH_SERVER": "gunicorn"}
-        server = serve(**{**ALL_ON, **collector.environment, **later, **sampling})
+        sampling = {"OTEL_TRACES_SAMPLER": "parentbased_always_off"}
+        server = serve("gunicorn", **{**ALL_ON, **collector.environment, **later, **sampling})
         for flag, path in (("01", "/settings"), ("00", "/health")):
             joined = {"traceparent": f"00-{trace_id}-{parent_id}-{flag}"}
             assert requests.get(server.url + path, headers=joined, timeout=5).ok

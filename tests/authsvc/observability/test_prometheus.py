@@ -168,7 +168,7 @@ def rules(address: str) -> list[dict[str, Any]]:
 def test_metrics_of_all_processes_are_added_up_and_outlive_them(program: str, serve: Serve) -> None:
     port = servers.free_port()
     page = Page(port)
-    server = serve(**settings(port, AUTH_SERVER=program, OTEL_RESOURCE_ATTRIBUTES="team=accounts"))
+    server = serve(program, **settings(port, OTEL_RESOURCE_ATTRIBUTES="team=accounts"))
     page.wait()
     for _ in range(30):
         assert requests.get(f"{server.url}/settings", timeout=5).ok

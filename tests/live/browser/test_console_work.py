@@ -69,7 +69,7 @@ def test_an_operator_helps_a_user(
         browser.wait_for("document.body.innerText.includes('mailbox full')")
         smtp.answers.clear()
         browser.click("button[value='retry']")
-        told(browser, "Will be tried again now")
+        told(browser, "Retrying now")
         wait_for_row(fresh_database_url, "SELECT 1 FROM message_attempts WHERE outcome = 'delivered'")
         assert [letter.recipients for letter in smtp.received] == [[ADA]]
 

@@ -17,7 +17,7 @@ def test_the_link_in_the_inbox_leads_to_the_site_with_a_session(
 ) -> None:
     service = start_service()
     browser.open(f"{service}/inbox/")
-    browser.wait_for("document.body.innerText.includes('Nothing yet')")
+    browser.wait_for("document.body.innerText.includes('No messages yet')")
     requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=10)
     # The page renews itself.
     browser.wait_for(f"document.querySelector('article')?.innerText.includes('{EMAIL}')")

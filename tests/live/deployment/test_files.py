@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from authsvc import conf
-from authsvc.conf import dotenv, schema
+from authsvc.conf import dotenv
 from authsvc.server import serving
 from tests.live.deployment import programs
 from tests.live.documentation import pages
@@ -79,7 +79,7 @@ def test_the_settings_of_a_guide_are_accepted(name: str) -> None:
     assert written
     for block in written:
         merged |= dotenv.parse(block)
-    assert isinstance(conf.load(merged), schema.AuthConfig)
+    assert isinstance(conf.load(merged), conf.AuthConfig)
 
 
 def test_the_image_has_every_package_of_the_service() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core import management
 
-from authsvc.conf import deprecations, env, rules, sections, sources
+from authsvc.conf import loading, sources
 from tests.live.documentation import pages
 
 # What ends in an underscore stands for many: AUTH_EXTERNAL_<PROVIDER>_URL, AUTH_RATE_LIMIT_*.
@@ -19,25 +19,10 @@ _FOLDERS = "deploy|authsvc|accounts|tokens|mailer|oauthproviders|tests|docs"
 _FILE = re.compile(rf"`((?:{_FOLDERS})/(?!\d)[\w./-]+|\.env\.example)`")
 
 
-class _Asked(dict[str, str]):
-    """Variables of which none is set, and which remember what they were asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def __contains__(self, name: object) -> bool:
-        self.names.add(str(name))
-        return False
-
-
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Every name under which a setting is looked for."""
-    asked = _Asked()
-    variables = env.Variables(asked)
-    rules.check(sections.build(variables), variables)
-    return asked.names | {sources.FILE_VARIABLE, sources.DIRECTORY_VARIABLE, *deprecations.DEPRECATED}
+    """Every accepted variable."""
+    return {*loading.names_by_variable(), *loading.REMOVED, sources.FILE_VARIABLE, sources.DIRECTORY_VARIABLE}
 
 
 def _named(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:

@@ -1,12 +1,10 @@
-"""gunicorn as the HTTP server, by setting and by itself: as good a way in as the default."""
+"""gunicorn as the HTTP server, started by its own command line on an empty database."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,24 +14,30 @@ from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
 
-BY_ITSELF = ("-m", "gunicorn", "-c", str(servers.PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
+Gunicorn = Callable[..., servers.LiveServer]
 
 
-def migrate(database_url: str) -> None:
-    """Empty → ready, as an operator does before gunicorn is started by itself."""
-    env = {**os.environ, "DATABASE_URL": database_url}
-    subprocess.run([sys.executable, str(servers.PROJECT / "manage.py"), "migrate", "-v0"], env=env, check=True)
+@pytest.fixture
+def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn:
+    """`gunicorn()` is a server that has not been started, on the database of the test; `port` is free unless given."""
+
+    def make(port: int | None = None) -> servers.LiveServer:
+        folder = tmp_path / str(port or "first")
+        folder.mkdir()
+        return servers.LiveServer(
+            folder=folder,
+            database_url=empty_database_url,
+            env=robust.settings_for(post),
+            command=servers.GUNICORN,
+            port=port,
+        )
+
+    return make
 
 
-@pytest.mark.parametrize("command", [servers.SERVE, BY_ITSELF])
 @pytest.mark.timeout(300)
-def test_a_person_signs_up_and_in_and_a_running_request_outlives_sigterm(
-    command: tuple[str, ...], tmp_path: Path, fresh_database_url: str, post: Postbox
-) -> None:
-    env = {**robust.settings_for(post), "AUTH_SERVER": "gunicorn"}
-    if command == BY_ITSELF:
-        migrate(fresh_database_url)
-    with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, command=command) as server:
+def test_a_user_signs_up_and_in_and_a_running_request_outlives_sigterm(gunicorn: Gunicorn, post: Postbox) -> None:
+    with gunicorn() as server:
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
 
         running = robust.HalfSent(server, "late@example.com")
@@ -52,11 +56,8 @@ def test_a_person_signs_up_and_in_and_a_running_request_outlives_sigterm(
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_process_is_replaced_and_its_letters_arrive(
-    tmp_path: Path, fresh_database_url: str, post: Postbox
-) -> None:
-    env = {**robust.settings_for(post), "AUTH_SERVER": "gunicorn"}
-    with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
+def test_a_killed_process_is_replaced_and_its_letters_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
+    with gunicorn() as server:
         post.smtp.delay = 60
         people = [f"person{number}@example.com" for number in range(3)]
         for email in people:
@@ -75,10 +76,8 @@ def test_a_killed_process_is_replaced_and_its_letters_arrive(
 
 
 @pytest.mark.timeout(300)
-def test_new_processes_answer_after_sighup(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
-    migrate(fresh_database_url)
-    env = {**robust.settings_for(post), "AUTH_SERVER": "gunicorn"}
-    with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, command=BY_ITSELF) as server:
+def test_new_processes_answer_after_sighup(gunicorn: Gunicorn) -> None:
+    with gunicorn() as server:
         before = robust.all_serving_processes(server)
         server.process.send_signal(signal.SIGHUP)
         robust.wait_until(lambda: robust.are_gone(before), "the old processes have left")
@@ -86,15 +85,9 @@ def test_new_processes_answer_after_sighup(tmp_path: Path, fresh_database_url: s
             assert requests.get(f"{server.url}/health", timeout=robust.PATIENCE_SECONDS).status_code == 200
 
 
-def test_a_port_in_use_is_told(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
-    migrate(fresh_database_url)
-    env = {**robust.settings_for(post), "AUTH_SERVER": "gunicorn"}
-    with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, command=BY_ITSELF) as server:
-        elsewhere = tmp_path / "second"
-        elsewhere.mkdir()
-        second = servers.LiveServer(
-            folder=elsewhere, database_url=fresh_database_url, env=env, command=BY_ITSELF, port=server.port
-        )
+def test_a_port_in_use_ends_the_start(gunicorn: Gunicorn) -> None:
+    with gunicorn() as server:
+        second = gunicorn(server.port)
         second.launch()
         assert second.process.wait(robust.PATIENCE_SECONDS) == 1
         assert "http server listen failed" in second.log.read_text()

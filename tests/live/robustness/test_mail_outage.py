@@ -79,7 +79,7 @@ class Ledger:
             older = dataclasses.replace(message, expires_at=message.expires_at - period)
             connection.execute(
                 "UPDATE procrastinate_jobs SET args = %s, scheduled_at = scheduled_at - %s WHERE id = %s",
-                [Jsonb({**args, "sealed": encryption.seal(older)}), period, job_id],
+                [Jsonb({**args, "sealed": encryption.encrypt(older)}), period, job_id],
             )
 
         self._at_rest(age)
@@ -114,7 +114,7 @@ class Ledger:
 
 def _open(args: dict[str, str]) -> Email:
     # The server and this process have one JWT_SECRET.
-    message = encryption.unseal(args["sealed"], message_id=UUID(args["message_id"]))
+    message = encryption.decrypt(args["sealed"], message_id=UUID(args["message_id"]))
     assert isinstance(message, Email)
     return message
 

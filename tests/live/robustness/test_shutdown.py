@@ -64,8 +64,10 @@ def test_the_embedded_database_ends_with_its_server(
     http_server: str, ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
 ) -> None:
     folder = tmp_path / "pg"
-    env = {**robust.settings_for(post), "AUTH_SERVER": http_server}
-    with servers.LiveServer(folder=tmp_path, database_url=f"embedded:{folder}", env=env) as server:
+    env = robust.settings_for(post)
+    command = servers.COMMANDS[http_server]
+    url = f"embedded:{folder}"
+    with servers.LiveServer(folder=tmp_path, database_url=url, env=env, command=command) as server:
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
         database = psutil.Process(int((folder / "data" / "postmaster.pid").read_text().split()[0]))
         everybody = [*robust.descendants(server), database, *database.children(recursive=True)]

@@ -9,19 +9,19 @@ from typing import Any, Protocol
 
 import pytest
 
-from authsvc.conf import schema
-from authsvc.conf.schema import Secret
+from authsvc import conf
+from authsvc.conf import Secret
 from mailer import sms
 from mailer.sms import messagebird, textlocal, twilio, twilio_verify, vonage
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer
 
 CREDENTIALS: dict[str, Any] = {
-    "twilio": schema.Twilio(account_sid="AC1", auth_token=Secret("hunter2"), message_service_sid="MG1"),
-    "twilio_verify": schema.Twilio(account_sid="AC2", auth_token=Secret("hunter2"), message_service_sid="VA1"),
-    "messagebird": schema.Messagebird(access_key=Secret("hunter2"), originator="Me"),
-    "textlocal": schema.Textlocal(api_key=Secret("hunter2"), sender="ME"),
-    "vonage": schema.Vonage(api_key=Secret("key"), api_secret=Secret("hunter2"), sender="Me"),
+    "twilio": conf.Twilio(account_sid="AC1", auth_token=Secret("hunter2"), message_service_sid="MG1"),
+    "twilio_verify": conf.Twilio(account_sid="AC2", auth_token=Secret("hunter2"), message_service_sid="VA1"),
+    "messagebird": conf.Messagebird(access_key=Secret("hunter2"), originator="Me"),
+    "textlocal": conf.Textlocal(api_key=Secret("hunter2"), sender="ME"),
+    "vonage": conf.Vonage(api_key=Secret("key"), api_secret=Secret("hunter2"), sender="Me"),
 }
 
 
@@ -58,6 +58,6 @@ def use_gateway(peer: HttpPeer, auth_config: ChangeConfig) -> UseGateway:
 
 def send(*, to: str = "15551234567", channel: str = "sms", body: str = "Your code is 123456") -> str:
     """Hand one message to the configured gateway."""
-    gateway = sms.configured()
+    gateway = sms.configured_gateway()
     assert gateway is not None
-    return gateway.send(sms.Text(to=to, channel=channel, body=body, code="123456"))
+    return gateway.send(sms.SmsMessage(to=to, channel=channel, body=body, code="123456"))

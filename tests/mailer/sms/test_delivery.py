@@ -13,7 +13,7 @@ from django.db import transaction
 
 from authsvc import clock, jobs, messaging
 from authsvc.messaging import Sms, SmsKind
-from mailer.checks import sms_template_can_be_read
+from mailer.checks import check_sms_templates
 from mailer.delivery import attempt, encryption
 from mailer.inbox import storage
 from mailer.models import Attempt
@@ -37,9 +37,9 @@ def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> 
         message_id=message.id,
         channel=message.channel,
         kind=str(message.kind),
-        sealed=encryption.seal(message),
+        encrypted=encryption.encrypt(message),
         attempt=1,
-        pause=pause,
+        retry_delay=pause,
         at=NOW,
     )
 
@@ -82,7 +82,7 @@ def test_the_development_inbox_gets_a_copy(
     auth_config(mailer={"dev_inbox_enabled": True})
     peer.answer(TAKEN)
     deliver(a_text())
-    (copy,) = storage.letters()
+    (copy,) = storage.list_messages()
     assert (copy.channel, copy.to, copy.text) == ("sms", "15551234567", "Your code is 987654")
     assert len(peer.received) == 1
 
@@ -206,14 +206,14 @@ def test_a_text_that_is_no_template_stops_the_start(
     auth_config: ChangeConfig, provider: str, template: str, errors: list[str]
 ) -> None:
     auth_config(sms={"provider": provider, "template": template})
-    assert [found.id for found in sms_template_can_be_read()] == errors
+    assert [found.id for found in check_sms_templates()] == errors
     assert [found.id for found in checks.run_checks(tags=[checks.Tags.templates])] == errors
 
 
 @pytest.mark.parametrize("switch", ["phone_enroll_enabled", "phone_verify_enabled"])
 def test_the_text_for_second_factors_is_looked_at_where_phones_are_any(auth_config: ChangeConfig, switch: str) -> None:
     auth_config(mfa={"phone_template": "Your code is {{ .Code"})
-    assert not sms_template_can_be_read()
+    assert not check_sms_templates()
     auth_config(mfa={switch: True})
-    (found,) = sms_template_can_be_read()
-    assert found.msg.startswith("AUTH_MFA_PHONE_TEMPLATE: not a template: ")
+    (found,) = check_sms_templates()
+    assert found.msg.startswith("AUTH_MFA_PHONE_TEMPLATE is not a valid template: ")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from authsvc.conf import schema
+from authsvc import conf
 from mailer import sms
-from mailer.errors import NotDelivered
+from mailer.errors import DeliveryFailed
 from mailer.sms import twilio
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
@@ -65,8 +65,8 @@ TAKEN: dict[str, Any] = {
 NAMES = {"twilio": "SM1", "twilio_verify": "VE1", "messagebird": "mb1", "textlocal": "1151895224", "vonage": "0A1"}
 
 
-def refusal(**given: str) -> NotDelivered:
-    with pytest.raises(NotDelivered) as caught:
+def refusal(**given: str) -> DeliveryFailed:
+    with pytest.raises(DeliveryFailed) as caught:
         send(**given)
     return caught.value
 
@@ -383,13 +383,13 @@ def test_an_account_cannot_lead_to_another_path(peer: HttpPeer, use_gateway: Use
 
 
 def test_every_provider_of_the_settings_has_a_gateway() -> None:
-    assert set(sms.GATEWAYS) == schema.SMS_PROVIDERS
+    assert set(sms.GATEWAYS) == conf.SMS_PROVIDERS
 
 
 def test_without_complete_credentials_there_is_no_gateway(use_gateway: UseGateway, auth_config: ChangeConfig) -> None:
     use_gateway("twilio")
-    assert isinstance(sms.configured(), twilio.Twilio)
+    assert isinstance(sms.configured_gateway(), twilio.Twilio)
     use_gateway("twilio", account_sid="")
-    assert sms.configured() is None
+    assert sms.configured_gateway() is None
     auth_config(sms={"provider": ""})
-    assert sms.configured() is None
+    assert sms.configured_gateway() is None

@@ -14,7 +14,7 @@ from tests.mailer.conftest import Queue, wait_until
 from tests.mailer.sms.conftest import UseGateway
 from tokens.models import OneTimeToken
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 NUMBER = "15551234567"
 
@@ -28,6 +28,7 @@ def sign_up(api: Api, **given: str) -> Any:
     return api.post("/signup", {"phone": "+1 555 1234567", "password": "correct horse", **given})
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
     queue: Queue, api: Api, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:

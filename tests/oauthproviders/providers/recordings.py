@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from authsvc.conf import schema
+from authsvc import conf
 from tests.fakes.http_peer import Answer, in_json
 from tests.fakes.issuer import SigningKey
 
@@ -57,12 +57,12 @@ class Recording:
         return self._at(self.data["authorize"])
 
     @property
-    def config(self) -> schema.Provider:
+    def config(self) -> conf.Provider:
         url = self._at(self.data["url"]) if "url" in self.data else self.home
-        return schema.Provider(
+        return conf.Provider(
             enabled=True,
             client_ids=("cid", "cid-of-an-app"),
-            secret=schema.Secret(SECRET),
+            secret=conf.Secret(SECRET),
             redirect_uri=CALLBACK,
             url=url,
         )

@@ -13,7 +13,7 @@ import pytest
 import requests
 from oauthlib.oauth1.rfc5849 import signature  # type: ignore[import-untyped]
 
-from authsvc.conf import schema
+from authsvc import conf
 from oauthproviders import registry
 from oauthproviders.base.contract import Token
 from oauthproviders.errors import Unsupported, Unusable
@@ -171,7 +171,7 @@ MANY_TENANTS = ("", *(f"{MICROSOFT}/{name}" for name in ("common", "organization
 
 
 def authority(url: str) -> azure.Authority:
-    return azure.authority_of(schema.Provider(url=url))
+    return azure.authority_of(conf.Provider(url=url))
 
 
 @pytest.mark.parametrize(
@@ -639,7 +639,7 @@ def test_who_comes_back_from_twitter_without_everything_is_not_let_in(
 def test_the_callback_of_twitter_may_have_a_query_of_its_own(internet: Internet) -> None:
     recording = ALL["twitter"]
     internet.answers = recording.answers()
-    config = schema.Provider(client_ids=("cid",), secret=schema.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
+    config = conf.Provider(client_ids=("cid",), secret=conf.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
     made: Any = registry.PROVIDERS["twitter"].make(config, data={})
     made.begin(flow_id=FLOW, scopes="", extra={})
     told = signed_by(internet.request_to(REQUEST_TOKEN), "")["oauth_callback"]

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from authsvc.conf import sections
+from authsvc import conf
 from oauthproviders import registry
 from oauthproviders.errors import Unusable
 from tests.fakes.http_peer import Answer, in_json
@@ -26,7 +26,7 @@ NO_DOCUMENTS: Sequence[Any] = (None, [], {}, "id", 7, True, {"error": "invalid_g
 
 
 def test_every_provider_is_recorded_and_can_be_configured() -> None:
-    assert set(recordings.ALL) == set(registry.PROVIDERS) == set(sections.PROVIDERS)
+    assert set(recordings.ALL) == set(registry.PROVIDERS) == set(conf.PROVIDERS)
 
 
 @OAUTH2

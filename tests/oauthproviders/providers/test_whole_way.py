@@ -21,7 +21,7 @@ from tests.oauthproviders.providers.recordings import Recording
 from tests.observations import fragment_of
 from tokens.models import FlowState
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 EVERY = pytest.mark.parametrize("recording", recordings.ALL.values(), ids=recordings.ALL)
 

@@ -17,12 +17,12 @@ from accounts.models import Identity, User
 from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.conf.schema import Provider
+from authsvc.conf import Provider
 from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
 from oauthproviders.oidc import openid_connect
 from tests import factories
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import Answer as PeerAnswer
@@ -147,12 +147,12 @@ def log_out(signed_in: SignIn) -> None:
 
 
 def ban(signed_in: SignIn) -> None:
-    admins.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+    admin_requests.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
 
 
 def evict(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    revocation.end(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}

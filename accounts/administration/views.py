@@ -1,0 +1,376 @@
+"""/admin/users with factors and passkeys, /invite and /admin/generate_link."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.http import HttpResponse
+from rest_framework.response import Response
+
+from accounts import error_sets
+from accounts import errors as account_errors
+from accounts import schemas as account_schemas
+from accounts.administration import action_links, admin_factors, errors, invitations, schemas, user_administration
+from accounts.administration.action_links import ActionLink, LinkRequest
+from accounts.administration.schemas import (
+    ChangeFactorInput,
+    ChangeUserInput,
+    DeleteUserInput,
+    GenerateLinkInput,
+    InviteInput,
+    NewUserInput,
+)
+from accounts.administration.user_administration import NewUser, UserChanges
+from accounts.mfa import errors as mfa_errors
+from accounts.passkeys import errors as passkey_errors
+from accounts.passkeys import management
+from accounts.passkeys import payloads as passkey_payloads
+from accounts.passkeys import schemas as passkey_schemas
+from accounts.users import deletion, identifiers, payloads, queries
+from accounts.users.search import filters, listing, payload
+from accounts.users.search.filters import UserFilter
+from authsvc import clock, conf
+from authsvc.api import pagination, parsing, throttling
+from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
+from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.security import redirects
+from tokens.api import admin_auth
+from tokens.api.authentication import AdminAuthentication
+from tokens.api.permissions import IsAdmin
+
+_NEW_USER_ERRORS = (
+    *error_sets.EMAIL_FORMAT,
+    account_errors.PhoneInvalid,
+    account_errors.PasswordTooLong,
+    errors.PasswordAndHash,
+    errors.PasswordHashInvalid,
+    errors.EmailOrPhoneRequired,
+    account_errors.EmailExists,
+    errors.PhoneRegistered,
+    errors.UserIdMalformed,
+    errors.UserIdNil,
+    errors.UserIdTaken,
+    errors.RoleTooLong,
+    errors.AudienceTooLong,
+    errors.BanDurationInvalid,
+)
+
+
+class AdminEndpoint(Endpoint):
+    authentication_classes = (AdminAuthentication,)
+    permission_classes = (IsAdmin,)
+
+
+class UsersView(AdminEndpoint):
+    @document(
+        query=(
+            Parameter("page", "The page, from 1."),
+            Parameter("per_page", "Users per page, 50 by default."),
+            Parameter("count", "`exact` counts every row for the total instead of estimating a large one.", ("exact",)),
+            Parameter("sort", "The order, `created_at desc` by default.", ("created_at asc", "created_at desc")),
+            Parameter(
+                "filter", "Part of the email address or of `user_metadata.full_name`; `%` and `_` are wildcards."
+            ),
+            Parameter("email", "The exact email address."),
+            Parameter("phone", "The exact phone."),
+            Parameter("id", "The exact id."),
+            Parameter("cursor", "With pagination by cursor: `next_cursor` of the previous page."),
+            Parameter("limit", "With pagination by cursor: users per page, up to 1000."),
+        ),
+        responses={
+            200: ResponseDoc(
+                "Users, newest first; with pagination by cursor without the total.", schemas.UserList, headers=TOTALS
+            )
+        },
+        errors=(pagination.ListParameterInvalid, filters.SortInvalid, pagination.PaginationInvalid),
+    )
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """List the users of an audience, including soft-deleted ones.
+
+        All conditions must match. An empty condition or an unknown parameter is an error.
+        """
+        parameters = request.http.GET
+        user_filter = filters.parse(parameters, aud=request.caller.audience)
+        by_page = any(pagination.first(parameters, name) for name in ("page", "per_page"))
+        if conf.current().experimental.cursor_pagination_enabled and not by_page:
+            return self._list_by_cursor(request, user_filter)
+        page = pagination.parse(parameters)
+        with _list_slot(user_filter):
+            listed = listing.list_page(user_filter, page)
+            users = payload.users(listed.users)
+        response = Response({"users": users, "aud": user_filter.aud})
+        response["X-Total-Count"] = str(listed.total)
+        response["Link"] = pagination.links(request.http.path, parameters, page=page, total=listed.total)
+        return response
+
+    @document(body=NewUserInput, responses={200: account_schemas.User}, errors=_NEW_USER_ERRORS)
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Create a user. No message is sent."""
+        body = parsing.parse_body(request, NewUserInput)
+        user = user_administration.create(
+            NewUser(**msgspec.structs.asdict(body)),
+            actor=admin_auth.get_admin(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Response(payloads.user(user))
+
+    @staticmethod
+    def _list_by_cursor(request: ServiceRequest, user_filter: UserFilter) -> HttpResponse:
+        parameters = request.http.GET
+        after, size = filters.parse_cursor_page(parameters)
+        with _list_slot(user_filter):
+            listed = listing.list_after(user_filter, after=after, size=size)
+            users = payload.users(listed.users)
+        position: dict[str, Any] = {"next_cursor": listed.next_cursor} if listed.next_cursor else {}
+        position["has_more"] = bool(listed.next_cursor)
+        response = Response({"users": users, "aud": user_filter.aud, "pagination": position})
+        if listed.next_cursor:
+            target = pagination.url(
+                request.http.path, parameters, cursor=listed.next_cursor, limit=size, page=None, per_page=None
+            )
+            response["Link"] = f'<{target}>; rel="next"'
+        return response
+
+
+class UserView(AdminEndpoint):
+    @document(
+        body=NewUserInput,
+        responses={200: account_schemas.User},
+        errors=(*_NEW_USER_ERRORS, errors.UserIdNotAUuid, errors.UserIdMismatch),
+    )
+    def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Create a user with this id. No message is sent."""
+        chosen = _user_id(user_id)
+        body = parsing.parse_body(request, NewUserInput)
+        user = user_administration.create_with_id(
+            chosen,
+            NewUser(**msgspec.structs.asdict(body)),
+            actor=admin_auth.get_admin(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Response(payloads.user(user))
+
+    @document(responses={200: account_schemas.User}, errors=errors.USER_PATH)
+    def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Get a user."""
+        return Response(payloads.user(queries.require(_user_id(user_id))))
+
+    @document(
+        body=ChangeUserInput,
+        responses={200: account_schemas.User},
+        errors=(
+            *errors.USER_PATH,
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.NEW_PASSWORD,
+            account_errors.PhoneInvalid,
+            account_errors.EmailExists,
+            errors.PhoneRegistered,
+            errors.RoleTooLong,
+            errors.BanDurationInvalid,
+        ),
+    )
+    def put(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Change a user. No message is sent.
+
+        A new password revokes all sessions, links and codes of the user; a new email address or phone revokes the links
+        and codes.
+        """
+        chosen = _user_id(user_id)
+        body = parsing.parse_body(request, ChangeUserInput)
+        user = user_administration.update(
+            chosen,
+            UserChanges(**msgspec.structs.asdict(body)),
+            actor=admin_auth.get_admin(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Response(payloads.user(user))
+
+    @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=errors.USER_PATH)
+    def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Delete a user with all related data.
+
+        A soft deletion keeps the row, with email address and phone replaced by hashes. The body is optional.
+        """
+        chosen = _user_id(user_id)
+        given = parsing.read_body(request.http)
+        body = parsing.parse_body(request, DeleteUserInput) if given else DeleteUserInput()
+        deletion.delete(
+            chosen,
+            soft=bool(body.should_soft_delete),
+            actor=admin_auth.get_admin(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Response({})
+
+
+class UserFactorsView(AdminEndpoint):
+    @document(responses={200: list[account_schemas.Factor]}, errors=errors.USER_PATH)
+    def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """List a user's second factors."""
+        user = queries.require(_user_id(user_id))
+        return Response([payloads.factor(factor) for factor in user.factors])
+
+
+class UserFactorView(AdminEndpoint):
+    @document(
+        body=ChangeFactorInput,
+        responses={200: account_schemas.Factor},
+        errors=(
+            *errors.USER_PATH,
+            *mfa_errors.FACTOR_PATH,
+            account_errors.PhoneInvalid,
+            mfa_errors.FactorNameTooLong,
+            mfa_errors.FactorNameTaken,
+            mfa_errors.FactorPhoneTaken,
+        ),
+    )
+    def put(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
+        """Rename a factor of a user, or change its phone."""
+        user, factor = _user_id(user_id), _factor_id(factor_id)
+        body = parsing.parse_body(request, ChangeFactorInput)
+        changed = admin_factors.update(
+            user,
+            factor,
+            friendly_name=body.friendly_name or "",
+            phone=body.phone or "",
+            actor=admin_auth.get_admin(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Response(payloads.factor(changed))
+
+    @document(responses={200: account_schemas.Factor}, errors=(*errors.USER_PATH, *mfa_errors.FACTOR_PATH))
+    def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
+        """Remove a factor of a user. With the last verified factor, the recovery codes are removed too."""
+        removed = admin_factors.remove(_user_id(user_id), _factor_id(factor_id), caller=request.caller, at=clock.now())
+        return Response(payloads.factor(removed))
+
+
+class UserPasskeysView(AdminEndpoint):
+    @document(responses={200: list[passkey_schemas.Passkey]}, errors=errors.USER_PATH)
+    def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """List a user's passkeys."""
+        user = queries.require(_user_id(user_id))
+        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+
+
+class UserPasskeyView(AdminEndpoint):
+    @document(responses={204: None}, errors=(*errors.USER_PATH, passkey_errors.PasskeyNotFound))
+    def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
+        """Remove a user's passkey."""
+        user = queries.require(_user_id(user_id))
+        actor = admin_auth.get_admin(request).actor
+        management.remove_as_admin(
+            user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
+        )
+        return Response(status=204)
+
+
+class InviteView(AdminEndpoint):
+    @document(
+        body=InviteInput,
+        query=(REDIRECT_TO,),
+        responses={200: account_schemas.User},
+        errors=(*error_sets.EMAIL_FORMAT, *error_sets.EMAIL_DELIVERY, account_errors.EmailExists),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Create an account for an email address and send an invitation.
+
+        A repeated invitation replaces the former link.
+        """
+        body = parsing.parse_body(request, InviteInput)
+        user = invitations.invite(
+            email=body.email or "",
+            data=body.data or {},
+            redirect_to=self.redirect_target(request),
+            actor=admin_auth.get_admin(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Response(payloads.user(user))
+
+
+class GenerateLinkView(AdminEndpoint):
+    @document(
+        body=GenerateLinkInput,
+        query=(REDIRECT_TO,),
+        responses={200: schemas.ActionLink},
+        errors=(
+            *error_sets.EMAIL_FORMAT,
+            *error_sets.EMAIL_DELIVERY,
+            *error_sets.NEW_PASSWORD,
+            errors.LinkTypeUnknown,
+            account_errors.PasswordRequired,
+            errors.UserWithEmailNotFound,
+            account_errors.EmailExists,
+            errors.SecureEmailChangeOff,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Create the link and the code of an email, which the caller delivers.
+
+        Both sign the user in, so they must be kept secret. An invitation is also sent by email, unless
+        `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
+        """
+        body = parsing.parse_body(request, GenerateLinkInput)
+        link_request = LinkRequest(
+            type=body.type or "",
+            email=body.email or "",
+            new_email=body.new_email or "",
+            password=body.password or "",
+            data=body.data or {},
+            redirect_to=self._redirect_target(request, requested=body.redirect_to or ""),
+        )
+        made = action_links.generate(
+            link_request,
+            actor=admin_auth.get_admin(request).actor,
+            caller=request.caller,
+            at=clock.now(),
+        )
+        return Response(_action_link(made))
+
+    def _redirect_target(self, request: ServiceRequest, *, requested: str) -> str:
+        """The target in the body where it is permitted; other endpoints ignore the body."""
+        if redirects.is_permitted(requested):
+            return redirects.resolve(header=requested, query=None, referer=None)
+        return self.redirect_target(request)
+
+
+def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:
+    """A slot for lists; a search for one user is as cheap as any other request and needs none."""
+    return nullcontext() if user_filter.is_exact else throttling.list_slot()
+
+
+def _action_link(link: ActionLink) -> dict[str, Any]:
+    """The User object, with the link and the code among its members."""
+    return {
+        **payloads.user(link.user),
+        "action_link": link.url,
+        "email_otp": link.secret.code,
+        "hashed_token": link.secret.link_token,
+        "verification_type": link.type,
+        "redirect_to": link.redirect_to,
+    }
+
+
+def _user_id(text: str) -> UUID:
+    """The user id in a path. Raises UserIdNotAUuid."""
+    user_id = identifiers.uuid(text)
+    if user_id is None:
+        raise errors.UserIdNotAUuid
+    return user_id
+
+
+def _factor_id(text: str) -> UUID:
+    """The factor id in a path. Raises FactorIdNotAUuid."""
+    factor_id = identifiers.uuid(text)
+    if factor_id is None:
+        raise mfa_errors.FactorIdNotAUuid
+    return factor_id

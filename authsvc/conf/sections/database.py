@@ -1,0 +1,170 @@
+"""Settings of the database: connection, encryption of columns, clean-up, search indexes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from authsvc.conf.declaration import setting
+from authsvc.conf.report import Report
+from authsvc.conf.types import Secret
+from authsvc.conf.value_types import BOOLEAN, COUNT, DATABASE_URL, SECRET, SECRET_MAP, TEXT, quote
+
+_NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?")
+_BASE64URL_OF_32_BYTES = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+def _check_driver(driver: str) -> str:
+    return "" if driver == "postgres" else 'AUTH_DB_DRIVER must be "postgres"'
+
+
+def _check_namespace(namespace: str) -> str:
+    if _NAMESPACE.fullmatch(namespace):
+        return ""
+    return "must be letters, digits and underscores, and must not begin with a digit"
+
+
+# Connections of a serving process beside those of its threads.
+WORKER_CONNECTIONS = 4
+"""Of the message worker: two of its own, one that listens, one for the current job."""
+INDEX_CONNECTIONS = 2
+"""Of the index worker, now and then: one for its lock, one that builds."""
+PROBE_CONNECTIONS = 1
+"""Of the readiness check."""
+METRICS_CONNECTIONS = 1
+"""Of the queue metrics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    driver: str = setting(
+        "AUTH_DB_DRIVER",
+        type=TEXT,
+        required=True,
+        restart=True,
+        check=_check_driver,
+        help="Must be `postgres`.",
+        example="postgres",
+    )
+    url: Secret = setting(
+        "AUTH_DB_DATABASE_URL",
+        "AUTH_DATABASE_URL",
+        "DATABASE_URL",
+        documented_name="DATABASE_URL",
+        type=DATABASE_URL,
+        required=True,
+        restart=True,
+        help="`postgres://user:password@host:5432/name`, or `embedded:<folder>` for a private PostgreSQL.",
+        example="embedded:.data/postgres",
+    )
+    namespace: str = setting(
+        "AUTH_DB_NAMESPACE",
+        "DB_NAMESPACE",
+        type=TEXT,
+        default="",
+        restart=True,
+        check=_check_namespace,
+        help="Prefix of every table, followed by an underscore, for several installations in one database.",
+        example="auth",
+    )
+    max_pool_size: int = setting(
+        "AUTH_DB_MAX_POOL_SIZE",
+        type=COUNT,
+        default=0,
+        unit="connections",
+        help="Maximum of connections of all processes of a server, the message worker included; 0 = no limit.",
+    )
+    prepared_statements_enabled: bool = setting(
+        "AUTH_DB_PREPARED_STATEMENTS_ENABLED",
+        type=BOOLEAN,
+        default=True,
+        restart=True,
+        help="Use prepared statements. Turn off behind a pooler in transaction mode.",
+    )
+    encrypt: bool = setting(
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT",
+        type=BOOLEAN,
+        default=False,
+        help="Encrypt password hashes, keys of sessions and secrets of factors in the database.",
+    )
+    encryption_key_id: str = setting(
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID",
+        type=TEXT,
+        default="",
+        help="Name of the key that encrypts.",
+    )
+    encryption_key: Secret = setting(
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY",
+        type=SECRET,
+        default=Secret(""),
+        help="The key that encrypts: 32 bytes in base64url without padding.",
+    )
+    decryption_keys: Mapping[str, Secret] = setting(
+        "AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS",
+        type=SECRET_MAP,
+        default={},
+        help="`name:key` of every key that stored values may be encrypted with.",
+    )
+    cleanup_enabled: bool = setting(
+        "AUTH_DB_CLEANUP_ENABLED",
+        type=BOOLEAN,
+        default=False,
+        help="Delete expired and abandoned rows every minute.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexWorker:
+    """Indexes for the search of users by part of an address or name."""
+
+    ensure_user_search: bool = setting(
+        "AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST",
+        type=BOOLEAN,
+        default=False,
+        help="Build the indexes for the search of users; needs the extension `pg_trgm`.",
+    )
+    max_users: int = setting(
+        "AUTH_INDEX_WORKER_MAX_USERS_THRESHOLD",
+        type=COUNT,
+        default=0,
+        unit="users",
+        help="Build these indexes also without the setting above while there are at most as many users; 0 = never.",
+    )
+
+    @property
+    def is_on(self) -> bool:
+        return self.ensure_user_search or self.max_users > 0
+
+
+def check_pool_size(database: Database, background_connections: int, report: Report) -> None:
+    smallest = 1 + background_connections
+    if 0 < database.max_pool_size < smallest:
+        report.error(
+            "AUTH_DB_MAX_POOL_SIZE",
+            f"must be at least {smallest} connections, or 0 for no limit, was {database.max_pool_size}",
+        )
+
+
+def check_encryption(database: Database, report: Report) -> None:
+    for key_id, key in database.decryption_keys.items():
+        if not _is_key(key):
+            report.error(
+                "AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS",
+                f"conf: decryption key with ID {quote(key_id)} must be 256 bits",
+            )
+    if not database.encrypt:
+        return
+    if not database.encryption_key_id:
+        report.error("AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID", "conf: encryption key ID must be specified")
+    if not _is_key(database.encryption_key):
+        report.error("AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY", "conf: encryption key is not 256 bits")
+    if database.encryption_key_id not in database.decryption_keys:
+        report.error(
+            "AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS",
+            "conf: encryption key must also be present in decryption keys",
+        )
+
+
+def _is_key(secret: Secret) -> bool:
+    return _BASE64URL_OF_32_BYTES.fullmatch(secret.reveal()) is not None

@@ -1,0 +1,64 @@
+"""The steps before a server listens, shared by `manage.py serve` and gunicorn."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from types import FrameType
+from typing import Never
+
+from django.core import checks
+from django.core.management import call_command
+from django.db import DatabaseError, connections
+
+import authsvc
+from authsvc import conf
+from authsvc.db import embedded
+from authsvc.security import encrypted_columns
+from authsvc.server import processes, serving
+
+logger = logging.getLogger(__name__)
+
+
+def prepare(config: conf.AuthConfig) -> None:
+    """Check the configuration, migrate under the advisory lock, and check that the address is free.
+
+    Ends the process with status 1 and one critical log line when one of these fails.
+    """
+    for number in processes.STOPPING:
+        signal.signal(number, _exit)
+    problems = [message for message in checks.run_checks() if message.is_serious() and not message.is_silenced()]
+    if problems:
+        _fail(f"system checks failed: {'; '.join(f'{problem.id}: {problem.msg}' for problem in problems)}")
+    try:
+        call_command("migrate", interactive=False, verbosity=0)
+    except (DatabaseError, embedded.EmbeddedDatabaseFailed) as error:
+        _fail(f"error opening database: {error}")
+    encrypted_columns.warn_about_unknown_keys()
+    # Serving processes open their own.
+    connections.close_all()
+    log_configuration(config)
+    try:
+        serving.check_address(config)
+    except OSError as error:
+        _fail(f"http server listen failed: {error}")
+
+
+def log_configuration(config: conf.AuthConfig) -> None:
+    """Log the notices about the settings and the address, before the first request."""
+    conf.notices.log(config.notices)
+    if not (config.smtp.host or config.mailer.backend or config.mailer.dev_inbox_enabled):
+        logger.info("Noop mail client being used for %s", config.site.url)
+    logger.info("API started on: %s:%d", config.api.host, config.api.port, extra={"version": authsvc.__version__})
+
+
+def _exit(_number: int, _frame: FrameType | None) -> None:
+    """Before the server listens there is no request to finish. `sys.exit` runs the exit functions."""
+    logger.info("received graceful shutdown signal")
+    sys.exit(0)
+
+
+def _fail(message: str) -> Never:
+    logger.critical(message)
+    sys.exit(1)

@@ -1,0 +1,115 @@
+"""Waiting and failed messages: listing, search by recipient, retry of failed ones."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import models, transaction
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+
+from authsvc import jobs
+from authsvc.audit import Administrator
+from authsvc.jobs import queued_jobs
+from authsvc.jobs.queued_jobs import Status
+from authsvc.messaging import Email, Sms
+from mailer.delivery import encryption, tasks
+from mailer.errors import MessageExpired, MessageUndecryptable, NotFailed
+from mailer.models import Attempt, Message
+
+MAX_DECRYPTED = 2_000
+"""Newest messages that a search by recipient decrypts."""
+MAX_RETRIED = 1_000
+"""Oldest failed messages that `retry_failed` retries in one call."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryResult:
+    retried: int
+    not_retryable: int
+    """Unchanged messages: expired, or encrypted with another secret."""
+
+
+def messages() -> QuerySet[Message]:
+    """All queued messages, annotated with `accepted_at` and, from attempts, `tries`, `last_at` and `last_error`."""
+    attempts = Attempt.objects.filter(
+        message_id=Cast(KeyTextTransform("message_id", OuterRef("args")), models.UUIDField())
+    )
+    newest = attempts.order_by("-attempt")
+    counted = attempts.order_by().values("message_id").annotate(number=Count("*")).values("number")
+    return _queued().annotate(
+        accepted_at=queued_jobs.ACCEPTED_AT,
+        tries=Subquery(counted),
+        last_at=Subquery(newest.values("created_at")[:1]),
+        last_error=Subquery(newest.values("error")[:1]),
+    )
+
+
+def decrypt_message(message: Message) -> Email | Sms | None:
+    """The message's content; None if it was encrypted with another secret."""
+    try:
+        return encryption.decrypt(message.args["sealed"], message_id=UUID(message.args["message_id"]))
+    except encryption.DecryptionFailed:
+        return None
+
+
+def find_by_recipient(text: str) -> list[int]:
+    """Ids of the newest messages whose address or phone number contains `text`."""
+    part = text.strip().removeprefix("+").lower()
+    newest = _queued().order_by("-id")[:MAX_DECRYPTED]
+    return [row.pk for row in newest if (content := decrypt_message(row)) and part in content.to.lower()]
+
+
+def retry_message(job_id: int, *, actor: Administrator, at: datetime) -> None:
+    """Retry a failed message at once. Raises NotFailed, MessageExpired or MessageUndecryptable."""
+    with transaction.atomic(durable=True):
+        message = _failed().filter(id=job_id).first()
+        if message is None:
+            raise NotFailed
+        content = decrypt_message(message)
+        if content is None:
+            raise MessageUndecryptable
+        if _has_expired(content, at=at):
+            raise MessageExpired
+        _requeue(message, actor=actor)
+
+
+def retry_failed(*, actor: Administrator, at: datetime) -> RetryResult:
+    """Retry failed messages at once, and skip those that cannot be retried."""
+    retried = not_retryable = 0
+    with transaction.atomic(durable=True):
+        for message in _failed().order_by("id").iterator():
+            if retried == MAX_RETRIED:
+                break
+            content = decrypt_message(message)
+            if content is None or _has_expired(content, at=at):
+                not_retryable += 1
+            else:
+                _requeue(message, actor=actor)
+                retried += 1
+    return RetryResult(retried=retried, not_retryable=not_retryable)
+
+
+def _queued() -> QuerySet[Message]:
+    return queued_jobs.jobs_of_task(tasks.deliver, Message.objects.all())
+
+
+def _failed() -> QuerySet[Message]:
+    # Another transaction that has locked a message is retrying it.
+    return _queued().filter(status=Status.FAILED).select_for_update(skip_locked=True)
+
+
+def _has_expired(content: Email | Sms, *, at: datetime) -> bool:
+    return content.expires_at is not None and content.expires_at <= at
+
+
+def _requeue(message: Message, *, actor: Administrator) -> None:
+    jobs.retry_failed_job(job_id=message.pk)
+    fields = {"message_id": message.args["message_id"], "mail_type": message.args["kind"], "by": actor.role}
+    logger.info("message retried by an operator", extra=fields)
