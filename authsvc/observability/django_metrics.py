@@ -3,67 +3,55 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
 
 from django.db import DatabaseError, connections
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from authsvc.observability import metrics  # noqa: F401  (must precede every import of prometheus_client)
 from authsvc.observability.routes import route_template
 
-from django_prometheus.middleware import Metrics, PrometheusAfterMiddleware  # isort: skip
+from django_prometheus.middleware import Metrics  # isort: skip
 from django_prometheus.migrations import ExportMigrations  # isort: skip
 from django_prometheus.models import ExportModelOperationsMixin  # isort: skip
 
 logger = logging.getLogger(__name__)
 
 
-class _OmittedMetric:
-    def labels(self, **_labels: str) -> _OmittedMetric:
-        return self
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER_METHOD = "<invalid method>"
+_http = Metrics.get_instance()
 
-    def inc(self) -> None:
-        """Counts nothing."""
-
-
-class _HttpMetrics(Metrics):  # type: ignore[misc]  # the library has no types
-    """Without the metrics that are sums of others: they would take a tenth of the time of a short request."""
-
-    _OMITTED = frozenset(
-        {
-            "django_http_ajax_requests_total",
-            "django_http_requests_total_by_method",
-            "django_http_requests_total_by_transport",
-            "django_http_requests_total_by_view_transport_method",
-            "django_http_responses_total_by_charset",
-            "django_http_responses_total_by_status",
-        }
-    )
-
-    def register_metric(self, metric_cls: Any, name: str, *args: Any, **options: Any) -> Any:
-        return (
-            _OmittedMetric() if name in self._OMITTED else super().register_metric(metric_cls, name, *args, **options)
-        )
+Respond = Callable[[HttpRequest], HttpResponse]
 
 
-class RouteMetricsMiddleware(PrometheusAfterMiddleware):  # type: ignore[misc]  # the library has no types
-    """Labels requests with their route template instead of the name of the view.
+def measure_requests(get_response: Respond) -> Respond:
+    """Middleware that records requests in django-prometheus's HTTP metrics, with the route template as `view`.
 
-    The library would also take any method that a client invents as a label of the latency histogram.
+    The library's own middleware takes 0.08 ms more per request, for metrics that are sums of these four, and accepts any
+    method that a client invents as a label.
     """
 
-    metrics_cls = _HttpMetrics
+    def respond(request: HttpRequest) -> HttpResponse:
+        started = time.perf_counter()
+        response = get_response(request)
+        view = route_template(request)
+        method = request.method if request.method in _METHODS else _OTHER_METHOD
+        _http.requests_latency_by_view_method.labels(view, method).observe(time.perf_counter() - started)
+        _http.responses_by_status_view_method.labels(str(response.status_code), view, method).inc()
+        _http.requests_body_bytes.observe(_content_length(request))
+        if not response.streaming:
+            _http.responses_body_bytes.observe(len(response.content))
+        return response
 
-    def label_metric(self, metric: Any, request: HttpRequest, response: Any = None, **labels: str) -> Any:
-        if not labels or isinstance(metric, _OmittedMetric):
-            return metric
-        if "view" in labels:
-            labels["view"] = route_template(request)
-        if "method" in labels:
-            labels["method"] = self._method(request)
-        return super().label_metric(metric, request, response, **labels)
+    return respond
+
+
+def _content_length(request: HttpRequest) -> int:
+    text = request.META.get("CONTENT_LENGTH") or ""
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def count_operations(models: Iterable[type[Model]]) -> None:
