@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from django.utils.functional import lazy
+
 from authsvc import conf
 from authsvc.console import static_files
 from authsvc.db import postgresql
@@ -54,8 +56,8 @@ AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
 PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]
 
-_DERIVED = conf.for_django(AUTH)
-SECRET_KEY = _DERIVED["SECRET_KEY"]
+# Computed from the current configuration at each use, because a reload may change it.
+SECRET_KEY = lazy(lambda: conf.secret_key(conf.current()), str)()
 DEBUG = False
 ALLOWED_HOSTS = ["*"]  # links are made from API_EXTERNAL_URL, never from the Host header
 APPEND_SLASH = False
@@ -95,15 +97,14 @@ SESSION_COOKIE_NAME = "operator_session"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/operator/"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SECURE = _DERIVED["SESSION_COOKIE_SECURE"]
-CSRF_COOKIE_SECURE = _DERIVED["CSRF_COOKIE_SECURE"]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = lazy(lambda: conf.is_https(conf.current()), bool)()
 SESSION_COOKIE_AGE = 3600  # without a click; NIST SP 800-63B-4 §2.2.3
 SESSION_SAVE_EVERY_REQUEST = True
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 CSRF_COOKIE_NAME = "operator_csrf"
 CSRF_COOKIE_AGE = None
 CSRF_FAILURE_VIEW = "authsvc.console.pages.csrf_failure"
-CSRF_TRUSTED_ORIGINS = _DERIVED["CSRF_TRUSTED_ORIGINS"]
+CSRF_TRUSTED_ORIGINS = lazy(lambda: [conf.origin(conf.current())], list)()  # TLS ends at the proxy in front
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 

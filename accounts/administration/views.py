@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +33,7 @@ from accounts.users import deletion, identifiers, payloads, queries
 from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
 from authsvc import clock, conf
-from authsvc.api import pagination, parsing, turns
+from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
@@ -97,9 +98,10 @@ class UsersView(AdminEndpoint):
         if conf.current().experimental.cursor_pagination_enabled and not by_page:
             return self._list_by_cursor(request, user_filter)
         page = pagination.parse(parameters)
-        _give_way(user_filter, rows=page.limit)
-        listed = listing.list_page(user_filter, page)
-        response = Response({"users": payload.users(listed.users), "aud": user_filter.aud})
+        with _list_slot(user_filter):
+            listed = listing.list_page(user_filter, page)
+            users = payload.users(listed.users)
+        response = Response({"users": users, "aud": user_filter.aud})
         response["X-Total-Count"] = str(listed.total)
         response["Link"] = pagination.links(request.http.path, parameters, page=page, total=listed.total)
         return response
@@ -120,11 +122,12 @@ class UsersView(AdminEndpoint):
     def _list_by_cursor(request: ServiceRequest, user_filter: UserFilter) -> HttpResponse:
         parameters = request.http.GET
         after, size = filters.parse_cursor_page(parameters)
-        _give_way(user_filter, rows=size)
-        listed = listing.list_after(user_filter, after=after, size=size)
+        with _list_slot(user_filter):
+            listed = listing.list_after(user_filter, after=after, size=size)
+            users = payload.users(listed.users)
         position: dict[str, Any] = {"next_cursor": listed.next_cursor} if listed.next_cursor else {}
         position["has_more"] = bool(listed.next_cursor)
-        response = Response({"users": payload.users(listed.users), "aud": user_filter.aud, "pagination": position})
+        response = Response({"users": users, "aud": user_filter.aud, "pagination": position})
         if listed.next_cursor:
             target = pagination.url(
                 request.http.path, parameters, cursor=listed.next_cursor, limit=size, page=None, per_page=None
@@ -340,9 +343,9 @@ class GenerateLinkView(AdminEndpoint):
         return self.redirect_target(request)
 
 
-def _give_way(user_filter: UserFilter, *, rows: int) -> None:
-    if not user_filter.is_exact:
-        turns.of_process.give_way(rows=rows)
+def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:
+    """A slot for lists; a search for one user is as cheap as any other request and needs none."""
+    return nullcontext() if user_filter.is_exact else throttling.list_slot()
 
 
 def _action_link(link: ActionLink) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 
 from authsvc import audit, conf
-from authsvc.api import callers, exception_handler, turns
+from authsvc.api import callers, exception_handler
 from authsvc.errors import RequestTimedOut
 from authsvc.observability.routes import route_template
 from authsvc.security import redirects
@@ -31,8 +31,7 @@ class RequestMiddleware:
         header = conf.current().api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
         audit.clear_last_payload()
-        with turns.of_process:
-            response = self.get_response(request)
+        response = self.get_response(request)
         took = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
         if 0 < limit < took:

@@ -1,8 +1,11 @@
-"""Limits requests per client with token buckets in PostgreSQL, as a DRF throttle and as a function."""
+"""Limits requests per client with token buckets in PostgreSQL, and expensive lists to one at a time."""
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -22,6 +25,10 @@ if TYPE_CHECKING:  # `rest_framework.views` imports this module
     from rest_framework.views import APIView
 
 logger = logging.getLogger(__name__)
+
+LIST_WAIT_SECONDS = 0.2
+"""Longest wait for the list slot; then a list runs beside the others, so that waiting lists never hold all threads."""
+_list_slot = threading.BoundedSemaphore()
 
 _BURST = 30
 _LIFE = timedelta(hours=1)
@@ -117,6 +124,20 @@ def consume(bucket: Bucket, *, key: str | None) -> float | None:
     if wait is not None:
         metrics.LIMIT_REFUSALS.labels(bucket.value).inc()
     return wait
+
+
+@contextmanager
+def list_slot() -> Iterator[None]:
+    """Run one list at a time, because a list costs as much CPU as several other requests of the process.
+
+    Must not be called inside a transaction, which would stay open while the list waits.
+    """
+    has_slot = _list_slot.acquire(timeout=LIST_WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        if has_slot:
+            _list_slot.release()
 
 
 def client_key(request: HttpRequest) -> str | None:

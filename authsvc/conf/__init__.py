@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -80,7 +80,7 @@ __all__ = [
     "describe_error",
     "directory",
     "export_variables",
-    "for_django",
+    "is_https",
     "keep",
     "load",
     "load_merged",
@@ -141,15 +141,9 @@ def without_directory() -> dict[str, str]:
     return sources.without_directory(process_environment())
 
 
-def for_django(config: AuthConfig) -> dict[str, Any]:
-    """Django's own settings that follow from ours, by name."""
-    is_https = config.api.external_url.startswith("https:")
-    return {
-        "SECRET_KEY": secret_key(config),
-        "SESSION_COOKIE_SECURE": is_https,
-        "CSRF_COOKIE_SECURE": is_https,
-        "CSRF_TRUSTED_ORIGINS": [origin(config)],  # behind a TLS proxy, requests look like plain http
-    }
+def is_https(config: AuthConfig) -> bool:
+    """Clients reach this service through TLS."""
+    return config.api.external_url.startswith("https:")
 
 
 def origin(config: AuthConfig) -> str:
@@ -160,5 +154,10 @@ def origin(config: AuthConfig) -> str:
 
 def secret_key(config: AuthConfig) -> str:
     """Django's SECRET_KEY: 64 hex digits derived from JWT_SECRET for this purpose alone (HKDF-SHA256, RFC 5869)."""
+    return _derive_secret_key(config.jwt.secret)
+
+
+@lru_cache(maxsize=2)
+def _derive_secret_key(secret: Secret) -> str:
     derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"authsvc:django-secret-key")
-    return derivation.derive(config.jwt.secret.reveal().encode()).hex()
+    return derivation.derive(secret.reveal().encode()).hex()

@@ -1,4 +1,4 @@
-"""What every HTTP server that runs `authsvc.wsgi` is told: address, processes, threads, limits."""
+"""Parameters of both HTTP servers: address, processes, threads, time limits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from authsvc import conf
 
 THREADS = 4
 """Blocking threads per process: they wait on PostgreSQL, so some more than cores, and every one keeps a connection."""
-WORKER_CONNECTIONS = 4
-"""What the message worker of a process holds at most: two of its own, one to listen, one for the job in hand."""
-INDEX_CONNECTIONS = 2
-"""What the index worker of a process holds now and then: one for its lock, one to build with."""
 IDLE_SECONDS = 75
 """How long a connection may be silent, between requests or inside the head of one.
 
@@ -24,32 +20,26 @@ DRAIN_SECONDS = 60
 
 
 def processes(config: conf.AuthConfig) -> int:
-    """Serving processes: as set, else one per core; never more than the database may have connections for."""
-    wanted = config.api.processes or multiprocessing.cpu_count()
+    """Number of serving processes: WEB_CONCURRENCY or one per core, as far as DB_MAX_POOL_SIZE has connections."""
+    configured = config.api.processes or multiprocessing.cpu_count()
     limit = config.database.max_pool_size
-    return max(1, min(wanted, limit // (1 + _beside(config)))) if limit else wanted
+    return min(configured, limit // (1 + config.background_connections)) if limit else configured
 
 
 def threads(config: conf.AuthConfig) -> int:
-    """Threads per process, so that all connections together stay within the database's limit."""
+    """Threads per process such that all connections together stay within DB_MAX_POOL_SIZE."""
     return threads_of(config, processes=processes(config))
 
 
 def threads_of(config: conf.AuthConfig, *, processes: int) -> int:
-    """The same for a number of processes that is given."""
+    """The same for a number of processes that are already running; less than 1 where the limit is too small."""
     limit = config.database.max_pool_size
-    return max(1, min(THREADS, limit // processes - _beside(config))) if limit else THREADS
+    return min(THREADS, limit // processes - config.background_connections) if limit else THREADS
 
 
 def connections(config: conf.AuthConfig) -> int:
-    """What all processes together may hold open to the database."""
-    return processes(config) * (threads(config) + _beside(config))
-
-
-def _beside(config: conf.AuthConfig) -> int:
-    if not config.mailer.worker_enabled:
-        return 0
-    return WORKER_CONNECTIONS + (INDEX_CONNECTIONS if config.index_worker.is_on else 0)
+    """Maximum of database connections of all processes together."""
+    return processes(config) * (threads(config) + config.background_connections)
 
 
 def address(config: conf.AuthConfig) -> str:

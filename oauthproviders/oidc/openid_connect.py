@@ -97,7 +97,7 @@ def fetch(issuer: Issuer) -> Discovery:
     """Fetches the current discovery document, which may lack `issuer`. Raises InvalidProviderResponse."""
     document = _document(issuer.discovery_url, Discovery, public_only=issuer.public_only)
     if document.issuer not in ("", issuer.name) and not {document.issuer, issuer.name} <= _SAME_ISSUER:
-        raise InvalidProviderResponse("the document names another issuer")
+        raise InvalidProviderResponse("the document is about another issuer")
     schemes = {"https"} if issuer.discovery_url.startswith("https:") else {"http", "https"}
     for address in (
         *(document.authorization_endpoint, document.token_endpoint),
@@ -111,7 +111,7 @@ def fetch(issuer: Issuer) -> Discovery:
 def _fetch_named(issuer: Issuer) -> Discovery:
     document = fetch(issuer)
     if not document.issuer:
-        raise InvalidProviderResponse("the document names no issuer")
+        raise InvalidProviderResponse("the document is about no issuer")
     return document
 
 
@@ -141,11 +141,11 @@ def verify(
     algorithm = str(header.get("alg"))
     supported = discovery.id_token_signing_alg_values_supported or ("RS256",)
     if algorithm not in key_sets.ALGORITHMS.intersection(supported):
-        raise InvalidProviderResponse("the issuer does not support the algorithm of the ID token")
+        raise InvalidProviderResponse("the ID token is signed by an algorithm that its issuer does not use")
     payload = _verified_payload(id_token, header, discovery, location)
     token_claims, typed = _parse_claims(payload)
     if typed.iss not in (location.name, _ALTERNATIVE_NAMES.get(location.name)):
-        raise InvalidProviderResponse("the ID token has another issuer")
+        raise InvalidProviderResponse("the ID token is of another issuer")
     now = clock.now().timestamp()
     if not typed.exp >= now:
         raise InvalidProviderResponse("the ID token has expired")
@@ -153,7 +153,7 @@ def verify(
         raise InvalidProviderResponse("the ID token is not valid yet")
     token_audiences = {typed.aud} if isinstance(typed.aud, str) else set(typed.aud)
     if audiences is not None and token_audiences.isdisjoint(audiences):
-        raise InvalidProviderResponse("the ID token has another audience")
+        raise InvalidProviderResponse("the ID token is meant for another audience")
     if typed.at_hash is not None and access_token and typed.at_hash != _at_hash(access_token, algorithm):
         raise InvalidProviderResponse("the ID token belongs to another access token")
     return token_claims
@@ -194,14 +194,14 @@ def _document(url: str, shape: type[Shape], *, public_only: bool) -> Shape:
     except http.Unreachable as error:
         raise InvalidProviderResponse(str(error)) from None
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise InvalidProviderResponse("the document does not have the expected schema") from None
+        raise InvalidProviderResponse("the document is not of the form that was expected") from None
 
 
 def _header(id_token: str) -> dict[str, Any]:
     try:
         return jwt.get_unverified_header(id_token)
     except (jwt.PyJWTError, UnicodeError):
-        raise InvalidProviderResponse("the ID token is not a signed token") from None
+        raise InvalidProviderResponse("the ID token is no signed token") from None
 
 
 def _verified_payload(id_token: str, header: Mapping[str, Any], discovery: Discovery, location: Issuer) -> bytes:
@@ -215,7 +215,7 @@ def _verified_payload(id_token: str, header: Mapping[str, Any], discovery: Disco
         newer = _key_sets.renew(keys_at, than=key_set)
         payload = key_sets.verified_payload(id_token, header, newer) if newer is not key_set else None
     if payload is None:
-        raise InvalidProviderResponse("no key of the issuer verifies the ID token")
+        raise InvalidProviderResponse("no key of the issuer has signed the ID token")
     return payload
 
 
@@ -226,7 +226,7 @@ def _parse_claims(payload: bytes) -> tuple[dict[str, Any], _Claims]:
         return token_claims, msgspec.convert(token_claims, type=_Claims)
     except (ValueError, msgspec.ValidationError, RecursionError):
         # The text of the converter's error may contain personal data.
-        raise InvalidProviderResponse("the claims of the ID token do not have the expected schema") from None
+        raise InvalidProviderResponse("the claims of the ID token are not of the form that was expected") from None
 
 
 def _at_hash(access_token: str, algorithm: str) -> str:

@@ -119,7 +119,7 @@ def test_deleteuser_deletes_for_good(by: str) -> None:
 
 def test_deleteuser_keeps_to_the_audience_but_for_ids() -> None:
     user = make_user(email=EMAIL, audience="elsewhere")
-    assert refusal("deleteuser", EMAIL) == "there is no such user"
+    assert refusal("deleteuser", EMAIL) == "user not found"
     run("deleteuser", EMAIL, "--aud", "elsewhere")
     assert not User.objects.filter(id=user.id).exists()
     other = make_user(audience="elsewhere")
@@ -131,7 +131,7 @@ def test_deleteuser_does_not_guess_who_of_several_is_meant() -> None:
     twins = [make_user(email=EMAIL), make_user(email="other@example.com")]
     User.objects.filter(id=twins[1].id).update(is_sso_user=True, email=EMAIL)
     said = refusal("deleteuser", EMAIL)
-    assert said == f"several users are meant, name one by id: {twins[0].id}, {twins[1].id}"
+    assert said == f"several users match, specify an id: {twins[0].id}, {twins[1].id}"
     assert User.objects.count() == 2
 
 
@@ -151,7 +151,7 @@ def test_createsuperuser_leaves_an_account_alone_unless_told_otherwise(api: Api,
     user = make_user(email=EMAIL, password="somebody else's 1", confirmed=False)
     old = make_session(user).session
     arguments = ("createsuperuser", "--email", EMAIL, "--password-file", password_file)
-    assert refusal(*arguments) == "there is a user with this address: --promote makes them an operator"
+    assert refusal(*arguments) == "a user with this address exists; use --promote to make the user an operator"
     user.refresh_from_db()
     assert user.role == "authenticated"
 
@@ -175,11 +175,11 @@ def test_createsuperuser_holds_operators_to_the_password_policy(auth_config: Cha
     ("arguments", "text"),
     [
         (("--email", "xx"), "Unable to validate email address: invalid format"),
-        (("--email", EMAIL), "there is no terminal to ask for a password on: use --password-file"),
-        ((), "there is no terminal to ask on"),
+        (("--email", EMAIL), "a terminal is required to enter a password; use --password-file instead"),
+        ((), "a terminal is required for confirmation"),
         (
             ("--email", EMAIL, "--role", "support"),
-            "support is no role of an operator: choose one of service_role, svc_admin with --role",
+            "support is not an operator role: use one of service_role, svc_admin with --role",
         ),
         (
             ("--email", EMAIL, "--password-file", "/nowhere/at/all"),
@@ -219,7 +219,7 @@ def test_changepassword_ends_what_the_old_one_let_in(api: Api, password_file: st
 
 
 def test_changepassword_knows_nobody_of_another_name(password_file: str) -> None:
-    assert refusal("changepassword", EMAIL, "--password-file", password_file) == "there is no such user"
+    assert refusal("changepassword", EMAIL, "--password-file", password_file) == "user not found"
 
 
 # mint_token
@@ -247,16 +247,16 @@ def test_mint_token_signs_with_the_configured_key(auth_config: ChangeConfig, alg
 def test_mint_token_warns_of_a_role_that_opens_nothing() -> None:
     heard = io.StringIO()
     call_command("mint_token", role="anon", expires="1h", stdout=io.StringIO(), stderr=heard)
-    assert heard.getvalue() == "anon is not in AUTH_JWT_ADMIN_ROLES: this token opens nothing of this service\n"
+    assert heard.getvalue() == "anon is not in AUTH_JWT_ADMIN_ROLES: this service will reject the token\n"
 
 
 @pytest.mark.parametrize(
     ("role", "expires", "text"),
     [
         ("service_role", "24", "--expires: every number needs a unit of ns, us, ms, s, m or h"),
-        ("service_role", "0", "--expires: the token would be worth nothing"),
-        ("service_role", "-1h", "--expires: the token would be worth nothing"),
-        ("", "1h", "--role: a token without a role opens nothing"),
+        ("service_role", "0", "--expires: the lifetime must be at least one second"),
+        ("service_role", "-1h", "--expires: the lifetime must be at least one second"),
+        ("", "1h", "--role: a role is required"),
     ],
 )
 def test_mint_token_says_what_is_wrong(role: str, expires: str, text: str) -> None:

@@ -96,13 +96,13 @@ def test_the_first_operator_is_made_on_a_terminal_while_the_server_runs_on_the_s
             "createsuperuser",
             database_url=database_url,
             answers=[
-                ("E-mail address:", "ops@example.org"),
+                ("Email address:", "ops@example.org"),
                 ("Password:", PASSWORD),
                 ("Password (again):", PASSWORD),
             ],
         )
         assert status == 0, screen
-        assert "ops@example.org is an operator now (svc_admin)" in screen
+        assert "ops@example.org is now an operator (svc_admin)" in screen
         assert PASSWORD not in screen
         assert token_status(server.url, "ops@example.org") == 200
 
@@ -125,12 +125,12 @@ def test_a_script_gives_the_password_on_standard_input(
     server = serve()
     arguments = ("createsuperuser", "--email=ops@example.org", "--password-file=-")
     done = run(*arguments, database_url=fresh_database_url, stdin=f"{PASSWORD}\n")
-    assert (done.returncode, done.stdout) == (0, "ops@example.org is an operator now (svc_admin)\n")
+    assert (done.returncode, done.stdout) == (0, "ops@example.org is now an operator (svc_admin)\n")
     assert token_status(server.url, "ops@example.org") == 200
 
     again = run(*arguments, database_url=fresh_database_url, stdin=f"{PASSWORD}\n")
     assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr == "CommandError: there is a user with this address: --promote makes them an operator\n"
+    assert again.stderr == "CommandError: a user with this address exists; use --promote to make the user an operator\n"
 
 
 @pytest.mark.parametrize(

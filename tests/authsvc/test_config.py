@@ -679,6 +679,22 @@ def test_a_malformed_rate_is_refused(value: str, reason: str) -> None:
         ),
         ({"AUTH_URI_ALLOW_LIST": "https://ok/*,https://[x"}, 'invalid pattern "https://[x": '),
         ({"AUTH_DB_NAMESPACE": "1a"}, "AUTH_DB_NAMESPACE: must be letters"),
+        (
+            {"AUTH_DB_MAX_POOL_SIZE": "5"},
+            "AUTH_DB_MAX_POOL_SIZE: must be at least 6 connections, or 0 for no limit, was 5",
+        ),
+        (
+            {"AUTH_DB_MAX_POOL_SIZE": "1", "AUTH_MAILER_WORKER_ENABLED": "false"},
+            "AUTH_DB_MAX_POOL_SIZE: must be at least 2 connections, or 0 for no limit, was 1",
+        ),
+        (
+            {
+                "AUTH_DB_MAX_POOL_SIZE": "8",
+                "AUTH_INDEX_WORKER_MAX_USERS_THRESHOLD": "1",
+                "AUTH_METRICS_ENABLED": "true",
+            },
+            "AUTH_DB_MAX_POOL_SIZE: must be at least 9 connections, or 0 for no limit, was 8",
+        ),
         ({"AUTH_DB_NAMESPACE": 'a"b'}, "AUTH_DB_NAMESPACE: must be letters"),
         (
             {"AUTH_MAILER_AUTOCONFIRM": "1", "AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS": "1"},

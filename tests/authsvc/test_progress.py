@@ -23,7 +23,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_terminal_sees_a_bar_that_fills() -> None:
     screen = Terminal()
-    told = Progress(screen, what="users", total=4000)
+    told = Progress(screen, noun="users", total=4000)
     told.advance(1000)
     told.advance(3000)
     told.finish()
@@ -34,14 +34,14 @@ def test_a_terminal_sees_a_bar_that_fills() -> None:
 
 def test_a_terminal_sees_a_number_where_the_end_is_not_known() -> None:
     screen = Terminal()
-    told = Progress(screen, what="rows")
+    told = Progress(screen, noun="rows")
     told.advance()
     assert screen.getvalue() == "\r1 rows\x1b[K"
 
 
 def test_a_log_gets_lines() -> None:
     log = io.StringIO()
-    told = Progress(log, what="users", total=2000)
+    told = Progress(log, noun="users", total=2000)
     told.advance(1500)
     told.advance(500)
     told.finish()
@@ -52,7 +52,7 @@ def test_a_log_gets_lines() -> None:
 def test_what_is_quick_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 60.0)
     log = io.StringIO()
-    told = Progress(log, what="users")
+    told = Progress(log, noun="users")
     told.advance(3)
     told.finish()
     assert log.getvalue() == ""

@@ -1,4 +1,4 @@
-"""New settings from the configuration directory while a server runs: nobody is refused, and nothing wrong gets in."""
+"""Reloading of the configuration directory: no request is refused, and settings that cannot be used are not applied."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from typing import Any
 
 import pytest
 import requests
-from django.conf import LazySettings, settings
+from django.conf import settings
 
 from authsvc import conf
-from authsvc.reloading import active_settings, watcher
-from authsvc.reloading import folder as folder_module
-from authsvc.reloading import reload as swap_module
-from authsvc.reloading.connection_limit import Room
 from authsvc.security import rate_limits
+from authsvc.server import reload
+from authsvc.server.reload import ConnectionLimit, Reloader
 from tests.conftest import ChangeConfig
 from tests.live import servers
 from tests.live.robustness import conftest as robust
@@ -42,10 +40,12 @@ def reload_server(tmp_path: Path, fresh_database_url: str, folder: Path) -> Iter
     """`reload_server(AUTH_X="1")` starts a server that watches `folder`."""
     running: list[servers.LiveServer] = []
 
-    def start(**env: str) -> servers.LiveServer:
-        command = (*servers.SERVE, "--config-dir", str(folder))
+    def start(http_server: str = "granian", **env: str) -> servers.LiveServer:
         server = servers.LiveServer(
-            folder=tmp_path, database_url=fresh_database_url, env={**QUICK, **env}, command=command
+            folder=tmp_path,
+            database_url=fresh_database_url,
+            env={**QUICK, "AUTHSVC_CONFIG_DIR": str(folder), **env},
+            command=servers.COMMANDS[http_server],
         )
         running.append(server)
         server.launch()
@@ -132,7 +132,7 @@ def test_settings_come_and_go_under_load_and_wrong_ones_change_nothing(
 def test_a_signal_asks_for_a_reload_and_a_later_process_begins_with_it(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
-    server = reload_server(AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false")
+    server = reload_server("gunicorn", AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false")
     put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
     time.sleep(0.5)
     assert told(server)["disable_signup"] is False
@@ -147,24 +147,21 @@ def test_a_signal_asks_for_a_reload_and_a_later_process_begins_with_it(
 
 
 @pytest.fixture
-def swap(folder: Path) -> Iterator[swap_module.Swap]:
-    """What reloads this process from `folder`; everything is as before afterwards."""
+def reloader(folder: Path) -> Iterator[Reloader]:
+    """Reloads the settings of this process from `folder`; the previous ones are back afterwards."""
     before = settings.AUTH
-    active_settings.allow_change()
-    yield swap_module.Swap(folder)
-    active_settings.change(before)
-    for name in conf.for_django(before):
-        delattr(LazySettings, name)
+    yield Reloader(folder)
+    settings.AUTH = before
 
 
 def test_what_needs_a_restart_stays_and_is_named(
-    folder: Path, swap: swap_module.Swap, caplog: pytest.LogCaptureFixture
+    folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING", "authsvc.config")
     before = settings.AUTH
     fixed = {"AUTH_API_PORT": "1", "AUTH_LOG_LEVEL": "panic", "AUTH_DB_NAMESPACE": "x"}
     put(folder / "01.env", **fixed, AUTH_MAILER_DEV_INBOX_FOLDER="/x", AUTH_JWT_EXP="77")
-    assert swap.make()
+    assert reloader.reload()
 
     assert settings.AUTH.jwt.exp.total_seconds() == 77
     assert (settings.AUTH.api.port, settings.AUTH.logging) == (before.api.port, before.logging)
@@ -178,22 +175,22 @@ OTHER_SETTINGS = {
 }
 
 
-def test_what_django_derives_follows(folder: Path, swap: swap_module.Swap) -> None:
-    before = settings.SECRET_KEY
+def test_what_django_derives_follows(folder: Path, reloader: Reloader) -> None:
+    before = str(settings.SECRET_KEY)
     put(folder / "01.env", **OTHER_SETTINGS)
-    assert swap.make()
+    assert reloader.reload()
 
     assert before != settings.SECRET_KEY
-    assert settings.CSRF_TRUSTED_ORIGINS == ["https://a.b"]
-    assert settings.SESSION_COOKIE_SECURE is True
+    assert list(settings.CSRF_TRUSTED_ORIGINS) == ["https://a.b"]
+    assert bool(settings.SESSION_COOKIE_SECURE)
 
 
-def test_a_variable_that_is_gone_keeps_its_value(folder: Path, swap: swap_module.Swap) -> None:
+def test_a_variable_that_is_gone_keeps_its_value(folder: Path, reloader: Reloader) -> None:
     put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
-    assert swap.make()
+    assert reloader.reload()
     (folder / "01.env").unlink()
     put(folder / "02.env", AUTH_JWT_EXP="77")
-    assert swap.make()
+    assert reloader.reload()
     assert (settings.AUTH.signup.disabled, settings.AUTH.jwt.exp.total_seconds()) == (True, 77)
 
 
@@ -212,12 +209,12 @@ RSA = {"kty": "RSA", "alg": "RS256", "key_ops": ["sign", "verify"], "n": "AQAB",
     ],
 )
 def test_what_would_stop_a_start_stops_a_reload(
-    name: str, text: str, folder: Path, swap: swap_module.Swap, caplog: pytest.LogCaptureFixture
+    name: str, text: str, folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = settings.AUTH
     (folder / name).write_text(text)
 
-    assert not swap.make()
+    assert not reloader.reload()
     assert settings.AUTH is before
     [record] = [record for record in caplog.records if record.message == "reloader: error loading config"]
     assert "hunter2" not in str(vars(record))
@@ -225,14 +222,14 @@ def test_what_would_stop_a_start_stops_a_reload(
 
 @pytest.mark.django_db(transaction=True)
 def test_only_the_counters_of_limits_that_changed_begin_anew(
-    folder: Path, swap: swap_module.Swap, caplog: pytest.LogCaptureFixture
+    folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "authsvc.config")
     hour = timedelta(hours=1)
     for bucket in ("Verify", "Token", "email_sent"):
         rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
     put(folder / "01.env", AUTH_RATE_LIMIT_VERIFY="60", AUTH_RATE_LIMIT_EMAIL_SENT="100/1h")
-    assert swap.make()
+    assert reloader.reload()
 
     begun_anew = {
         bucket
@@ -251,81 +248,106 @@ def test_only_the_counters_of_limits_that_changed_begin_anew(
     }
 
 
-@pytest.mark.parametrize("name", ["AUTH", *conf.for_django(settings.AUTH)])
-def test_what_has_begun_sees_the_same_settings_to_its_end(folder: Path, swap: swap_module.Swap, name: str) -> None:
-    def now() -> Any:
-        return conf.current() if name == "AUTH" else getattr(settings, name)
+DERIVED: dict[str, Callable[[], object]] = {
+    "AUTH": conf.current,
+    "SECRET_KEY": lambda: str(settings.SECRET_KEY),
+    "SESSION_COOKIE_SECURE": lambda: bool(settings.SESSION_COOKIE_SECURE),
+    "CSRF_COOKIE_SECURE": lambda: bool(settings.CSRF_COOKIE_SECURE),
+    "CSRF_TRUSTED_ORIGINS": lambda: list(settings.CSRF_TRUSTED_ORIGINS),
+}
 
-    before = now()
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_request_uses_the_same_settings_to_its_end(folder: Path, reloader: Reloader, name: str) -> None:
+    value = DERIVED[name]
+    before = value()
     with conf.keep():
         put(folder / "01.env", **OTHER_SETTINGS)
-        assert swap.make()
-        assert now() == before
-        with ThreadPoolExecutor(1) as elsewhere:
-            after = elsewhere.submit(now).result()
+        assert reloader.reload()
+        assert value() == before
+        with ThreadPoolExecutor(1) as other_thread:
+            after = other_thread.submit(value).result()
         assert after != before
-        assert now() == before
-    assert now() == after
+        assert value() == before
+    assert value() == after
 
 
-class Reloads:
-    """Counts, in place of taking anything over."""
+class CountingReloader(Reloader):
+    """Counts the reloads that were applied."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.count = 0
 
-    def make(self) -> bool:
-        self.count += 1
-        return True
+    def reload(self, *, even_if_unchanged: bool = False) -> bool:
+        is_applied = super().reload(even_if_unchanged=even_if_unchanged)
+        self.count += is_applied
+        return is_applied
 
 
-@pytest.fixture(params=["notices", "polling"])
-def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[Reloads]:
-    """Reloads asked for by a watcher of `folder` that is told or looks by itself."""
-    counted = Reloads()
-    configured = conf.Reloading(
-        notify_enabled=request.param == "notices",
+@pytest.fixture(params=["notifications", "polling"])
+def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[CountingReloader]:
+    """The reloads of a watcher of `folder`, which is notified or polls."""
+    before = settings.AUTH
+    counted = CountingReloader(folder)
+    config = conf.Reloading(
+        notify_enabled=request.param == "notifications",
         poller_enabled=request.param == "polling",
         poller_interval=timedelta(milliseconds=50),
         grace_period=timedelta(milliseconds=300),
     )
-    running = watcher.Watcher(folder, counted, configured, folder_module.looks(folder))
-    thread = threading.Thread(target=running.go_on)
+    watcher = reload.Watcher(folder, counted, config)
+    thread = threading.Thread(target=watcher.run)
     thread.start()
-    assert running.has_begun.wait(robust.PATIENCE_SECONDS)
     yield counted
-    running.stop()
+    watcher.stop()
     thread.join()
+    settings.AUTH = before
 
 
-def test_changes_that_follow_one_another_are_one_reload(folder: Path, reloads: Reloads) -> None:
-    for number in range(5):
+def test_changes_that_follow_one_another_are_one_reload(folder: Path, reloads: CountingReloader) -> None:
+    for number in range(1, 6):
         put(folder / "01.env", AUTH_JWT_EXP=str(number))
     robust.wait_until(lambda: reloads.count == 1, "a reload")
+    assert settings.AUTH.jwt.exp.total_seconds() == 5
     (folder / "notes.txt").write_text("no setting")
     (folder / "sub.env").mkdir()
+    (folder / "01.env").touch()
     time.sleep(0.8)
     assert reloads.count == 1
 
 
-def test_a_directory_that_goes_is_told_once_and_taken_up_when_it_is_back(
-    folder: Path, reloads: Reloads, caplog: pytest.LogCaptureFixture
+def test_a_directory_that_goes_is_logged_once_and_watched_again_when_it_is_back(
+    folder: Path, reloads: CountingReloader, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder.rename(folder.with_name("away"))
-    robust.wait_until(lambda: caplog.records, "the absence is told")
-    time.sleep(0.4)
+    away = folder.rename(folder.with_name("away"))
+    robust.wait_until(lambda: caplog.records, "the absence is logged")
+    time.sleep(0.6)
     assert [record.message for record in caplog.records] == ["reloader: error watching config directory"]
 
-    folder.with_name("away").rename(folder)
+    put(away / "01.env", AUTH_JWT_EXP="1")
+    away.rename(folder)
     robust.wait_until(lambda: reloads.count == 1, "a reload")
-    put(folder / "01.env", AUTH_JWT_EXP="1")
+    put(folder / "01.env", AUTH_JWT_EXP="2")
     robust.wait_until(lambda: reloads.count == 2, "another reload")
 
 
-def test_links_are_followed_as_kubernetes_changes_them(folder: Path, reloads: Reloads) -> None:
-    for version in ("..first", "..second"):
+def test_a_directory_in_the_place_of_another_is_watched(folder: Path, reloads: CountingReloader) -> None:
+    new = folder.with_name("new")
+    new.mkdir()
+    put(new / "01.env", AUTH_JWT_EXP="1")
+    time.sleep(0.5)
+    folder.rename(folder.with_name("away"))
+    new.rename(folder)
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    put(folder / "01.env", AUTH_JWT_EXP="2")
+    robust.wait_until(lambda: reloads.count == 2, "another reload")
+
+
+def test_links_are_followed_as_kubernetes_changes_them(folder: Path, reloads: CountingReloader) -> None:
+    for number, version in enumerate(("..first", "..second"), start=1):
         (folder / version).mkdir()
-        put(folder / version / "a.env", AUTH_JWT_EXP="1")
+        put(folder / version / "a.env", AUTH_JWT_EXP=str(number))
     (folder / "..data").symlink_to("..first")
     (folder / "a.env").symlink_to(Path("..data") / "a.env")
     robust.wait_until(lambda: reloads.count == 1, "a reload")
@@ -333,53 +355,80 @@ def test_links_are_followed_as_kubernetes_changes_them(folder: Path, reloads: Re
     (folder / "..new").symlink_to("..second")
     (folder / "..new").rename(folder / "..data")
     robust.wait_until(lambda: reloads.count == 2, "another reload")
+    assert settings.AUTH.jwt.exp.total_seconds() == 2
 
 
-def test_a_directory_too_large_to_look_at_is_an_error(folder: Path) -> None:
-    for number in range(folder_module.MOST_ENTRIES + 1):
+def test_only_a_request_reloads_an_unchanged_directory(folder: Path) -> None:
+    reloads = CountingReloader(folder)
+    watcher = reload.Watcher(folder, reloads, conf.Reloading(notify_enabled=False))
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    watcher.request_reload()
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    watcher.stop()
+    thread.join()
+
+
+def test_a_directory_with_too_many_entries_is_refused(
+    folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(reload.MAX_ENTRIES + 1):
         (folder / f"{number}.env").touch()
-    with pytest.raises(OSError, match="more than 1000 entries"):
-        folder_module.looks(folder)
+    assert not reloader.reload()
+    [record] = caplog.records
+    assert vars(record)["error"] == "more than 1000 entries"
 
 
-def test_without_a_directory_settings_are_what_they_are() -> None:
+def test_without_a_directory_the_application_is_unchanged() -> None:
     def application(_environ: object, _start: object) -> list[bytes]:
         return []
 
-    assert watcher.around(application) is application
+    assert reload.wrap(application) is application
 
 
 @pytest.mark.parametrize(
-    ("limit", "worker", "size"), [(0, True, 4), (100, True, 4), (12, True, 2), (8, True, 1), (6, False, 3)]
+    ("limit", "worker", "size"), [(0, True, 4), (100, True, 4), (14, True, 2), (12, True, 1), (8, False, 3)]
 )
 def test_the_live_pool_follows_its_limit(limit: int, worker: bool, size: int, auth_config: ChangeConfig) -> None:
-    room = Room(processes=2, threads=4)
-    room.fit(auth_config(database={"max_pool_size": limit}, mailer={"worker_enabled": worker}))
-    assert room.size == size
+    connection_limit = ConnectionLimit(auth_config(api={"processes": 2}, mailer={"worker_enabled": worker}))
+    assert connection_limit.size == 4
+    connection_limit.apply(auth_config(database={"max_pool_size": limit}))
+    assert connection_limit.size == size
 
 
-def test_no_more_requests_than_places_are_inside_at_once(auth_config: ChangeConfig) -> None:
-    room = Room(processes=1, threads=4)
-    room.fit(auth_config(database={"max_pool_size": 2}, mailer={"worker_enabled": False}))
-    inside: list[int] = []
-    most: list[int] = []
-    all_asked = threading.Barrier(8)
+def test_a_limit_that_is_too_small_for_the_running_processes_is_refused(
+    folder: Path, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = auth_config(api={"processes": 2})
+    reloader = Reloader(folder)
+    put(folder / "01.env", AUTH_DB_MAX_POOL_SIZE="11")
+    assert not reloader.reload()
+    assert settings.AUTH is before
+    assert "at least 12 while 2 processes run" in vars(caplog.records[-1])["error"]
 
-    def ask() -> None:
-        all_asked.wait()
-        with room.place():
-            inside.append(1)
-            most.append(len(inside))
+
+def test_no_more_requests_than_connections_run_at_once(auth_config: ChangeConfig) -> None:
+    connection_limit = ConnectionLimit(auth_config(api={"processes": 1}, mailer={"worker_enabled": False}))
+    connection_limit.apply(auth_config(database={"max_pool_size": 3}))
+    running: list[int] = []
+    observed: list[int] = []
+    start = threading.Barrier(8)
+
+    def run() -> None:
+        start.wait()
+        with connection_limit.acquire():
+            running.append(1)
+            observed.append(len(running))
             time.sleep(0.02)
-            inside.pop()
+            running.pop()
 
-    askers = [threading.Thread(target=ask) for _ in range(8)]
-    for asker in askers:
-        asker.start()
-    for asker in askers:
-        asker.join()
-    assert len(most) == 8
-    assert max(most) <= 2
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(observed) == 8
+    assert max(observed) <= 2
 
-    room.fit(auth_config(database={"max_pool_size": 0}))
-    assert room.size == 4
+    connection_limit.apply(auth_config(database={"max_pool_size": 0}))
+    assert connection_limit.size == 4

@@ -175,11 +175,12 @@ def test_version_is_that_of_the_service() -> None:
     [
         (0, 3, True, (3, 4)),
         (100, 3, True, (3, 4)),
-        (16, 2, True, (2, 4)),
-        (14, 2, True, (2, 3)),
-        (10, 4, True, (2, 1)),
-        (4, 2, False, (2, 2)),
-        (1, 2, True, (1, 1)),
+        (18, 2, True, (2, 4)),
+        (16, 2, True, (2, 3)),
+        (12, 4, True, (2, 1)),
+        (6, 2, True, (1, 1)),
+        (4, 2, False, (2, 1)),
+        (2, 2, False, (1, 1)),
     ],
 )
 def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(

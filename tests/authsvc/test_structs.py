@@ -16,7 +16,7 @@ made = []
 for number in range(300):
     inner = msgspec.defstruct(f"Inner{number}", [(f"a{each}", str | None, None) for each in range(20)])
     made.append(msgspec.defstruct(f"Outer{number}", [("inner", inner | None, None), ("text", str | None, None)]))
-structs.look_at_all()
+structs.inspect_all()
 for struct in made:
     together = threading.Barrier(6)
     def read():
@@ -41,7 +41,7 @@ from authsvc.server import processes, structs
 def look():
     print("looked beside", threading.active_count() - 1, "threads")
     raise SystemExit
-structs.look_at_all = look
+structs.inspect_all = look
 def begin(*_):
     raise SystemExit("threads first")
 threading.Thread.start = begin

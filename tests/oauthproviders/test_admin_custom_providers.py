@@ -16,8 +16,8 @@ from authsvc.conf import Secret
 from authsvc.security import encryption
 from oauthproviders.models import CustomProvider
 from oauthproviders.oidc import openid_connect
-from tests.accounts import admins
-from tests.accounts.admins import NOT_ADMIN, ask
+from tests.accounts.administration import admin_requests
+from tests.accounts.administration.admin_requests import NOT_ADMIN, ask
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_session
 from tests.fakes.http_peer import Answer as PeerAnswer
@@ -119,7 +119,7 @@ ENDPOINTS = [("GET", PATH), ("POST", PATH), *((method, f"{PATH}/custom:acme") fo
 def test_nobody_but_an_administrator_gets_in(api: Api, method: str, path: str) -> None:
     without = (401, "no_authorization", "This endpoint requires a valid Bearer token")
     refused(api.request(method, path, "not even looked at"), *without)
-    refused(api.request(method, path, {}, bearer=admins.token("authenticated")), *NOT_ADMIN)
+    refused(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
     refused(api.request(method, path, {}, bearer=make_session().access_token), *NOT_ADMIN)
 
 

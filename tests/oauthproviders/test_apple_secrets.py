@@ -111,11 +111,11 @@ def test_the_command_takes_another_client_and_a_shorter_life(key_file: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--client-id", "c", "--expires", "0"), "--expires: Apple takes no secret"),
-        (("--client-id", "c", "--expires", "4383h"), "--expires: Apple takes no secret"),
-        (("--client-id", "c", "--expires=-1h"), "--expires: Apple takes no secret"),
+        (("--client-id", "c", "--expires", "0"), "--expires: Apple accepts a lifetime"),
+        (("--client-id", "c", "--expires", "4383h"), "--expires: Apple accepts a lifetime"),
+        (("--client-id", "c", "--expires=-1h"), "--expires: Apple accepts a lifetime"),
         (("--client-id", "c", "--expires", "half a year"), "--expires: "),
-        ((), "--client-id: AUTH_EXTERNAL_APPLE_CLIENT_ID is empty"),
+        ((), "--client-id: required, because AUTH_EXTERNAL_APPLE_CLIENT_ID is empty"),
     ],
 )
 def test_the_command_refuses_what_apple_would(

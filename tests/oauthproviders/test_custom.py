@@ -15,7 +15,7 @@ from accounts.models import User
 from oauthproviders.base import backends
 from oauthproviders.models import ClientState, CustomProvider
 from oauthproviders.oidc import openid_connect
-from tests.accounts.admins import ask
+from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
 from tests.fakes.http_peer import Answer, HttpPeer, in_json

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from authsvc.conf.declaration import section, section_by_key
 from authsvc.conf.notices import Notice
 from authsvc.conf.report import Report
-from authsvc.conf.sections.database import Database, IndexWorker, check_encryption
+from authsvc.conf.sections import database as database_section
+from authsvc.conf.sections.database import Database, IndexWorker, check_encryption, check_pool_size
 from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, check_recipients
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
@@ -67,9 +68,22 @@ class AuthConfig:
     notices: tuple[Notice, ...] = ()
     """Log lines about these settings, written at start and after a reload."""
 
+    @property
+    def background_connections(self) -> int:
+        """Maximum of database connections of a serving process beside one for each of its threads."""
+        count = database_section.PROBE_CONNECTIONS
+        if self.telemetry.metrics:
+            count += database_section.METRICS_CONNECTIONS
+        if self.mailer.worker_enabled:
+            count += database_section.WORKER_CONNECTIONS
+            if self.index_worker.is_on:
+                count += database_section.INDEX_CONNECTIONS
+        return count
+
 
 def check(config: AuthConfig, report: Report) -> None:
     """Report every combination of settings that cannot be used or has no effect."""
+    check_pool_size(config.database, config.background_connections, report)
     check_encryption(config.database, report)
     check_signing_keys(config.jwt, report)
     check_refresh_tokens(config.refresh, report)

@@ -25,6 +25,17 @@ def _check_namespace(namespace: str) -> str:
     return "must be letters, digits and underscores, and must not begin with a digit"
 
 
+# Connections of a serving process beside those of its threads.
+WORKER_CONNECTIONS = 4
+"""Of the message worker: two of its own, one that listens, one for the current job."""
+INDEX_CONNECTIONS = 2
+"""Of the index worker, now and then: one for its lock, one that builds."""
+PROBE_CONNECTIONS = 1
+"""Of the readiness check."""
+METRICS_CONNECTIONS = 1
+"""Of the queue metrics."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
     driver: str = setting(
@@ -124,6 +135,15 @@ class IndexWorker:
     @property
     def is_on(self) -> bool:
         return self.ensure_user_search or self.max_users > 0
+
+
+def check_pool_size(database: Database, background_connections: int, report: Report) -> None:
+    smallest = 1 + background_connections
+    if 0 < database.max_pool_size < smallest:
+        report.error(
+            "AUTH_DB_MAX_POOL_SIZE",
+            f"must be at least {smallest} connections, or 0 for no limit, was {database.max_pool_size}",
+        )
 
 
 def check_encryption(database: Database, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py createuser`: an account, without any mail."""
+"""`manage.py createuser` creates a user without sending an email."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
 class Command(ServiceCommand):
-    help = "Create a user; nothing is sent. Prints the new user's id."
+    help = "Create a user without sending an email. Prints the user's id."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("email")
-        parser.add_argument("password", help="visible in the list of processes and in the shell's history")
+        parser.add_argument("password", help="visible in the process list and in the shell history")
         parser.add_argument("role", nargs="?", default="", help="default: AUTH_JWT_DEFAULT_GROUP_NAME")
         parser.add_argument("--admin", action="store_true", help="without a role: AUTH_JWT_ADMIN_GROUP_NAME")
-        parser.add_argument("--confirm", action="store_true", help="count the address as proved")
+        parser.add_argument("--confirm", action="store_true", help="mark the address as confirmed")
         parser.add_argument("--aud", default="", help="default: AUTH_JWT_AUD")
 
     def handle(

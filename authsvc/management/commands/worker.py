@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from authsvc import jobs, reloading
+from authsvc import jobs
 from authsvc.observability import telemetry
-from authsvc.server import structs
+from authsvc.server import reload, structs
 
 DRAIN_SECONDS = 60.0
 
@@ -22,18 +22,18 @@ class Command(BaseCommand):
     help = "Delivers messages and runs periodic work until SIGTERM, SIGINT or SIGHUP."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        asked_to_stop = threading.Event()
+        stop_requested = threading.Event()
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(name, lambda *_: asked_to_stop.set())
-        structs.look_at_all()
+            signal.signal(name, lambda *_: stop_requested.set())
+        structs.inspect_all()
         telemetry.prepare()
         telemetry.start_in_process(is_leader=lambda: True)
-        reloading.prepare()
-        reloading.start()
+        reload.prepare()
+        reload.start()
         worker = jobs.Worker()
         worker.start()
         logger.info("worker started")
-        asked_to_stop.wait()
+        stop_requested.wait()
         logger.info("received graceful shutdown signal")
         if not worker.stop(seconds=DRAIN_SECONDS):
             logger.error("shutdown failed")

@@ -185,7 +185,7 @@ def test_who_searches_many_users_for_two_letters_is_told_what_that_finds(
         cursor.execute("ANALYZE users")
     monkeypatch.setattr("accounts.users.search.queries.LARGE_TABLE", 0)
     answered: Any = inside.client.get(LIST, {"q": typed})
-    assert (b"type three letters in a row" in answered.content) == is_told
+    assert (b"Type three consecutive letters" in answered.content) == is_told
 
 
 def test_a_search_for_a_whole_address_never_walks_through_the_table(inside: Console, ada: User) -> None:
@@ -397,7 +397,7 @@ def test_a_role_is_set(inside: Console, ada: User) -> None:
 
 def test_nobody_becomes_an_operator_by_a_slip_of_the_mouse(inside: Console, ada: User) -> None:
     page = press(inside, ada, "set_role", role="svc_admin")
-    assert b"This role makes an operator" in page.content
+    assert b"This role grants operator access" in page.content
     ada.refresh_from_db()
     assert ada.role == "authenticated"
     assert "has the role svc_admin" in answer(inside, ada, "set_role", role="svc_admin", grants_access="on")

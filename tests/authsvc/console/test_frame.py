@@ -127,7 +127,7 @@ def test_its_cookies_are_for_its_own_pages_and_out_of_reach_of_scripts(console: 
 )
 def test_behind_tls_the_cookies_are_for_tls_only(external_url: str, is_secure: bool, origin: str) -> None:
     # Settings are made once for each process, hence one of its own.
-    names = "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CSRF_TRUSTED_ORIGINS"
+    names = "bool(s.SESSION_COOKIE_SECURE), bool(s.CSRF_COOKIE_SECURE), list(s.CSRF_TRUSTED_ORIGINS)"
     ask = f"import json; from authsvc import settings as s; print(json.dumps([{names}]))"
     done = subprocess.run(
         [sys.executable, "-c", ask],

@@ -15,9 +15,9 @@ from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from tests import factories
-from tests.accounts.factors import test_webauthn_factor as keys
-from tests.accounts.factors import wire
-from tests.accounts.factors.wire import PHONE, SECRET, Owner
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa import test_webauthn_factor as keys
+from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.fakes.authenticator import Authenticator
@@ -58,7 +58,7 @@ def answer(console: Console, code: str, **fields: str) -> Any:
 
 def test_the_code_of_the_app_opens_the_console(console: Console, operator: User, app: Factor) -> None:
     console.sign_in("op@example.com")
-    done = answer(console, wire.code(), factor=str(app.id), next="/operator/accounts/user/")
+    done = answer(console, factor_requests.code(), factor=str(app.id), next="/operator/accounts/user/")
     assert (done.status_code, done.headers["Location"]) == (302, "/operator/accounts/user/")
     assert console.is_in
     session = Session.objects.get(user=operator)
@@ -99,8 +99,8 @@ def test_wrong_codes_are_counted_as_anywhere(console: Console, app: Factor, auth
     auth_config(codes={"max_attempts": 2})
     console.sign_in("op@example.com")
     for _ in range(2):
-        answer(console, wire.wrong_code(), factor=str(app.id))
-    said = answer(console, wire.code(), factor=str(app.id))
+        answer(console, factor_requests.wrong_code(), factor=str(app.id))
+    said = answer(console, factor_requests.code(), factor=str(app.id))
     assert (said.status_code, "Retry-After" in said.headers) == (429, True)
     assert not console.is_in
 
@@ -108,7 +108,7 @@ def test_wrong_codes_are_counted_as_anywhere(console: Console, app: Factor, auth
 def test_somebody_elses_factor_opens_nothing(console: Console, app: Factor) -> None:
     strange = factories.make_factor(factories.make_user(), secret=SECRET)
     console.sign_in("op@example.com")
-    assert answer(console, wire.code(), factor=str(strange.id)).status_code == 400
+    assert answer(console, factor_requests.code(), factor=str(strange.id)).status_code == 400
     assert not console.is_in
 
 
@@ -121,7 +121,7 @@ def test_the_step_is_for_those_who_made_the_first(console: Console, operator: Us
 def test_a_copy_of_the_cookie_from_before_opens_nothing(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     thief = copy_of(console)
-    answer(console, wire.code(), factor=str(app.id))
+    answer(console, factor_requests.code(), factor=str(app.id))
     assert console.is_in
     assert not thief.is_in
     assert thief.get().headers["Location"].startswith(SIGN_IN)
@@ -137,7 +137,7 @@ def test_a_session_raised_elsewhere_is_not_raised_for_the_cookie(console: Consol
 def test_a_factor_that_is_taken_away_lowers_an_open_console(console: Console, operator: User, app: Factor) -> None:
     factories.make_factor(operator, friendly_name="other", secret=SECRET)
     console.sign_in("op@example.com")
-    answer(console, wire.code(), factor=str(app.id))
+    answer(console, factor_requests.code(), factor=str(app.id))
     assert console.is_in
     Session.objects.filter(user=operator).update(aal="aal1", factor_id=None)
     assert not console.is_in
@@ -185,7 +185,7 @@ def test_who_has_several_factors_chooses(console: Console, operator: User, app: 
     # The app is chosen in the form, and there is but one phone.
     answer(console, "", factor=str(app.id), ask="sms")
     assert len(mailbox.texts) == 1
-    assert answer(console, wire.code(), factor=str(app.id)).status_code == 302
+    assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
 
 
 def test_nothing_is_texted_to_who_has_no_phone(console: Console, app: Factor, mailbox: Mailbox) -> None:
@@ -258,7 +258,7 @@ def make_key(api: Api, user: User, device: Authenticator) -> Factor:
         token=signed_in.access_token,
         refresh_token=signed_in.refresh_token,
     )
-    wire.done(keys.create(api, owner, device))
+    factor_requests.done(keys.create(api, owner, device))
     Session.objects.filter(user=user).delete()
     return factor
 
@@ -319,7 +319,7 @@ def test_who_has_an_app_and_a_key_takes_either(api: Api, console: Console, opera
     assert f'name="factor" value="{app.id}"' in page
     asked = console.submit(STEP, ask="key", next="/operator/accounts/user/").content.decode()
     assert f'href="{STEP}?next=/operator/accounts/user/"' in asked
-    assert answer(console, wire.code(), factor=str(app.id)).status_code == 302
+    assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
     assert console.is_in
 
 
