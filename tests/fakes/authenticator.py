@@ -1,4 +1,4 @@
-"""An authenticator with the browser around it: answers the options of both WebAuthn ceremonies in their JSON forms.
+"""An authenticator and browser that answer both WebAuthn ceremonies in their JSON forms.
 
 What it says can be bent with keywords, and it signs whatever it says.
 """

@@ -1,4 +1,4 @@
-"""Messages in the console: what waits and what has failed, to whom it was to go, and trying it again."""
+"""Waiting and failed messages in the console: lists, search by recipient, and retries."""
 
 from __future__ import annotations
 

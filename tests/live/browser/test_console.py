@@ -1,4 +1,4 @@
-"""The operator console in a real browser: nothing on its pages breaks its own policy."""
+"""The operator console in a real browser: no page violates its content security policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator whose only second factor is a security key gets into the console with it, in a real browser."""
+"""Sign-in to the console with a security key as the only second factor, in a real browser."""
 
 from __future__ import annotations
 
