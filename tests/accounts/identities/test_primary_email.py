@@ -1,4 +1,4 @@
-"""Which address takes the place of an account's, when the identity that it came from is gone: the rule as a table."""
+"""The rule that replaces the account's address when its identity is removed, as a table."""
 
 from __future__ import annotations
 
