@@ -1,4 +1,4 @@
-"""`manage.py check --deploy`: each concern has its own id, applies until it is mended, and is in the guide."""
+"""`manage.py check --deploy`: each check has a unique id, warns until it is corrected, and is in the guide."""
 
 from __future__ import annotations
 
@@ -69,28 +69,28 @@ BAD: dict[int, dict[str, Any]] = {
 
 
 def ids() -> set[str]:
-    return {str(message.id) for message in deploy_checks.defaults_that_fall_short()}
+    return {str(message.id) for message in deploy_checks.check_security_settings()}
 
 
-@pytest.mark.parametrize("concern", deploy_checks.CONCERNS, ids=lambda concern: str(concern.id))
-def test_a_concern_is_told_until_its_setting_mends_it(
-    concern: deploy_checks.Concern, auth_config: ChangeConfig
+@pytest.mark.parametrize("check", deploy_checks.CHECKS, ids=lambda check: str(check.id))
+def test_a_check_warns_until_its_setting_is_corrected(
+    check: deploy_checks.DeployCheck, auth_config: ChangeConfig
 ) -> None:
-    auth_config(**BAD[concern.number])
-    assert concern.id in ids()
-    auth_config(**GOOD[concern.number])
-    assert concern.id not in ids()
+    auth_config(**BAD[check.number])
+    assert check.id in ids()
+    auth_config(**GOOD[check.number])
+    assert check.id not in ids()
 
 
 def test_every_id_is_its_own() -> None:
-    numbers = [concern.number for concern in deploy_checks.CONCERNS]
+    numbers = [check.number for check in deploy_checks.CHECKS]
     assert sorted(set(numbers)) == sorted(numbers)
 
 
-def test_the_guide_says_of_every_concern_what_the_command_says() -> None:
+def test_the_guide_lists_every_check() -> None:
     guide = (PROJECT / "docs" / "how-to" / "operate.md").read_text().splitlines()
     assert [row for row in guide if row.startswith("| `authsvc.W")] == [
-        f"| `{concern.id}` | {concern.what} | {concern.source} | {concern.hint} |" for concern in deploy_checks.CONCERNS
+        f"| `{check.id}` | {check.warning} | {check.source} | {check.hint} |" for check in deploy_checks.CHECKS
     ]
 
 

@@ -225,7 +225,7 @@ def test_from_the_host_of_the_proxy_nothing_is_said_against_its_settings(peer: H
         for result in look(ProxyDiagnostic(), url=peer.url)
         if result.outcome is Outcome.WARNING and result.subject == "client address"
     ]
-    assert warned.remedy == "Run this from another host."
+    assert warned.remedy == "Run this command on another host."
 
 
 def test_somebody_else_at_the_public_address_is_told(peer: HttpPeer) -> None:
@@ -242,7 +242,8 @@ def test_a_running_service_shows_requests_to_who_has_its_settings_alone(
     assert found["clock"] is Outcome.OK
 
     assert (
-        api.get("/health", headers={proxy_echo.HEADER: proxy_echo.ticket()}).json()["request"]["address"] == "127.0.0.1"
+        api.get("/health", headers={proxy_echo.HEADER: proxy_echo.signed_token()}).json()["request"]["address"]
+        == "127.0.0.1"
     )
-    for forged in ("", "show", "show:1:x", proxy_echo.ticket() + "x"):
+    for forged in ("", "show", "show:1:x", proxy_echo.signed_token() + "x"):
         assert "request" not in api.get("/health", headers={proxy_echo.HEADER: forged}).json()
