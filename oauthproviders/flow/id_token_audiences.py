@@ -1,4 +1,4 @@
-"""Whose ID tokens are taken by themselves, without a visit to the provider: for which client, and as whose identity."""
+"""Issuers whose ID tokens are accepted without an authorization flow, with the accepted audiences."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ from accounts.identities.external_identity import ProviderProfile
 from authsvc import conf
 from authsvc.errors import ValidationFailed
 from oauthproviders.custom import provider as custom
-from oauthproviders.errors import ProviderDisabled, Unusable
+from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.flow.errors import ProviderDisabled
 from oauthproviders.models import CustomProvider, ProviderType
-from oauthproviders.oidc import issuers, openid_connect
-from oauthproviders.providers import apple, azure, facebook, google, kakao, snapchat, vercel_marketplace
+from oauthproviders.oidc import openid_connect
+from oauthproviders.providers import (
+    apple,
+    azure,
+    facebook,
+    google,
+    id_token_profiles,
+    kakao,
+    snapchat,
+    vercel_marketplace,
+)
 
-_FIXED: Mapping[str, str] = {
+_FIXED_ISSUERS: Mapping[str, str] = {
     "google": google.ID_TOKEN_ISSUER,
     "facebook": facebook.ID_TOKEN_ISSUER,
     "kakao": kakao.ID_TOKEN_ISSUER,
@@ -25,8 +35,8 @@ _FIXED: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Whom somebody with an ID token says it is from; `""` for what they do not say."""
+class RequestedIssuer:
+    """The issuer that a request names for its ID token; `""` for absent parameters."""
 
     id_token: str = field(repr=False)
     provider: str
@@ -35,88 +45,92 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
-    """An issuer whose tokens are taken."""
+class TrustedIssuer:
+    """An issuer whose ID tokens are accepted."""
 
     provider: str
-    """Under which name its identities are kept."""
+    """The provider name of its identities."""
     issuer: openid_connect.Issuer
     audiences: tuple[str, ...]
     checks_nonce: bool
     email_optional: bool
-    profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = issuers.profile_of
+    profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = id_token_profiles.profile_of
 
 
-def choose(claim: Claim) -> Trusted:
-    """The issuer that a token is to be checked against. Raises ValidationFailed, ProviderDisabled."""
-    trusted = _choose(claim)
-    if claim.provider and claim.issuer and claim.issuer.rstrip("/") != trusted.issuer.name.rstrip("/"):
+def find_trusted_issuer(requested: RequestedIssuer) -> TrustedIssuer:
+    """The issuer that verifies a token. Raises ValidationFailed, ProviderDisabled."""
+    trusted = _find(requested)
+    if requested.provider and requested.issuer and requested.issuer.rstrip("/") != trusted.issuer.name.rstrip("/"):
         raise ValidationFailed("Provided issuer does not match ID token issuer")
     return trusted
 
 
-def _choose(claim: Claim) -> Trusted:
-    provider, issuer, federation = claim.provider, claim.issuer, conf.current().federation
+def _find(requested: RequestedIssuer) -> TrustedIssuer:
+    provider, issuer, federation = requested.provider, requested.issuer, conf.current().federation
     if provider == "apple" or issuer in apple.ID_TOKEN_ISSUERS:
-        found = _detected(claim, "Apple", "an Apple", is_right=lambda name: name in apple.ID_TOKEN_ISSUERS)
-        return _built_in("apple", found, further=federation.ios_bundle_id)
-    if provider == "google" or issuer == _FIXED["google"]:
-        return _built_in("google", _FIXED["google"])
+        detected = _detected_issuer(
+            requested, "Apple", "an Apple", is_allowed=lambda name: name in apple.ID_TOKEN_ISSUERS
+        )
+        return _built_in("apple", detected, extra_audience=federation.ios_bundle_id)
+    if provider == "google" or issuer == _FIXED_ISSUERS["google"]:
+        return _built_in("google", _FIXED_ISSUERS["google"])
     if provider == "azure" or azure.ID_TOKEN_ISSUER.fullmatch(issuer):
         authority = azure.authority_of(conf.current().providers["azure"])
-        found = _detected(claim, "Azure", "an Azure", is_right=authority.issues_elsewhere)
-        return _built_in("azure", found, profile_of=authority.profile_of)
+        detected = _detected_issuer(requested, "Azure", "an Azure", is_allowed=authority.issues_to_applications)
+        return _built_in("azure", detected, profile_of=authority.profile_of)
     keycloak = conf.current().providers["keycloak"]
     if provider == "keycloak" or (keycloak.enabled and keycloak.url and issuer == keycloak.url):
         return _built_in("keycloak", keycloak.url)
-    for name, its_issuer in _FIXED.items():
-        if provider == name or issuer == its_issuer:
-            return _built_in(name, its_issuer)
+    for name, fixed_issuer in _FIXED_ISSUERS.items():
+        if provider == name or issuer == fixed_issuer:
+            return _built_in(name, fixed_issuer)
     if provider.startswith(custom.PREFIX):
         return _custom(provider)
     if issuer and issuer in federation.id_token_issuers:
-        return Trusted(
+        return TrustedIssuer(
             provider=issuer,
             issuer=openid_connect.Issuer(name=issuer),
-            audiences=_filled(claim.client_id),
+            audiences=_without_empty(requested.client_id),
             checks_nonce=True,
             email_optional=False,
         )
     raise ValidationFailed(f'Custom OIDC provider "{provider}" not allowed')
 
 
-def _detected(claim: Claim, provider: str, a_provider: str, *, is_right: Callable[[str], bool]) -> str:
+def _detected_issuer(
+    requested: RequestedIssuer, provider: str, a_provider: str, *, is_allowed: Callable[[str], bool]
+) -> str:
     try:
-        found = openid_connect.claimed_issuer(claim.id_token)
-    except Unusable:
+        issuer = openid_connect.claimed_issuer(requested.id_token)
+    except InvalidProviderResponse:
         raise ValidationFailed(f"Unable to detect issuer in ID token for {provider} provider") from None
-    if not is_right(found):
+    if not is_allowed(issuer):
         raise ValidationFailed(f"Detected ID token issuer is not {a_provider} ID token issuer")
-    return found
+    return issuer
 
 
 def _built_in(
     name: str,
     issuer: str,
     *,
-    further: str = "",
-    profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = issuers.profile_of,
-) -> Trusted:
+    extra_audience: str = "",
+    profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = id_token_profiles.profile_of,
+) -> TrustedIssuer:
     config = conf.current().providers[name]
     if not config.enabled or not issuer:
         raise ProviderDisabled(f'Provider (issuer "{issuer}") is not enabled')
-    return Trusted(
+    return TrustedIssuer(
         provider=name,
         issuer=openid_connect.Issuer(name=issuer),
-        audiences=_filled(*config.client_ids, further),
-        # Facebook's limited login has a nonce of its own making.
+        audiences=_without_empty(*config.client_ids, extra_audience),
+        # The nonce in tokens of Facebook's Limited Login does not come from the client.
         checks_nonce=not config.skip_nonce_check and name != "facebook",
         email_optional=config.email_optional,
         profile_of=profile_of,
     )
 
 
-def _custom(identifier: str) -> Trusted:
+def _custom(identifier: str) -> TrustedIssuer:
     if not conf.current().custom_providers.enabled:
         raise ValidationFailed("Custom OAuth providers are disabled")
     row = CustomProvider.objects.filter(identifier=identifier).first()
@@ -126,15 +140,15 @@ def _custom(identifier: str) -> Trusted:
         raise ProviderDisabled(f'Custom provider "{identifier}" is disabled')
     if row.provider_type != ProviderType.OIDC:
         raise ValidationFailed(f'Provider "{identifier}" is not an OIDC provider')
-    return Trusted(
+    return TrustedIssuer(
         provider=identifier,
         issuer=custom.issuer_of(row),
-        audiences=_filled(*custom.audiences_of(row)),
+        audiences=_without_empty(*custom.audiences_of(row)),
         checks_nonce=not row.skip_nonce_check,
         email_optional=row.email_optional,
-        profile_of=lambda said: custom.of_id_token(row, said),
+        profile_of=lambda token_claims: custom.profile_of_id_token(row, token_claims),
     )
 
 
-def _filled(*audiences: str) -> tuple[str, ...]:
+def _without_empty(*audiences: str) -> tuple[str, ...]:
     return tuple(audience for audience in audiences if audience)

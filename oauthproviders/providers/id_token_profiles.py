@@ -1,4 +1,4 @@
-"""What an ID token says, by who issued it."""
+"""Profiles from ID tokens, by issuer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oauthproviders.providers import (
     vercel_marketplace,
 )
 
-_KNOWN: Mapping[str, Callable[[Mapping[str, Any]], ProviderProfile]] = {
+_BY_ISSUER: Mapping[str, Callable[[Mapping[str, Any]], ProviderProfile]] = {
     google.ID_TOKEN_ISSUER: google.profile_of,
     "accounts.google.com": google.profile_of,
     **dict.fromkeys(apple.ID_TOKEN_ISSUERS, apple.profile_of),
@@ -31,13 +31,10 @@ _KNOWN: Mapping[str, Callable[[Mapping[str, Any]], ProviderProfile]] = {
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """The profile in the claims of an ID token whose signature has been checked, and its issuer against one name.
-
-    Raises Unusable.
-    """
+    """The profile in the claims of a verified ID token. Raises InvalidProviderResponse."""
     issuer = token.get("iss")
     if not isinstance(issuer, str):
         return profiles.generic(token)
     if azure.ID_TOKEN_ISSUER.fullmatch(issuer):
         return azure.profile_of(token, is_of_own_tenant=True)
-    return _KNOWN.get(issuer, profiles.generic)(token)
+    return _BY_ISSUER.get(issuer, profiles.generic)(token)
