@@ -11,7 +11,7 @@ from mailer.rendering import renderer, template_sources
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, redirect
 from tests.live.servers import free_port
-from tests.mailer.test_templates import VARIABLES
+from tests.mailer.rendering.test_built_in_templates import VARIABLES
 
 KIND = EmailKind.CONFIRMATION
 HTTP_ERROR = "templatemailer_template_body_http_error"
