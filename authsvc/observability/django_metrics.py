@@ -30,8 +30,8 @@ Respond = Callable[[HttpRequest], HttpResponse]
 def measure_requests(get_response: Respond) -> Respond:
     """Middleware that records requests in django-prometheus's HTTP metrics, with the route template as `view`.
 
-    The library's own middleware takes 0.08 ms more per request, for metrics that are sums of these four, and accepts any
-    method that a client invents as a label.
+    The library's own middleware takes 0.08 ms more per request, for metrics that are sums of these four. It also takes
+    any method that a client invents as a label.
     """
 
     def respond(request: HttpRequest) -> HttpResponse:

@@ -222,7 +222,7 @@ def test_what_ends_while_an_issuer_is_asked_links_nothing(
 ) -> None:
     issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
-    openid_connect.forget()
+    openid_connect.clear_caches()
     published = in_json({"keys": [issuer.key.jwk]})
     peer.answer(dataclasses.replace(published, delay=0.5), path=issuer.keys_path)
     signed_in = factories.make_session()
