@@ -59,13 +59,8 @@ def read_dashboard(site: AdminSite) -> Dashboard:
 
 def rate_limited_clients(at: datetime) -> list[RateLimitedClient]:
     """Clients whose requests are rate-limited now, the most recent first; at most 20."""
-<<<<<<< HEAD
-    shapes = {bucket.value: bucket.parameters for bucket in Bucket}
-    found = fetch_rows(
-=======
     parameters_by_bucket = {bucket.value: bucket.parameters for bucket in Bucket}
-    found = rows(
->>>>>>> main
+    found = fetch_rows(
         f"SELECT bucket, key, tokens, created_at, updated_at FROM {namespaced('rate_limits')}"  # noqa: S608  (own name)
         " WHERE tokens < 1 AND bucket = ANY(%s) AND updated_at > %s ORDER BY updated_at DESC LIMIT 1000",
         (list(parameters_by_bucket), at - max(parameters.life for parameters in parameters_by_bucket.values())),
