@@ -1,4 +1,4 @@
-"""The server is asked to end while it has much to do: requests are answered, letters kept, and nobody stays behind."""
+"""Shutdown under load: running requests are answered, queued emails are kept, and all processes exit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def terminate(server: servers.LiveServer) -> None:
 
 
 def press_ctrl_c(server: servers.LiveServer) -> None:
-    """A terminal sends it to every process of the foreground group."""
+    """Signals every process of the foreground group, as a terminal does."""
     os.killpg(server.process.pid, signal.SIGINT)
 
 
 @pytest.mark.parametrize("ask_to_end", [terminate, press_ctrl_c])
 @pytest.mark.timeout(300)
-def test_a_busy_server_ends_in_order(
+def test_shutdown_under_load_is_graceful(
     ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
     env = robust.settings_for(post)
@@ -37,16 +37,16 @@ def test_a_busy_server_ends_in_order(
             assert robust.sign_up(server, f"early{number}@example.com") is not None
         running = [robust.HalfSent(server, f"late{number}@example.com") for number in range(4)]
         time.sleep(0.5)
-        everybody = robust.descendants(server)
+        processes = robust.descendants(server)
 
         ask_to_end(server)
         time.sleep(0.5)
         assert [request.finish() for request in running] == [200] * 4
-        assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(everybody), "all processes have left")
+        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
-        # What was promised but not delivered any more is the next server's.
+        # Emails that were accepted but not delivered remain for the next server.
         post.smtp.delay = 0
         server.launch()
         server.wait()
@@ -56,11 +56,11 @@ def test_a_busy_server_ends_in_order(
     }
 
 
-# gunicorn's own answer to Ctrl-C can hang until it kills its processes a minute later, so it is not asked here.
+# gunicorn can hang on Ctrl-C until it kills its processes a minute later, so it is not tested here.
 @pytest.mark.parametrize(
     ("http_server", "ask_to_end"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
 )
-def test_the_embedded_database_ends_with_its_server(
+def test_embedded_database_stops_with_server(
     http_server: str, ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
 ) -> None:
     folder = tmp_path / "pg"
@@ -70,9 +70,9 @@ def test_the_embedded_database_ends_with_its_server(
     with servers.LiveServer(folder=tmp_path, database_url=url, env=env, command=command) as server:
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
         database = psutil.Process(int((folder / "data" / "postmaster.pid").read_text().split()[0]))
-        everybody = [*robust.descendants(server), database, *database.children(recursive=True)]
+        processes = [*robust.descendants(server), database, *database.children(recursive=True)]
 
         ask_to_end(server)
-        assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(everybody), "all processes have left")
+        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
     assert not (folder / "data" / "postmaster.pid").exists()
