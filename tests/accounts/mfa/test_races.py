@@ -1,4 +1,4 @@
-"""The same factor from many sides at the same moment."""
+"""Concurrent requests for the same factor."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def pending_types() -> list[str]:
 # Asking
 
 
-def test_both_addresses_are_asked(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_both_addresses_get_a_confirmation(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     shown = ask(api, made, "NEW@example.com", "?redirect_to=http://localhost:3000/cb")
 
     assert (shown["email"], shown["new_email"]) == (EMAIL, NEW)
@@ -127,7 +127,7 @@ def test_both_addresses_are_asked(api: Api, mailbox: Mailbox, made: SignIn) -> N
     assert not FlowState.objects.exists()
 
 
-def test_without_double_confirmation_the_new_address_alone_is_asked(
+def test_without_secure_email_change_only_the_new_address_gets_a_confirmation(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
     make_one_time_token(made.user, TokenType.EMAIL_CHANGE_CURRENT)
@@ -137,7 +137,7 @@ def test_without_double_confirmation_the_new_address_alone_is_asked(
     assert pending_types() == ["email_change_token_new"]
 
 
-def test_a_user_without_an_address_is_asked_at_the_new_one(api: Api, mailbox: Mailbox) -> None:
+def test_a_user_without_an_address_confirms_at_the_new_one(api: Api, mailbox: Mailbox) -> None:
     made = make_session(make_user(email="", phone=PHONE, phone_confirmed_at=clock.now()))
     shown = ask(api, made)
     assert (shown["email"], shown["new_email"]) == ("", NEW)
@@ -148,7 +148,7 @@ def test_a_user_without_an_address_is_asked_at_the_new_one(api: Api, mailbox: Ma
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
 
 
-def test_under_auto_confirm_the_change_is_still_asked_for(
+def test_under_auto_confirm_the_change_still_needs_confirmation(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
     auth_config(mailer={"autoconfirm": True})
@@ -157,7 +157,7 @@ def test_under_auto_confirm_the_change_is_still_asked_for(
     assert len(mailbox.emails) == 2
 
 
-def test_both_mails_are_one_of_the_quota(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
+def test_both_emails_count_once_against_the_quota(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     ask(api, made)
     other = make_session()
@@ -169,7 +169,7 @@ def test_both_mails_are_one_of_the_quota(api: Api, auth_config: ChangeConfig, ma
 
 @pytest.mark.parametrize("address", [EMAIL, NEW])
 @pytest.mark.parametrize("secure", [True, False])
-def test_the_operator_says_who_may_be_mailed(
+def test_the_operators_allow_list_applies(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, address: str, secure: bool
 ) -> None:
     auth_config(recipients={"authorized_addresses": (address,)}, mailer={"secure_email_change_enabled": secure})
@@ -222,7 +222,7 @@ def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_conf
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_has_just_been_asked_for_is_not_sent_again_at_once(api: Api, made: SignIn) -> None:
+def test_the_interval_applies_to_repeated_requests(api: Api, made: SignIn) -> None:
     ask(api, made)
     text = "For security purposes, you can only request this after 59 seconds."
     refused(api.post("/resend", {"type": "email_change", "email": EMAIL}), 429, "over_email_send_rate_limit", text)
@@ -231,7 +231,7 @@ def test_what_has_just_been_asked_for_is_not_sent_again_at_once(api: Api, made: 
 
 
 @pytest.mark.parametrize("columns", [{}, {"confirmed": False}, {"audience": "staff"}])
-def test_an_address_that_somebody_has_is_refused(
+def test_an_address_of_another_user_is_refused(
     api: Api, mailbox: Mailbox, made: SignIn, columns: dict[str, Any]
 ) -> None:
     make_user(email=NEW, **columns)
@@ -293,7 +293,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
         assert api.post("/token?grant_type=password", body).status_code == status
 
 
-def test_the_former_address_is_told(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_the_previous_address_is_notified(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     present, new = letters(mailbox)
     half(redeem(api, new, "code"))
@@ -355,7 +355,7 @@ def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: Si
 
 
 @pytest.mark.parametrize("form", ["code", "hash"])
-def test_what_a_mail_carries_lives_for_a_day(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
+def test_link_and_code_of_an_email_expire_after_a_day(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
     ask(api, made)
     make_older(*OneTimeToken.objects.all(), by=timedelta(days=1, seconds=1))
     before = contents()
@@ -376,7 +376,7 @@ def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn,
 
 @pytest.mark.parametrize("type", ["email", "signup", "invite", "recovery", "magiclink"])
 @pytest.mark.parametrize("form", ["code", "hash"])
-def test_the_secret_of_a_change_is_good_for_nothing_else(
+def test_the_secret_of_a_change_has_no_other_use(
     api: Api, mailbox: Mailbox, made: SignIn, type: str, form: str
 ) -> None:
     ask(api, made)
@@ -389,7 +389,7 @@ def test_the_secret_of_a_change_is_good_for_nothing_else(
     assert Session.objects.count() == 1
 
 
-def test_a_code_is_good_with_the_address_it_was_sent_to(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_a_code_is_valid_with_its_recipients_address(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     present, new = letters(mailbox)
     if present.variables["Token"] != new.variables["Token"]:
@@ -419,7 +419,9 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
 
 
 @pytest.mark.parametrize("how", ["recovery", "password"])
-def test_another_proof_or_password_ends_the_confirmations(api: Api, mailbox: Mailbox, made: SignIn, how: str) -> None:
+def test_another_verification_or_password_invalidates_the_confirmations(
+    api: Api, mailbox: Mailbox, made: SignIn, how: str
+) -> None:
     ask(api, made)
     present, new = letters(mailbox)
     half(redeem(api, new, "hash"))
@@ -432,7 +434,7 @@ def test_another_proof_or_password_ends_the_confirmations(api: Api, mailbox: Mai
     assert User.objects.get().email == EMAIL
 
 
-def test_a_change_gives_an_email_identity_to_who_had_none(api: Api, mailbox: Mailbox) -> None:
+def test_a_change_adds_a_missing_email_identity(api: Api, mailbox: Mailbox) -> None:
     made = make_session(make_user(email=EMAIL, data={"name": "Ada"}))
     at = clock.now() - timedelta(days=9)
     Identity.objects.update(provider="google", provider_id="7", created_at=at)
@@ -450,7 +452,7 @@ def test_a_change_gives_an_email_identity_to_who_had_none(api: Api, mailbox: Mai
     assert shown["app_metadata"] == {"provider": "google", "providers": ["google", "email"]}
 
 
-def test_a_change_confirms_who_was_not_confirmed(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_a_change_confirms_an_unconfirmed_user(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(mailer={"secure_email_change_enabled": False})
     made = make_session(make_user(email=EMAIL, confirmed=False))
     ask(api, made)

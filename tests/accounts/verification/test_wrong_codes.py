@@ -100,7 +100,7 @@ def test_a_code_is_looked_for_among_the_users_of_its_audience(api: Api) -> None:
     assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(mine.id))
 
 
-def test_what_was_sent_for_something_else_does_not_count(api: Api) -> None:
+def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:
     user = make_user(email=EMAIL)
     code = make_one_time_token(user, at=clock.now() - timedelta(hours=1)).code
     make_one_time_token(user, TokenType.REAUTHENTICATION)
@@ -211,7 +211,7 @@ def test_of_guesses_at_once_none_is_lost(
     assert Session.objects.count() == sessions
 
 
-def test_a_link_bears_any_number_of_guesses_at_its_code(api: Api, mailbox: Mailbox) -> None:
+def test_wrong_codes_do_not_invalidate_the_link(api: Api, mailbox: Mailbox) -> None:
     guess = by_code(api, mailbox)
     said = mailbox.emails[-1].variables
     for _ in range(LIMIT + 1):

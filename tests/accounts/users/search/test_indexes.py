@@ -105,7 +105,7 @@ def ensured(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_built_unless_asked_for(trigrams: None) -> None:
+def test_nothing_is_built_unless_enabled(trigrams: None) -> None:
     indexes.ensure()
     assert built() == set()
 
