@@ -71,20 +71,20 @@ def pseudonymise_payload(payload: Mapping[str, Any], *, data_subject: DataSubjec
     """
     own_id, name = str(data_subject.id), str(pseudonym(data_subject.id))
     shown_id = own_id if keep_id else name
-    kept = {key: value for key, value in payload.items() if key in _IMPERSONAL_KEYS}
+    pseudonymised = {key: value for key, value in payload.items() if key in _IMPERSONAL_KEYS}
     names = {key: payload[key] for key in ("actor_username", "actor_name") if key in payload}
     if payload.get("actor_id") == own_id:
-        kept["actor_id"] = shown_id
+        pseudonymised["actor_id"] = shown_id
         names = {key: name if value else value for key, value in names.items()}
-    kept |= names
+    pseudonymised |= names
     traits = payload.get("traits")
     if isinstance(traits, dict):
         is_about_subject = traits.get("user_id", own_id) == own_id
         named = {key for key, value in traits.items() if is_about_subject and value and key not in _IMPERSONAL_TRAITS}
-        kept["traits"] = {
+        pseudonymised["traits"] = {
             key: shown_id if value == own_id else name if key in named else value for key, value in traits.items()
         }
-    return kept
+    return pseudonymised
 
 
 def has_entries_of_pseudonym(pseudonym_id: UUID) -> bool:

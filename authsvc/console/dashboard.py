@@ -59,18 +59,18 @@ def read_dashboard(site: AdminSite) -> Dashboard:
 
 def rate_limited_clients(at: datetime) -> list[RateLimitedClient]:
     """Clients whose requests are rate-limited now, the most recent first; at most 20."""
-    shapes = {bucket.value: bucket.parameters for bucket in Bucket}
+    parameters_by_bucket = {bucket.value: bucket.parameters for bucket in Bucket}
     found = rows(
         f"SELECT bucket, key, tokens, created_at, updated_at FROM {namespaced('rate_limits')}"  # noqa: S608  (own name)
         " WHERE tokens < 1 AND bucket = ANY(%s) AND updated_at > %s ORDER BY updated_at DESC LIMIT 1000",
-        (list(shapes), at - max(shape.life for shape in shapes.values())),
+        (list(parameters_by_bucket), at - max(parameters.life for parameters in parameters_by_bucket.values())),
     )
     clients = []
     for bucket, key, tokens, created_at, updated_at in found:
-        shape = shapes[bucket]
-        until = created_at + shape.life
-        if shape.per_second > 0:
-            until = min(until, updated_at + timedelta(seconds=(1 - tokens) / shape.per_second))
+        parameters = parameters_by_bucket[bucket]
+        until = created_at + parameters.life
+        if parameters.per_second > 0:
+            until = min(until, updated_at + timedelta(seconds=(1 - tokens) / parameters.per_second))
         if until > at:
             clients.append(RateLimitedClient(bucket=bucket, client=key, until=until))
     return clients[:_MAX_CLIENTS]
