@@ -15,7 +15,7 @@ from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 from tokens.sessions import lifecycle
@@ -164,4 +164,4 @@ def _delete_abandoned(*, before: datetime) -> None:
                 AND NOT EXISTS (SELECT FROM {namespaced("mfa_challenges")} c WHERE c.factor_id = f.id)
             ORDER BY f.created_at LIMIT {_BATCH_SIZE} FOR UPDATE OF f SKIP LOCKED)
     """  # noqa: S608  (names of our tables)
-    rows(sql, (before,))
+    fetch_rows(sql, (before,))

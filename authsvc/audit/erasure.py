@@ -14,7 +14,7 @@ from django.db.models.expressions import RawSQL
 
 from authsvc.audit.models import AuditLogEntry
 from authsvc.audit.search import HAS_OTHER_ACTOR, OWNER_ID
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.personal_data import DataSubject, Row, export_rows, pseudonym
 
 _BATCH_SIZE = 500
@@ -56,7 +56,7 @@ def pseudonymise_entries(data_subject: DataSubject, *, keep_id: bool) -> Iterato
                 )
                 for id_, payload in locked
             ]
-            rows(
+            fetch_rows(
                 f"UPDATE {namespaced('audit_log_entries')} e SET payload = n.payload::jsonb, ip_address = ''"  # noqa: S608  (own name)
                 " FROM unnest(%s::uuid[], %s::text[]) n (id, payload) WHERE e.id = n.id",
                 ([id_ for id_, _ in changed], [payload for _, payload in changed]),
