@@ -1,4 +1,4 @@
-"""When a template is fetched, fetched again, used on, or replaced by the built-in one."""
+"""The template cache: fetches, refreshes, and fallbacks to the last valid or built-in template."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_refresh_replaces_the_built_in_body_soon(
     assert body(cache) == "one"
 
 
-def test_a_refresh_pauses_while_nobody_sends_mail(
+def test_refreshes_pause_while_no_email_is_sent(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
