@@ -1,4 +1,4 @@
-"""The audit trail in the console: read by action, day, user or text, without walking through all of it."""
+"""The audit trail in the console: filters by action and day, search by user and text, bounded reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start page: what happened today, who is turned away, what the settings lack."""
+"""The dashboard: counts of today, rate-limited clients and configuration warnings."""
 
 from __future__ import annotations
 

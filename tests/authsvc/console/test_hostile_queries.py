@@ -1,4 +1,4 @@
-"""Addresses that nobody would type: a list answers with what was asked for, nothing, or a refusal, and never breaks."""
+"""Hostile URLs and forms: console pages answer with a result, an empty list or an error, and never crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in the console: what waits and what has failed, to whom it was to go, and trying it again."""
+"""Waiting and failed messages in the console: lists, search by recipient, and retries."""
 
 from __future__ import annotations
 
@@ -163,6 +163,7 @@ def test_an_expired_message_stays_as_it_is(inside: Console) -> None:
 def test_a_message_of_another_secret_can_be_seen_and_not_sent(inside: Console, auth_config: ChangeConfig) -> None:
     message = letter()
     auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
+    inside.sign_in("op@example.com")  # the key of the session cookie has changed too
     assert "cannot be decrypted" in inside.get(LIST).content.decode()
     with pytest.raises(errors.MessageUndecryptable):
         undelivered_messages.retry_message(row_of(message).pk, actor=OPERATOR, at=clock.now())

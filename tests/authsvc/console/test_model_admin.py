@@ -1,4 +1,4 @@
-"""The base of the console's lists: read-only, without secrets, and actions that call a service for each row."""
+"""The base of console pages: rows are read-only and without secrets, and actions call a service per row."""
 
 from __future__ import annotations
 

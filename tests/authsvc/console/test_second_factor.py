@@ -1,4 +1,4 @@
-"""The second step into the console: authenticator app, phone, recovery code, security key."""
+"""The second factor of the console sign-in: authenticator app, phone, recovery code and security key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions in the console: what is told of them, and ending one from its user's page."""
+"""Sessions in the console: list, details, and ending a session from the user's page."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What surrounds the console's pages: who may reach them, their cookies and headers, their files; and that the API has
-none of it."""
+"""Access, cookies, headers and static files of the console, and their absence on the API."""
 
 from __future__ import annotations
 

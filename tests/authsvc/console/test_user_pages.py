@@ -1,4 +1,4 @@
-"""Users in the console: who is found, what a page shows, and what each action leaves in the database."""
+"""Users in the console: search, details, and the effect of every action on the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: what works and what does not is told apart, with a remedy, and without a secret."""
+"""`manage.py doctor` distinguishes working and failing checks, prints remedies and shows no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py import_reference`: everything comes over once, however often it runs, and the counts say so."""
+"""`manage.py import_reference` imports every row exactly once, can be repeated, and reports correct counts."""
 
 from __future__ import annotations
 

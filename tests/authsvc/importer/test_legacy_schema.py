@@ -1,4 +1,4 @@
-"""Imports from databases that an older reference left behind."""
+"""Imports from databases of older reference versions."""
 
 from __future__ import annotations
 

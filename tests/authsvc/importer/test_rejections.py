@@ -1,4 +1,4 @@
-"""When `import_reference` takes nothing, and the one line that says why."""
+"""Conditions under which `import_reference` writes nothing, and their one-line error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users hold from the reference's server, used on ours after the import."""
+"""Sessions, tokens, links and factors of the reference server that work here after the import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clean-up takes away and what it leaves, one statement after the other."""
+"""Cleanup rules: the rows that each one deletes and keeps."""
 
 from __future__ import annotations
 

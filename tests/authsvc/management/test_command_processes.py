@@ -1,4 +1,4 @@
-"""Commands as operators start them: processes of their own, with a terminal or without."""
+"""Management commands as processes, with and without a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is exported of a person and what an erasure leaves: the whole of the database is looked through."""
+"""Export and erasure of personal data, checked against the whole database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a long command says it is."""
+"""Progress output of long commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that make, change and delete accounts, and the one that prints service tokens."""
+"""The commands that create, change and delete users, and the one that prints service tokens."""
 
 from __future__ import annotations
 

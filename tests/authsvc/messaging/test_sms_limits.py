@@ -1,4 +1,4 @@
-"""What is asked before a text message is accepted: interval, quota, gateway."""
+"""Checks before an SMS is accepted: interval, quota and gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which gateway the settings offer, what it lacks, and the numbers that have a fixed code."""
+"""SMS settings: the selected gateway, its missing credentials, and test phone numbers with fixed codes."""
 
 from __future__ import annotations
 

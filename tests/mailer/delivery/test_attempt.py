@@ -1,4 +1,4 @@
-"""One attempt: what it sends, what it notes, and whether there will be another."""
+"""One delivery attempt: the sent message, the recorded outcome, and the decision on a retry."""
 
 from __future__ import annotations
 

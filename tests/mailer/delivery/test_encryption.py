@@ -1,4 +1,4 @@
-"""Messages come out of their seal as they went in, and only for their own id and key."""
+"""Encrypted messages decrypt unchanged, and only with their own id and key."""
 
 from __future__ import annotations
 

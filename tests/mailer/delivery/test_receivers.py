@@ -1,4 +1,4 @@
-"""An announced message becomes one sealed job of the sender's transaction, or none."""
+"""A sent message becomes one encrypted job in the sender's transaction, or none."""
 
 from __future__ import annotations
 

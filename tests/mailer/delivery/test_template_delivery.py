@@ -1,4 +1,4 @@
-"""Configured templates on their way into mails: fetched by the worker, never by a request."""
+"""Configured templates in delivered emails: fetched by the worker, never by a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the commit to the mailbox: the worker delivers what was promised, whatever dies in between."""
+"""From commit to mailbox: the worker delivers every committed message, also after crashes."""
 
 from __future__ import annotations
 

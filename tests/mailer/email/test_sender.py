@@ -1,4 +1,4 @@
-"""From a letter to the bytes a real mail server receives: headers, encryption, login, and what a failure tells."""
+"""The bytes that a real SMTP server receives: headers, encryption, login, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever text people and operators put in, a letter on the wire has its own headers, one recipient and no more."""
+"""Hostile values in templates and headers: an email keeps its own headers and its single recipient."""
 
 from __future__ import annotations
 

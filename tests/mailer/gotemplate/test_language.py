@@ -1,4 +1,4 @@
-"""The template language: what it accepts, what it prints, what it refuses and where it stops."""
+"""The template language: accepted syntax, output, rejected syntax and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The development inbox: what it keeps, and its pages."""
+"""The development inbox: storage and pages."""
 
 from __future__ import annotations
 

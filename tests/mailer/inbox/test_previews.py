@@ -1,4 +1,4 @@
-"""Previews of mails: made up from the present template, printed, kept in the inbox, and shown on its pages."""
+"""Previews of emails: rendered from the configured template, printed, saved to the inbox, and shown on pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subjects, the built-in bodies of every kind, and the text of an SMS."""
+"""Subjects and built-in bodies of every email type, and the text of an SMS."""
 
 from __future__ import annotations
 

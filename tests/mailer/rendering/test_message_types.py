@@ -1,4 +1,4 @@
-"""Kinds, their keys, default subjects and switches."""
+"""Email types: keys, default subjects and settings."""
 
 from __future__ import annotations
 

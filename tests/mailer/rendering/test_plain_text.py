@@ -1,4 +1,4 @@
-"""The plain text made from the HTML of a mail."""
+"""Plain text derived from the HTML of an email."""
 
 from __future__ import annotations
 

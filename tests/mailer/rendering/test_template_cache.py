@@ -1,4 +1,4 @@
-"""When a template is fetched, fetched again, used on, or replaced by the built-in one."""
+"""The template cache: fetches, refreshes, and fallbacks to the last valid or built-in template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the setting to the templates of a kind: what is fetched, what is made of it, and what is refused."""
+"""From a setting to the templates of an email type: fetch, compilation and errors."""
 
 from __future__ import annotations
 

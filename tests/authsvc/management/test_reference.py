@@ -14,7 +14,7 @@ from authsvc.management.commands import write_reference
 from authsvc.management.reference import errors, settings
 from authsvc.management.reference.error_help import ADVICE
 from tests.architecture.test_error_catalogue import catalogue
-from tests.authsvc.test_config import SETTINGS
+from tests.authsvc.conf.test_fields import SETTINGS
 
 NAME = re.compile(r"`([A-Z][A-Z_]+)`")
 NAME_WITH_PLACE = re.compile(r"`([A-Z_@]*@[A-Z_@]*)`")
