@@ -36,10 +36,10 @@ worker_class = "gthread"
 preload_app = True
 processes.preload()
 threads = serving.threads(_config)
-http_parser = "auto"  # the one in C where it could be compiled, at half the cost of the other
+http_parser = "auto"  # the one in C where it could be compiled, at half the cost of the Python one
 graceful_timeout = serving.DRAIN_SECONDS
 keepalive = serving.IDLE_SECONDS
-# A second way in, which wants a home folder to write to.
+# It needs a writable home folder.
 control_socket_disable = True
 # One listener per process: a process that stops drains its own connections, not those of the others.
 reuse_port = True
@@ -47,7 +47,7 @@ reuse_port = True
 limit_request_line = 8190
 limit_request_fields = 100
 limit_request_field_size = 16_384
-# The service writes its own access log; what gunicorn has to say goes the way of all records.
+# The service writes its own access log; other records of gunicorn go to the common log.
 accesslog = None
 logconfig_dict = {
     **settings.LOGGING,
@@ -64,23 +64,23 @@ def on_starting(_arbiter: Any) -> None:
 
 
 def when_ready(_arbiter: Any) -> None:
-    """Before the first process is made."""
+    """Runs before the first fork."""
     processes.freeze()
-    # So that a process which takes the place of another begins with settings as new as those of the others.
+    # A process that replaces another then starts with the newest settings.
     start_reload()
 
 
 def post_worker_init(worker: Any) -> None:
-    """Let Ctrl-C end a process as SIGTERM does: gunicorn's own way may take the lock of its thread pool twice."""
+    """Handle Ctrl-C as SIGTERM: gunicorn's own handler may lock its thread pool twice."""
 
-    def leave(number: int, frame: FrameType | None) -> None:
-        if connection_draining.close_door():
+    def stop(number: int, frame: FrameType | None) -> None:
+        if connection_draining.refuse_new_connections():
             threading.Timer(connection_draining.SECONDS, worker.handle_exit, (number, frame)).start()
         else:
             worker.handle_exit(number, frame)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, leave)
+        signal.signal(number, stop)
     for number in processes.further_signals():
-        signal.signal(number, lambda received, _frame: processes.act(received))
-    processes.begin()
+        signal.signal(number, lambda received, _frame: processes.handle_signal(received))
+    processes.start()

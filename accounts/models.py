@@ -1,4 +1,4 @@
-"""Who the user is: the account, its identities at providers (our own included), its second factors and passkeys."""
+"""Users, identities, second factors and passkeys."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from authsvc.db.sql import namespaced
 
 
 class User(AbstractBaseUser):
-    """An account. No staff columns: what an operator may do follows from `role` alone.
+    """An account. There are no staff columns, because `role` alone makes an operator.
 
-    `email` is lower case, `phone` digits without `+`; both are NULL when there is none.
+    `email` is lower case, `phone` digits without `+`; both are NULL when absent.
     """
 
     encrypted_columns: ClassVar = ("encrypted_password",)
@@ -66,7 +66,7 @@ class User(AbstractBaseUser):
         indexes = [
             models.Index(fields=["is_anonymous"], name=namespaced("users_is_anonymous_idx")),
             models.Index(fields=["-created_at", "-id"], name=namespaced("idx_users_created_at_desc")),
-            # The list of users is that of one audience.
+            # The list of users selects one audience.
             models.Index(fields=["aud", "-created_at", "-id"], name=namespaced("users_aud_created_at_idx")),
         ]
         constraints = [
@@ -85,7 +85,7 @@ class User(AbstractBaseUser):
 
 
 class Identity(models.Model):
-    """One way of being known: the pair (provider, subject at the provider) and what the provider said."""
+    """An identity of a user: the pair of provider and subject at the provider, and the claims of the provider."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     provider_id = models.TextField()
@@ -133,7 +133,7 @@ class FactorStatus(models.TextChoices):
 
 
 class Factor(models.Model):
-    """A second factor; whether a user has a verified one decides how far a session can be trusted."""
+    """A second factor of a user. With a verified one, sessions need a verification to reach AAL2."""
 
     encrypted_columns: ClassVar = ("secret",)
 
@@ -153,14 +153,14 @@ class Factor(models.Model):
     web_authn_aaguid = models.UUIDField(null=True)
     last_webauthn_challenge_data = models.JSONField(null=True)
     last_totp_step = models.BigIntegerField(null=True)
-    """Time step of the last code taken after enrolment: that one and those before are spent (RFC 6238 §5.2)."""
+    """Time step of the last code accepted after enrolment; codes up to that step are used up (RFC 6238 §5.2)."""
 
     objects = FactorQuerySet.as_manager()
 
     class Meta:
         db_table = namespaced("mfa_factors")
         indexes = [
-            # Enrolments that came to nothing; every other one looks for them.
+            # Abandoned enrolments, which every new enrolment deletes.
             models.Index(
                 fields=["created_at"],
                 condition=Q(status=FactorStatus.UNVERIFIED),
@@ -189,7 +189,7 @@ class Factor(models.Model):
 
 
 class FactorChallenge(models.Model):
-    """A question put to a second factor: open, used (`verified_at`), or dead after too many wrong codes."""
+    """A challenge of a second factor: open, used (`verified_at`), or blocked after too many wrong codes."""
 
     encrypted_columns: ClassVar = ("otp_code",)
 
@@ -204,7 +204,7 @@ class FactorChallenge(models.Model):
     web_authn_session_data = models.JSONField(null=True)
     attempts = models.SmallIntegerField(db_default=0)
     session_id = models.UUIDField(null=True)
-    """Where it was asked for; None for one that was imported or asked for without a session."""
+    """The session that requested the challenge; None for an imported one, or without a session."""
 
     objects = AccountQuerySet.as_manager()
 
@@ -212,7 +212,7 @@ class FactorChallenge(models.Model):
         db_table = namespaced("mfa_challenges")
         indexes = [
             models.Index(fields=["-created_at"], name=namespaced("mfa_challenge_created_at_idx")),
-            # What goes with a factor, and whether it was ever challenged.
+            # For the cascade of a factor, and to find factors that were never challenged.
             models.Index(fields=["factor"], name=namespaced("mfa_challenges_factor_id_idx")),
         ]
 
@@ -221,7 +221,7 @@ class FactorChallenge(models.Model):
 
 
 class RecoveryCode(models.Model):
-    """One of the codes that stand in for a lost factor, as a digest; deleted when it is used."""
+    """A recovery code, which replaces a lost factor, as a digest. Deleted when used."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(
@@ -249,7 +249,7 @@ class CeremonyType(models.TextChoices):
 
 
 class Passkey(models.Model):
-    """A WebAuthn credential that signs its user in by itself; the public key is a COSE key in CBOR."""
+    """A discoverable WebAuthn credential for sign-in; the public key is a COSE key in CBOR."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(
@@ -282,7 +282,7 @@ class Passkey(models.Model):
 
 
 class PasskeyChallenge(models.Model):
-    """A registration or sign-in by passkey under way; of no user yet when anybody may answer it."""
+    """A pending registration or sign-in by passkey; a sign-in has no user."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(

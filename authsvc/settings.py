@@ -1,6 +1,6 @@
 """Django's settings, derived from the one configuration object `AUTH`.
 
-Nothing here or elsewhere reads the environment: `authsvc.conf` does, once.
+Only `authsvc.conf` reads the environment.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ WSGI_APPLICATION = "authsvc.wsgi.application"
 
 DATABASES = {"default": postgresql.settings_from(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))}
 AUTH_USER_MODEL = "accounts.User"
-AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
+AUTHENTICATION_BACKENDS: list[str] = []  # operators sign in with the services of `accounts`
 PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]
 
 # Computed from the current configuration at each use, because a reload may change it.

@@ -74,8 +74,8 @@ class HealthView(Endpoint):
             "name": "authsvc",
             "description": "authsvc is a user registration and authentication API",
         }
-        if proxy_echo.is_asked(request.http):
-            return Response({**about, "request": proxy_echo.image(request.http)})
+        if proxy_echo.is_requested(request.http):
+            return Response({**about, "request": proxy_echo.echo(request.http)})
         return Response(about, headers={"Cache-Control": _NO_CACHE})
 
 

@@ -1,4 +1,4 @@
-"""The WSGI application, and what lives beside it in every process that serves it."""
+"""The WSGI application, and the background work of every process that serves it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from authsvc.observability import logs  # noqa: E402  (the same)
 from authsvc.server import malloc_trim, processes, reload, structs  # noqa: E402  (the same)
 
 resolve("/health")  # loads every view, so that no first request waits for it
-structs.look_at_all()
+structs.inspect_all()
 reload.prepare()
 application = reload.wrap(_django)
 processes.in_each_process(functools.partial(telemetry.start_in_process, is_leader=processes.is_leader))
 processes.in_each_process(reload.start)
 processes.in_each_process(jobs.start_in_process)
-processes.in_each_process(malloc_trim.give_back_regularly)
+processes.in_each_process(malloc_trim.trim_regularly)
 processes.on_signal(signal.SIGUSR2, logs.reopen)

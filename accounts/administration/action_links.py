@@ -73,11 +73,11 @@ class ActionLink:
 
 
 def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime) -> ActionLink:
-    """Make a link of one of six types, with the account where sign-up or invitation needs one.
+    """Create a link of one of six types, and the account where sign-up or invitation needs one.
 
-    Possible while sign-ups are closed; takes no share of any limit. An invitation is mailed as well, unless the
-    operator has switched that off. Raises the errors of an address and of a password, LinkTypeUnknown,
-    UserWithEmailNotFound, EmailExists, SecureEmailChangeOff, and for a mailed invitation what refuses a mail.
+    Works while sign-ups are disabled and does not count towards rate limits. An invitation is also sent by email,
+    unless the operator has disabled that. Raises the errors of an address and of a password, LinkTypeUnknown,
+    UserWithEmailNotFound, EmailExists, SecureEmailChangeOff, and for an invitation the refusals of sending an email.
     """
     address = identifiers.email(request.email)
     if request.type not in _LINK_FORMATS:

@@ -51,8 +51,8 @@ def update(
             audit.record(audit.Action.FACTOR_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
             return _find(queries.require(user_id), factor_id)
     except IntegrityError as error:
-        said: Any = getattr(error.__cause__, "diag", None)
-        if said and (said.constraint_name or "").endswith("unique_phone_factor_per_user"):
+        diagnostics: Any = getattr(error.__cause__, "diag", None)
+        if diagnostics and (diagnostics.constraint_name or "").endswith("unique_phone_factor_per_user"):
             raise mfa_errors.FactorPhoneTaken from None
         raise mfa_errors.FactorNameTaken(friendly_name) from None
 

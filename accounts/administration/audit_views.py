@@ -26,34 +26,34 @@ class AuditView(Endpoint):
 
     @document(
         query=(
-            Parameter("page", "Counted from 1."),
-            Parameter("per_page", "Entries on a page, 50 unless given."),
-            Parameter("count", "`exact`: count every row for the total, where an estimate would be told.", ("exact",)),
-            Parameter("query", "`action:…`, `author:…` or `type:…`, and part of what is looked for."),
+            Parameter("page", "The page, from 1."),
+            Parameter("per_page", "Entries per page, 50 by default."),
+            Parameter("count", "`exact` counts every row for the total instead of estimating a large one.", ("exact",)),
+            Parameter("query", "`action:…`, `author:…` or `type:…` with a part of the value."),
         ),
         responses={200: ResponseDoc("Entries, newest first.", list[schemas.AuditEntry], headers=TOTALS)},
         errors=(pagination.ListParameterInvalid, pagination.PaginationInvalid, errors.AuditQueryInvalid),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Read the audit trail."""
-        asked = request.http.GET
-        pagination.refuse_unknown(asked, _PARAMETERS)
-        page = pagination.parse(asked)
+        """List the entries of the audit log."""
+        parameters = request.http.GET
+        pagination.refuse_unknown(parameters, _PARAMETERS)
+        page = pagination.parse(parameters)
         scope, value = "", ""
-        if "query" in asked:
-            scope, value = _condition(pagination.first(asked, "query"))
+        if "query" in parameters:
+            scope, value = _condition(pagination.first(parameters, "query"))
         with throttling.list_slot():
             entries, total = search.find_entries(
                 scope=scope,
                 value=value,
                 limit=page.limit,
                 offset=page.offset,
-                count_exactly=pagination.first(asked, "count") == "exact",
+                count_exactly=pagination.first(parameters, "count") == "exact",
             )
-        answer = Response([_payload(entry) for entry in entries])
-        answer["X-Total-Count"] = str(total)
-        answer["Link"] = pagination.links(request.http.path, asked, page=page, total=total)
-        return answer
+        response = Response([_payload(entry) for entry in entries])
+        response["X-Total-Count"] = str(total)
+        response["Link"] = pagination.links(request.http.path, parameters, page=page, total=total)
+        return response
 
 
 def _condition(query: str) -> tuple[str, str]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
+from django.db import transaction
 from django.http import HttpResponse
 from rest_framework.response import Response
 
 from accounts import error_sets, errors
-from accounts.recovery import recovery
-from authsvc import clock
+from accounts.messages import confirmation_emails, recipients
+from accounts.users import identifiers, queries
+from authsvc import clock, conf, messaging
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.caller import Caller
+from authsvc.messaging import EmailKind, IntervalGroup
 from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
+from tokens.flows.pkce import Challenge
 
 
 class RecoverInput(Body, frozen=True):
@@ -47,7 +53,7 @@ class RecoverView(Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Send a link and a code that sign in a user who has lost the password."""
         body = parsing.parse_body(request, RecoverInput)
-        recovery.send_recovery_email(
+        _send_recovery_email(
             email=body.email or "",
             challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
@@ -55,3 +61,25 @@ class RecoverView(Endpoint):
             at=clock.now(),
         )
         return Response({})
+
+
+def _send_recovery_email(
+    *, email: str, challenge: Challenge | None, redirect_to: str, caller: Caller, at: datetime
+) -> None:
+    """Send a recovery link and code. Without an account the answer is the same, and no email is sent."""
+    if not conf.current().signup.email_enabled:
+        raise errors.MailRequestsDisabled
+    if not email:
+        raise errors.RecoveryAddressMissing
+    address = identifiers.email(email)
+    messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
+    user = queries.find_by("email", address, aud=caller.audience)
+    if user is None:
+        recipients.check_email(address, kind=EmailKind.RECOVERY)
+        confirmation_emails.simulate_send(confirmation_emails.RECOVERY, address=address, at=at)
+        return
+    recipients.reserve_email(address, kind=EmailKind.RECOVERY)
+    with transaction.atomic(durable=True):
+        confirmation_emails.send(
+            confirmation_emails.RECOVERY, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
+        )

@@ -1,4 +1,4 @@
-"""Taking an account away: the whole of it, or all that tells whose it was."""
+"""Deletion of accounts: the whole account, or its personal data alone (soft deletion)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from authsvc.security import crypto
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 
-_LONGEST_NUMBER = 15
+_MAX_PHONE_LENGTH = 15
 
 
 def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, at: datetime) -> None:
-    """Delete an account, or with `soft` leave its row without anything of the person in it; both end every sign-in.
+    """Delete an account, or with `soft` keep its row without personal data. Both end all sessions.
 
-    The audit trail stays, and says what the address and number were. Raises UserNotFound.
+    The audit log keeps the email address and phone. Raises UserNotFound.
     """
     with transaction.atomic(durable=True):
-        # Until the end, nobody signs in or changes what is being taken away.
+        # Blocks sign-ins and changes until the end of the transaction.
         user = queries.get(user_id) if User.objects.lock(user_id) else None
         if user is None:
             raise errors.UserNotFound
         traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
         audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
         if not soft:
-            # What belongs to the row goes with it, by the database's own cascade.
+            # The database deletes the related rows by cascade.
             User.objects.filter(id=user_id).delete_rows()
         elif user.deleted_at is None:
-            _empty(user, at=at)
+            _erase_columns(user, at=at)
         else:
             return
         person = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
@@ -47,15 +47,15 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
             source.erase(person)
 
 
-def _empty(user: UserRecord, *, at: datetime) -> None:
-    def obscured(text: str) -> str:
+def _erase_columns(user: UserRecord, *, at: datetime) -> None:
+    def hashed(text: str) -> str:
         return crypto.base64url_encode(hashlib.sha256(f"{user.id}{text}".encode()).digest())
 
     User.objects.filter(id=user.id).update(
-        email=obscured(user.email),
-        phone=obscured(user.phone)[:_LONGEST_NUMBER],
-        email_change=obscured(user.email_change),
-        phone_change=obscured(user.phone_change)[:_LONGEST_NUMBER],
+        email=hashed(user.email),
+        phone=hashed(user.phone)[:_MAX_PHONE_LENGTH],
+        email_change=hashed(user.email_change),
+        phone_change=hashed(user.phone_change)[:_MAX_PHONE_LENGTH],
         password=None,
         raw_app_meta_data={},
         raw_user_meta_data={},
@@ -66,7 +66,7 @@ def _empty(user: UserRecord, *, at: datetime) -> None:
         [
             Identity(
                 id=identity.id,
-                provider_id=obscured(f"{identity.provider}:{identity.provider_id}"),
+                provider_id=hashed(f"{identity.provider}:{identity.provider_id}"),
                 identity_data={},
                 updated_at=at,
             )
@@ -74,12 +74,12 @@ def _empty(user: UserRecord, *, at: datetime) -> None:
         ],
         ["provider_id", "identity_data", "updated_at"],
     )
-    drop_factors(user.id)
+    delete_factors(user.id)
     one_time_tokens.delete_all(user.id)
     lifecycle.revoke_all_sessions(user.id)
 
 
-def drop_factors(user_id: UUID) -> None:
-    """Delete the second factors and passkeys of a user. Joins the caller's transaction."""
+def delete_factors(user_id: UUID) -> None:
+    """Delete the second factors and passkeys of a user. Must run inside a transaction."""
     for model in (Factor, RecoveryCode, Passkey, PasskeyChallenge):
         model._default_manager.filter(user_id=user_id).delete_rows()

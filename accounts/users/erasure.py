@@ -1,4 +1,4 @@
-"""Erasing a person: the account and everything about it, with the audit trail kept and their name taken out of it."""
+"""Erasure of personal data: the account with all related rows, and the pseudonymisation of its audit entries."""
 
 from __future__ import annotations
 
@@ -17,84 +17,84 @@ from authsvc.audit import erasure
 from authsvc.caller import Caller
 from authsvc.personal_data import DataSubject
 
-_REWRITTEN = "audit_log_entries"
+_AUDIT_TABLE = "audit_log_entries"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erased:
-    """What one run has done; table → rows."""
+class ErasureResult:
+    """The result of one run; table → number of rows."""
 
     pseudonym: UUID
-    """What the audit trail calls the person now."""
+    """The pseudonym of the data subject in the audit log."""
     removed: Mapping[str, int]
     rewritten: Mapping[str, int]
     left: Mapping[str, int]
-    """What could not be removed at this moment: a message on its way out. Another run will."""
+    """Rows that cannot be removed yet, such as a message that is being sent. Another run removes them."""
 
 
 def erase(
-    person: DataSubject,
+    data_subject: DataSubject,
     *,
     keep_id: bool,
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
-    note: Callable[[int], None],
-) -> Erased:
-    """Erase everything about a person that is there: all, or with `keep_id` all but the id and what belongs to it.
+    on_progress: Callable[[int], None],
+) -> ErasureResult:
+    """Erase all personal data of a data subject, or with `keep_id` all but the id of the user's row.
 
-    `note` is told how many entries of the audit trail have been rewritten since it was last told. May be interrupted
-    and run again, also when the user's row is gone already.
+    `on_progress` takes the number of audit entries rewritten since its last call. The erasure may be interrupted and
+    repeated, also after the user's row has been deleted.
     """
-    before = _held(person)
+    before = _count_rows(data_subject)
     if before["users"]:
-        # First, so that nobody signs in and leaves new traces behind the ones that are taken away.
-        deletion.delete(person.id, soft=keep_id, actor=actor, caller=caller, at=at)
+        # First, so that no new sign-in adds data during the erasure.
+        deletion.delete(data_subject.id, soft=keep_id, actor=actor, caller=caller, at=at)
     with transaction.atomic(durable=True):
         if keep_id:
-            _empty(person.id, at=at)
+            _erase_columns(data_subject.id, at=at)
         for source in personal_data.sources():
-            source.erase(person)
+            source.erase(data_subject)
     rewritten = 0
-    for number in erasure.pseudonymise_entries(person, keep_id=keep_id):
+    for number in erasure.pseudonymise_entries(data_subject, keep_id=keep_id):
         rewritten += number
-        note(number)
-    after = _held(person)
+        on_progress(number)
+    after = _count_rows(data_subject)
     left = {table: number for table, number in after.items() if not (keep_id and table == "users")}
-    return Erased(
-        pseudonym=personal_data.pseudonym(person.id),
+    return ErasureResult(
+        pseudonym=personal_data.pseudonym(data_subject.id),
         removed=dict(before - after),
-        rewritten={_REWRITTEN: rewritten, **({"users": after["users"]} if keep_id else {})},
+        rewritten={_AUDIT_TABLE: rewritten, **({"users": after["users"]} if keep_id else {})},
         left=left,
     )
 
 
-def is_known(person: DataSubject) -> bool:
-    """Whether anything about a person is there, if only what an earlier erasure has left in the audit trail."""
-    held = any(True for source in personal_data.sources() for _, rows in source.export(person) for _ in rows)
-    return held or erasure.has_entries_of_pseudonym(personal_data.pseudonym(person.id))
+def has_data(data_subject: DataSubject) -> bool:
+    """Whether there is data of a data subject, including audit entries that an earlier erasure has pseudonymised."""
+    has_rows = any(True for source in personal_data.sources() for _, rows in source.export(data_subject) for _ in rows)
+    return has_rows or erasure.has_entries_of_pseudonym(personal_data.pseudonym(data_subject.id))
 
 
-def _held(person: DataSubject) -> Counter[str]:
-    """Table → rows about the person; the audit trail, of which nothing is removed, is not among them."""
+def _count_rows(data_subject: DataSubject) -> Counter[str]:
+    """Table → number of rows of the data subject, without the audit log, from which nothing is removed."""
     return Counter(
         table
         for source in personal_data.sources()
-        for table, rows in source.export(person)
-        if table != _REWRITTEN
+        for table, rows in source.export(data_subject)
+        if table != _AUDIT_TABLE
         for _ in rows
     )
 
 
-def _empty(user_id: UUID, *, at: datetime) -> None:
-    """What deletion leaves in a row it keeps can be tried: whether somebody's address was this one, and when they came.
+def _erase_columns(user_id: UUID, *, at: datetime) -> None:
+    """Remove hashes and times from a soft-deleted row, because a known address could be compared with its hash.
 
-    Joins the caller's transaction.
+    Must run inside a transaction.
     """
-    nothing = [f"{name}_sent_at" for name in ("confirmation", "recovery", "email_change", "phone_change")]
-    nothing += ["reauthentication_sent_at", "invited_at", "email_confirmed_at", "phone_confirmed_at", "last_sign_in_at"]
+    times = [f"{name}_sent_at" for name in ("confirmation", "recovery", "email_change", "phone_change")]
+    times += ["reauthentication_sent_at", "invited_at", "email_confirmed_at", "phone_confirmed_at", "last_sign_in_at"]
     User.objects.filter(id=user_id).update(
-        email=None, phone=None, email_change="", phone_change="", updated_at=at, **dict.fromkeys(nothing)
+        email=None, phone=None, email_change="", phone_change="", updated_at=at, **dict.fromkeys(times)
     )
     Identity.objects.filter(user_id=user_id).delete_rows()
-    deletion.drop_factors(user_id)
+    deletion.delete_factors(user_id)

@@ -1,4 +1,4 @@
-"""Normalises and checks the addresses and numbers that people identify themselves with."""
+"""Normalises and validates the identifiers of users: email addresses, phones, UUIDs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from uuid import UUID
 from accounts import errors
 from authsvc import conf
 
-_LONGEST_EMAIL = 255
-# The form of HTML's e-mail input: no quoting, no comments, no international names; one label will do for a domain.
+_MAX_EMAIL_LENGTH = 255
+# The syntax of HTML's email input: no quoting, comments or internationalised names; a domain may have one label.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _EMAIL = re.compile(rf"[A-Za-z0-9.!#$%&'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")
 _HEX = "[0-9a-fA-F]"
@@ -19,13 +19,13 @@ _PHONE = re.compile(r"[1-9][0-9]{1,14}")
 
 
 def email(text: str) -> str:
-    """The address in the form it is stored and compared in.
+    """The normalised address, as stored and compared.
 
     Raises EmailRequired, EmailTooLong (over 255 bytes) or EmailInvalid.
     """
     if not text:
         raise errors.EmailRequired
-    if len(text.encode()) > _LONGEST_EMAIL:
+    if len(text.encode()) > _MAX_EMAIL_LENGTH:
         raise errors.EmailTooLong
     if not _EMAIL.fullmatch(text):
         raise errors.EmailInvalid
@@ -33,12 +33,12 @@ def email(text: str) -> str:
 
 
 def lower_email(text: str) -> str:
-    """The address as it would be stored, whether or not it is one."""
+    """The normalised form of a text that need not be a valid address."""
     return text.lower()
 
 
 def phone(text: str) -> str:
-    """The number (E.164) in digits without `+`. Raises PhoneInvalid."""
+    """The phone (E.164) as digits without `+`. Raises PhoneInvalid."""
     number = bare_phone(text)
     if not _PHONE.fullmatch(number):
         raise errors.PhoneInvalid
@@ -46,12 +46,12 @@ def phone(text: str) -> str:
 
 
 def bare_phone(text: str) -> str:
-    """The text without its leading `+` and without blanks, whether or not it is a number."""
+    """The normalised form of a text that need not be a valid phone: without a leading `+` and blanks."""
     return text.removeprefix("+").replace(" ", "")
 
 
 def channel(text: str) -> str:
-    """How a code reaches a phone: `sms`, the default, or `whatsapp` where the gateway can. Raises ChannelInvalid."""
+    """The channel of a code: `sms`, the default, or `whatsapp` where the gateway supports it. Raises ChannelInvalid."""
     if text in ("", "sms"):
         return "sms"
     if text == "whatsapp" and conf.current().sms.provider in ("twilio", "twilio_verify"):

@@ -1,4 +1,4 @@
-"""Changes of JSON columns that the database makes, so that no concurrent change of other keys is lost."""
+"""Updates of JSON columns by key in the database, so that concurrent updates of other keys are not lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models.functions import Cast
 
 
 def merged(column: str, values: Mapping[str, Any]) -> Func:
-    """The column with these top-level keys replaced, and those whose value is None deleted; NULL is an empty object."""
+    """The column with these top-level keys replaced, or deleted where the value is None. NULL counts as `{}`."""
     kept = {key: value for key, value in values.items() if value is not None}
     dropped = [key for key in values if key not in kept]
     present = Func(F(column), template="coalesce(%(expressions)s, '{}'::jsonb)")

@@ -1,4 +1,4 @@
-"""What accounts holds about a user: the user, identities, second factors, passkeys."""
+"""Personal data in accounts: users, identities, second factors, passkeys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
 from authsvc.personal_data import DataSubject, Row, export_rows
 
-_SECRETS_OF_FACTORS = {"secret", "web_authn_credential", "last_webauthn_challenge_data"}
+_FACTOR_SECRETS = {"secret", "web_authn_credential", "last_webauthn_challenge_data"}
 
 
 class Account:
@@ -15,7 +15,7 @@ class Account:
         yield "users", export_rows(User.objects.filter(id=data_subject.id), without={"password"})
         yield "identities", export_rows(Identity.objects.filter(user_id=data_subject.id).order_by("created_at", "id"))
         factors = Factor.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
-        yield "mfa_factors", export_rows(factors, without=_SECRETS_OF_FACTORS)
+        yield "mfa_factors", export_rows(factors, without=_FACTOR_SECRETS)
         challenges = FactorChallenge.objects.filter(factor__user_id=data_subject.id).order_by("created_at", "id")
         yield "mfa_challenges", export_rows(challenges, without={"otp_code", "web_authn_session_data"})
         codes = RecoveryCode.objects.filter(user_id=data_subject.id).order_by("created_at", "id")

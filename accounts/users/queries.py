@@ -136,10 +136,10 @@ def _insert_user() -> str:
 
 
 def insert_user(**values: Any) -> None:
-    """Insert a user known by an address or a number, with the identity of our own kind. One statement.
+    """Insert a user with an email address or phone and the identity of that kind. One statement.
 
-    Values by the names in the statement, JSON as text. Raises IntegrityError when somebody else has the address or
-    number.
+    The names of `values` are those in the statement; JSON values are text. Raises IntegrityError when another account
+    has the address or phone.
     """
     rows(_insert_user(), values)
 

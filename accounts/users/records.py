@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a field of a record is selected from its table, and what the API makes of it."""
+    """The column behind a field of a record, and the member of the JSON object that the API makes of it."""
 
     sql: str = "{table}.{name}"
     """Expression of the select list."""

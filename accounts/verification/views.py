@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from accounts import error_sets
 from accounts import errors as account_errors
-from accounts.verification import confirm_page, errors, resending, verification
+from accounts.verification import confirm_page, errors, redemption, resending
 from accounts.verification.redemption import Redemption
 from authsvc import clock, conf
 from authsvc.api import parsing
@@ -109,12 +109,12 @@ class LinkEndpoint(RedirectEndpoint):
 
     def open_link(self, link_type: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
         self.begin_redirecting(target, error_in_query=token.startswith(PKCE_PREFIX))
-        redemption = verification.open_link(type=link_type, token=token, caller=request.caller, at=clock.now())
-        if redemption.awaits_second_confirmation:
+        result = redemption.open_link(type=link_type, token=token, caller=request.caller, at=clock.now())
+        if result.awaits_second_confirmation:
             return SeeOther(_with_message(target, in_query=token.startswith(PKCE_PREFIX)))
-        if redemption.tokens is None:
-            return SeeOther(redirects.with_query(target, {"code": redemption.auth_code or ""}))
-        return SeeOther(redirects.with_fragment(target, token_fragment(redemption.tokens, type=redemption.type)))
+        if result.tokens is None:
+            return SeeOther(redirects.with_query(target, {"code": result.auth_code or ""}))
+        return SeeOther(redirects.with_fragment(target, token_fragment(result.tokens, type=result.type)))
 
     @staticmethod
     def check(link_type: str, token: str) -> None:
@@ -174,12 +174,12 @@ class VerifyView(LinkEndpoint):
 
         The first of two confirmations of an email change returns no session.
         """
-        redemption = self._redeem(parsing.parse_body(request, VerifyInput), request)
-        if redemption.awaits_second_confirmation:
+        result = self._redeem(parsing.parse_body(request, VerifyInput), request)
+        if result.awaits_second_confirmation:
             return Response({"code": "200", "msg": _SECOND_CONFIRMATION_NEEDED})  # a string here, a number in errors
-        extra = {"type": redemption.type} if redemption.type in _RETURNED_TYPES else {}
-        assert redemption.tokens is not None  # noqa: S101  (only browsers get a code instead)
-        return Response(token_response(redemption.tokens, user=redemption.user, **extra))
+        extra = {"type": result.type} if result.type in _RETURNED_TYPES else {}
+        assert result.tokens is not None  # noqa: S101  (only browsers get a code instead)
+        return Response(token_response(result.tokens, user=result.user, **extra))
 
     @staticmethod
     def _redeem(body: VerifyInput, request: ServiceRequest) -> Redemption:
@@ -194,16 +194,16 @@ class VerifyView(LinkEndpoint):
         elif body.token_hash and (body.email or body.phone or body.redirect_to):
             raise errors.OnlyTokenHashAllowed
         if link:
-            return verification.redeem_link(
+            return redemption.redeem_link(
                 type=body.type, token=link, password=body.password, caller=request.caller, at=clock.now()
             )
         if bool(body.email) == bool(body.phone):
             raise errors.OnlyOneIdentifierOnVerify
         if body.phone:
-            return verification.redeem_sms_code(
+            return redemption.redeem_sms_code(
                 type=body.type, phone=body.phone, code=body.token or "", caller=request.caller, at=clock.now()
             )
-        return verification.redeem_email_code(
+        return redemption.redeem_email_code(
             type=body.type,
             email=body.email or "",
             code=body.token or "",

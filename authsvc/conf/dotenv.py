@@ -1,4 +1,4 @@
-"""The grammar of `.env` files: text in, variables out."""
+"""Parses `.env` files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _DECODED = {"n": "\n", "r": "\r"}
 
 
 class DotenvError(ValueError):
-    """A file that does not follow the grammar. Names the line, never its content, which may be a secret."""
+    """A file with a syntax error. The message names the line but never its content, which may be a secret."""
 
     def __init__(self, reason: str, *, line: int) -> None:
         super().__init__(f"line {line}: {reason}")
 
 
 def parse(text: str) -> dict[str, str]:
-    """The variables of a `.env` file; of two with one name the later counts. Raises DotenvError.
+    """The variables of a `.env` file; the last one of a name counts. Raises DotenvError.
 
-    `KEY=value`, `KEY: value` and `export KEY=value`, comments behind `#`, single-quoted values as they stand,
-    double-quoted ones with `\\n`, `\\r` and `\\c` for the character c; quoted values may span lines. `$` is a character
-    like any other.
+    The grammar is `KEY=value`, `KEY: value` and `export KEY=value`, with comments after `#`. Single-quoted values are
+    literal; double-quoted ones decode `\\n`, `\\r` and `\\c` for the character c. Quoted values may span lines. `$` has
+    no special meaning.
     """
     text = text.replace("\r\n", "\n")
     variables: dict[str, str] = {}
@@ -42,23 +42,23 @@ def parse(text: str) -> dict[str, str]:
 
 
 def _value(text: str, start: int) -> tuple[str, int]:
-    """The value at `start`, and where the rest of its line ends."""
+    """The value at `start`, and the position at which its line ends."""
     quote = text[start : start + 1]
     if quote in ("'", '"'):
         quoted = (_SINGLE_QUOTED if quote == "'" else _DOUBLE_QUOTED).match(text, start)
         if quoted is None:
             raise DotenvError("the quoted value has no end", line=_line(text, start))
-        value = quoted[1] if quote == "'" else _ESCAPE.sub(lambda found: _DECODED.get(found[1], found[1]), quoted[1])
+        value = quoted[1] if quote == "'" else _ESCAPE.sub(lambda match: _DECODED.get(match[1], match[1]), quoted[1])
         return value, _end(_LINE, text, quoted.end())
     end = _end(_LINE, text, start)
-    # From one character before: the white space in front of a comment may be what follows the `=`.
+    # Starts one character earlier: the white space before a comment may directly follow the `=`.
     comment = _COMMENT.search(text, start - 1, end)
     return text[start : comment.start() if comment else end].strip(_BLANKS).replace("\\$", "$"), end
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    found = pattern.match(text, position)
-    return found.end() if found else position
+    match = pattern.match(text, position)
+    return match.end() if match else position
 
 
 def _line(text: str, position: int) -> int:

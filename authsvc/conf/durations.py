@@ -1,4 +1,4 @@
-"""Lengths of time as text: `24h`, `1h30m`, `300ms` in both directions."""
+"""Parses and formats durations such as `24h`, `1h30m` and `300ms`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NANOSECONDS = {
 }
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 
-# 2^63 ns, about 292 years: what the notation can hold where it comes from, and small enough to be added to a date.
+# 2^63 ns, about 292 years: the maximum of a 64-bit count of nanoseconds, and small enough to be added to a date.
 LIMIT = timedelta(microseconds=(2**63 - 1) // 1000)
 
 
 def parse(text: str) -> timedelta:
-    """The length that `text` states: an optional sign, then numbers with units (ns us µs ms s m h), or a bare `0`.
+    """The duration in `text`: an optional sign, then numbers with units (ns us µs ms s m h), or a bare `0`.
 
-    Rounded to microseconds. Raises ValueError, which says what is wrong but does not quote the text.
+    It is rounded to microseconds. Raises ValueError with a reason that does not quote the text.
     """
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     if unsigned == "0":
@@ -39,7 +39,7 @@ def parse(text: str) -> timedelta:
         if part is None or not (part[1] or part[2]):
             raise ValueError("every number needs a unit of ns, us, ms, s, m or h")
         whole, fraction, unit = part[1] or "0", part[2] or "", _NANOSECONDS[part[3]]
-        if len(whole) + len(fraction) > _MOST_DIGITS:
+        if len(whole) + len(fraction) > _MAX_DIGITS:
             raise ValueError("the number is too long")
         nanoseconds += int(whole) * unit + int(fraction or "0") * unit // 10 ** len(fraction)
         position = part.end()
@@ -50,7 +50,7 @@ def parse(text: str) -> timedelta:
 
 
 def text(length: timedelta) -> str:
-    """The shortest customary form: `1h30m0s`, `1.5s`, `300ms`, `20µs`, `0s`; `parse` reads it back."""
+    """The customary form: `1h30m0s`, `1.5s`, `300ms`, `20µs`, `0s`; `parse` is the inverse."""
     microseconds = length // timedelta(microseconds=1)
     sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
     if microseconds == 0:

@@ -1,4 +1,4 @@
-"""What `manage.py doctor` finds out about the database: version, rights, migrations, connections, its clock."""
+"""Database checks of `manage.py doctor`: version, rights, migrations, queue, connections, pooler, clock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from authsvc.diagnostics import readiness
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, warning
 from authsvc.server import serving
 
-_OLDEST = 140_000
-_MOST_SKEW = timedelta(seconds=5)
+_MIN_VERSION = 140_000
+_MAX_SKEW = timedelta(seconds=5)
 
 
 class DatabaseDiagnostic:
@@ -31,13 +31,13 @@ class DatabaseDiagnostic:
                 yield _rights(cursor)
                 yield _migrations(cursor)
                 yield _queue(cursor)
-                yield _room(cursor)
+                yield _connections(cursor)
                 yield _pooler(connection, cursor)
-                yield _time(cursor)
+                yield _clock(cursor)
         except (DatabaseError, EmbeddedDatabaseFailed) as error:
             message = " ".join(str(error).split())
             yield failure(
-                "database", message, "Check DATABASE_URL, that PostgreSQL runs, and that it lets this host in."
+                "database", message, "Check DATABASE_URL, that PostgreSQL runs, and that pg_hba.conf allows this host."
             )
         finally:
             connection.close()
@@ -45,7 +45,7 @@ class DatabaseDiagnostic:
 
 def _version(cursor: CursorWrapper) -> CheckResult:
     number, name = _row(cursor, "SELECT current_setting('server_version_num')::int, current_setting('server_version')")
-    if number < _OLDEST:
+    if number < _MIN_VERSION:
         return failure("database version", f"PostgreSQL {name}", "Upgrade PostgreSQL to 14 or newer.")
     return ok("database version", f"PostgreSQL {name}")
 
@@ -59,7 +59,7 @@ def _rights(cursor: CursorWrapper) -> CheckResult:
         return failure(
             "database rights",
             "no schema of the search path exists",
-            "CREATE SCHEMA, or mend search_path in DATABASE_URL.",
+            "CREATE SCHEMA, or correct search_path in DATABASE_URL.",
         )
     if not may_create:
         return failure(
@@ -73,35 +73,37 @@ def _rights(cursor: CursorWrapper) -> CheckResult:
 def _migrations(cursor: CursorWrapper) -> CheckResult:
     missing = sorted(f"{app}.{name}" for app, name in readiness.missing_migrations(cursor))
     if missing:
-        message = f"{len(missing)} are not applied, the first: {missing[0]}"
+        message = f"{len(missing)} are not applied, first {missing[0]}"
         return warning("migrations", message, "Start the server, or run manage.py migrate.")
-    return ok("migrations", "all are applied")
+    return ok("migrations", "all migrations are applied")
 
 
 def _queue(cursor: CursorWrapper) -> CheckResult:
     [is_there] = _row(cursor, "SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
     if not is_there:
-        return warning("queue", "its tables are not there yet", "Start the server, or run manage.py migrate.")
-    signs = jobs.read_worker_health(cursor)
-    wait = f"the next job has been due for {signs.job_delay:.0f} s" if signs.job_delay is not None else "no job is due"
-    if not signs.is_healthy:
+        return warning("queue", "its tables do not exist yet", "Start the server, or run manage.py migrate.")
+    health = jobs.read_worker_health(cursor)
+    wait = (
+        f"the next job has been due for {health.job_delay:.0f} s" if health.job_delay is not None else "no job is due"
+    )
+    if not health.is_healthy:
         remedy = "Start the server with AUTH_MAILER_WORKER_ENABLED=true, or manage.py worker."
-        return failure("queue", f"nobody works on it, and {wait}", remedy)
-    if not signs.has_heartbeat:
-        return ok("queue", f"no worker runs now, and {wait}")
-    return ok("queue", f"a worker runs, and {wait}")
+        return failure("queue", f"no worker processes it, and {wait}", remedy)
+    if not health.has_heartbeat:
+        return ok("queue", f"no worker is running, and {wait}")
+    return ok("queue", f"a worker is running, and {wait}")
 
 
-def _room(cursor: CursorWrapper) -> CheckResult:
-    most, kept, others = _row(
+def _connections(cursor: CursorWrapper) -> CheckResult:
+    limit, reserved, others = _row(
         cursor,
         "SELECT current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,"
         " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         " AND application_name <> current_setting('application_name'))",
     )
     needed = serving.connections(conf.current())
-    free = most - kept - others
-    message = f"this server may hold {needed}, and {free} of {most} are free for it"
+    free = limit - reserved - others
+    message = f"this server needs up to {needed}, and {free} of {limit} are available"
     if needed > free:
         return warning(
             "connections",
@@ -112,41 +114,43 @@ def _room(cursor: CursorWrapper) -> CheckResult:
 
 
 def _pooler(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> CheckResult:
-    """Between us and the database is somebody else when it sees another port than ours."""
+    """A pooler or address translation is present if the database sees a port other than the local one."""
     [seen] = _row(cursor, "SELECT client_port FROM pg_stat_activity WHERE pid = pg_backend_pid()")
-    ours = _own_port(connection.connection.fileno())
-    if ours is None or seen is None or ours == seen:
-        return ok("pooler", "none that could be seen")
+    local = _local_port(connection.connection.fileno())
+    if local is None or seen is None or local == seen:
+        return ok("pooler", "none detected")
     if conf.current().database.prepared_statements_enabled:
         return warning(
             "pooler",
-            "something stands between this host and the database, and prepared statements are on",
+            "a pooler or address translation is in use, and prepared statements are enabled",
             "Behind a pooler in transaction mode set AUTH_DB_PREPARED_STATEMENTS_ENABLED=false;"
-            " in session mode, or behind address translation, all is well.",
+            " in session mode, or with address translation only, no change is needed.",
         )
-    return ok("pooler", "something stands between this host and the database, and prepared statements are off")
+    return ok("pooler", "a pooler or address translation is in use, and prepared statements are disabled")
 
 
-def _own_port(number: int) -> int | None:
-    """The port of our end of a connection; None for a local socket, which has none."""
-    with socket.socket(fileno=os.dup(number)) as ours:
-        if ours.family == socket.AF_UNIX:
+def _local_port(descriptor: int) -> int | None:
+    """The local port of a connection; None for a Unix socket."""
+    with socket.socket(fileno=os.dup(descriptor)) as local:
+        if local.family == socket.AF_UNIX:
             return None
-        return int(ours.getsockname()[1])
+        return int(local.getsockname()[1])
 
 
-def _time(cursor: CursorWrapper) -> CheckResult:
+def _clock(cursor: CursorWrapper) -> CheckResult:
     before = clock.now()
-    [theirs] = _row(cursor, "SELECT clock_timestamp()")
+    [database_time] = _row(cursor, "SELECT clock_timestamp()")
     after = clock.now()
-    skew = max(before - theirs, theirs - after, timedelta())
-    if skew > _MOST_SKEW:
+    skew = max(before - database_time, database_time - after, timedelta())
+    if skew > _MAX_SKEW:
         return failure(
             "clock",
-            f"{skew.total_seconds():.0f} s apart from the database's",
-            "Keep both clocks by NTP (chrony, timesyncd).",
+            f"differs by {skew.total_seconds():.0f} s from the database's clock",
+            "Synchronize both clocks with NTP (chrony, timesyncd).",
         )
-    return ok("clock", f"agrees with the database's within {(after - before + skew).total_seconds():.1f} s")
+    return ok(
+        "clock", f"differs from the database's clock by less than {(after - before + skew).total_seconds():.1f} s"
+    )
 
 
 def _row(cursor: CursorWrapper, sql: str) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Shows somebody who has the settings a request as it has arrived: `manage.py doctor` sees by it what a proxy does."""
+"""Returns a request as it arrived at the service, so that `manage.py doctor` can check the proxy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _SALT = "authsvc.mirror"
 _SECONDS = 60
 
 
-def ticket() -> str:
-    """What the header must hold; good for a minute."""
+def signed_token() -> str:
+    """The value of the header, valid for one minute."""
     return signing.TimestampSigner(salt=_SALT).sign("show")
 
 
-def is_asked(request: HttpRequest) -> bool:
-    """Whether the request has a ticket that somebody with our settings has made within the last minute."""
+def is_requested(request: HttpRequest) -> bool:
+    """True if the request has a token signed with the service's settings within the last minute."""
     text = request.META.get("HTTP_AUTHSVC_MIRROR", "")
     if not text:
         return False
@@ -29,8 +29,8 @@ def is_asked(request: HttpRequest) -> bool:
     return True
 
 
-def image(request: HttpRequest) -> dict[str, str]:
-    """The peer of the connection, the address that the service goes by, and what else proxies write."""
+def echo(request: HttpRequest) -> dict[str, str]:
+    """The connection's peer, the resolved client address, and the headers that proxies set."""
     meta = request.META
     return {
         "peer": meta.get("REMOTE_ADDR", ""),

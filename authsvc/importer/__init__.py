@@ -1,5 +1,4 @@
-"""Moving in: a reference server's database copied into ours, table by table, with nobody signed out.
+"""Import from the database of a reference server, table by table, without ending any session.
 
-May import every app's models and nothing imports it but the command. Start reading at `passes.py`; what is taken from
-which column stands in `declarations.py`, where a new capability adds its tables.
+`import_run` is the entry point; `table_definitions` maps tables and columns, and new capabilities add theirs there.
 """

@@ -1,29 +1,30 @@
-"""Sessions for the refresh tokens of a source from before there were any: one for each family that is still alive."""
+"""Derives sessions for refresh tokens of old sources without sessions: one for each active token family."""
 
 from __future__ import annotations
 
 from authsvc.importer import queries
-from authsvc.importer.columns import made_id
-from authsvc.importer.source import Source
+from authsvc.importer.column_rules import derived_id
+from authsvc.importer.source_database import Source
 
-_SESSION_ID = made_id("'session'", "f.user_id::text", "f.root::text")
-_METHOD_ID = made_id("'method'", "s.id::text")
+_SESSION_ID = derived_id("'session'", "f.user_id::text", "f.root::text")
+_METHOD_ID = derived_id("'method'", "s.id::text")
 
 
-def are_missing(source: Source) -> bool:
+def are_needed(source: Source) -> bool:
+    """True if the source has refresh tokens without sessions."""
     return bool(source.tables.get("refresh_tokens")) and not source.has("refresh_tokens", "session_id")
 
 
-def make() -> tuple[int, int]:
-    """Make them in the staging tables, with `password` as their method; how many sessions and how many methods.
+def derive_sessions() -> tuple[int, int]:
+    """Insert sessions with the method `password` into the staging tables; returns the numbers of sessions and methods.
 
-    A family is a token and all that were exchanged for it. Tokens of a family in which each is revoked keep no session:
-    they are refused when they are presented, as they would have been.
+    A family is a token and all its successors. A family whose tokens are all revoked gets no session, so its tokens
+    are rejected as before.
     """
-    execute, changed = queries.execute, queries.changed
+    execute, execute_counted = queries.execute, queries.execute_counted
     execute("CREATE INDEX ON staged_refresh_tokens (parent)")
     execute("CREATE INDEX ON staged_refresh_tokens (token)")
-    # Families can be thousands of tokens long, and each generation is a join: it must go by the index.
+    # Each generation is a join, and families can have thousands of generations, so the index must be used.
     execute("SET LOCAL enable_hashjoin = off")
     execute("SET LOCAL enable_mergejoin = off")
     execute(f"""
@@ -40,7 +41,7 @@ def make() -> tuple[int, int]:
     execute("SET LOCAL enable_hashjoin = on")
     execute("SET LOCAL enable_mergejoin = on")
     execute("ANALYZE staged_families")
-    sessions = changed("""
+    sessions = execute_counted("""
         INSERT INTO staged_sessions (id, user_id, created_at, updated_at, aal)
         SELECT f.session_id, r.user_id, min(r.created_at), max(r.updated_at), 'aal1'
         FROM staged_families f JOIN staged_refresh_tokens r ON r.id = f.id
@@ -50,7 +51,7 @@ def make() -> tuple[int, int]:
         UPDATE staged_refresh_tokens r SET session_id = s.id
         FROM staged_families f JOIN staged_sessions s ON s.id = f.session_id WHERE r.id = f.id
     """)
-    methods = changed(f"""
+    methods = execute_counted(f"""
         INSERT INTO staged_mfa_amr_claims (id, session_id, authentication_method, created_at, updated_at)
         SELECT {_METHOD_ID}, s.id, 'password', coalesce(s.created_at, now()), coalesce(s.created_at, now())
         FROM staged_sessions s

@@ -1,7 +1,6 @@
-"""The statements that run in our database: from a stream into a staging table, from there into the table itself.
+"""Statements on the target database: from a stream into staging tables, and from these into the tables.
 
-A staging table is called after the table with `staged_` in front, holds what is to be written, and in `skip` why a row
-is not.
+A staging table is named `staged_<table>`. Its column `skip` holds the reason not to import a row.
 """
 
 from __future__ import annotations
@@ -12,27 +11,27 @@ from typing import Any
 from django.db import connection
 
 from authsvc.db.sql import namespaced
-from authsvc.importer.tables import Owner, Table
+from authsvc.importer.table_mapping import Owner, Table
 
 PAGES_PER_BATCH = 2_000
-"""16 MB of the staging table."""
+"""Pages of the staging table per statement (16 MB)."""
 
 Row = tuple[Any, ...]
 
 
-def staged(name: str) -> str:
+def staging_table(name: str) -> str:
     return f"staged_{name}"
 
 
 def execute(sql: str, parameters: Sequence[Any] | None = None) -> list[Row]:
-    """Run a statement on psycopg's own connection and return its rows; raises psycopg errors, without their context."""
+    """Run a statement on the psycopg connection and return its rows. Raises psycopg errors."""
     with connection.connection.cursor() as cursor:
         cursor.execute(sql, parameters, prepare=False)
         return cursor.fetchall() if cursor.description else []
 
 
-def changed(sql: str) -> int:
-    """Run a statement; how many rows it touched."""
+def execute_counted(sql: str) -> int:
+    """Run a statement and return the number of affected rows."""
     with connection.connection.cursor() as cursor:
         cursor.execute(sql, prepare=False)
         return int(cursor.rowcount)
@@ -42,45 +41,45 @@ def count(sql: str, parameters: Sequence[Any] | None = None) -> int:
     return int(execute(sql, parameters)[0][0])
 
 
-def prepare() -> None:
-    """Settings of this transaction: an import takes as long as it takes."""
+def configure_transaction() -> None:
+    """Disable timeouts for this transaction."""
     execute("SET LOCAL statement_timeout = 0")
     execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     execute("SET LOCAL TimeZone = 'UTC'")
     execute("SET LOCAL work_mem = '64MB'")
 
 
-def make_staging(table: Table) -> None:
+def create_staging_table(table: Table) -> None:
     columns = ", ".join(table.columns)
-    name = staged(table.name)
+    name = staging_table(table.name)
     execute(f"CREATE TEMP TABLE {name} ON COMMIT DROP AS SELECT {columns} FROM {namespaced(table.name)} WITH NO DATA")
     execute(f"ALTER TABLE {name} ADD COLUMN skip text")
 
 
 def copy_into(table: Table) -> str:
-    return f"COPY {staged(table.name)} ({', '.join([*table.columns, 'skip'])}) FROM STDIN"
+    return f"COPY {staging_table(table.name)} ({', '.join([*table.columns, 'skip'])}) FROM STDIN"
 
 
 def analyze(table: Table) -> None:
-    # Nobody else counts the rows of a temporary table, and every join that follows is planned by the count.
-    execute(f"ANALYZE {staged(table.name)}")
+    # Autovacuum does not analyze temporary tables, and the planner needs their row counts.
+    execute(f"ANALYZE {staging_table(table.name)}")
 
 
 def skip_orphans(table: Table, owner: Owner) -> None:
-    """Mark the rows whose owner is not at the source or is not taken."""
-    there = f"SELECT FROM {staged(owner.table)} o WHERE o.id = x.{owner.column}"
-    condition = f"x.skip IS NULL AND NOT EXISTS ({there} AND o.skip IS NULL)"
+    """Mark rows whose owner is missing at the source or skipped."""
+    owner_row = f"SELECT FROM {staging_table(owner.table)} o WHERE o.id = x.{owner.column}"
+    condition = f"x.skip IS NULL AND NOT EXISTS ({owner_row} AND o.skip IS NULL)"
     if owner.is_optional:
         condition += f" AND x.{owner.column} IS NOT NULL"
     execute(
-        f"UPDATE {staged(table.name)} x SET skip = CASE WHEN EXISTS ({there})"
-        f" THEN 'its {owner.noun} is not taken' ELSE 'its {owner.noun} is missing' END WHERE {condition}"
+        f"UPDATE {staging_table(table.name)} x SET skip = CASE WHEN EXISTS ({owner_row})"
+        f" THEN 'its {owner.noun} is skipped' ELSE 'its {owner.noun} is missing' END WHERE {condition}"
     )
 
 
 def skip_duplicates(table: Table, column: str) -> None:
-    """Mark all but the newest of the rows that share a value."""
-    name = staged(table.name)
+    """Mark all but the newest row of each value."""
+    name = staging_table(table.name)
     execute(f"""
         UPDATE {name} x SET skip = 'the same {column} as a newer row' FROM (
             SELECT id, row_number() OVER (PARTITION BY {column} ORDER BY created_at DESC, id) AS place
@@ -89,76 +88,79 @@ def skip_duplicates(table: Table, column: str) -> None:
     """)
 
 
-def skipped(table: Table) -> dict[str, int]:
-    """Reason → rows."""
+def skip_reasons(table: Table) -> dict[str, int]:
+    """Reason → number of rows."""
     return dict(
-        execute(f"SELECT skip, count(*) FROM {staged(table.name)} WHERE skip IS NOT NULL GROUP BY 1 ORDER BY 1")
+        execute(f"SELECT skip, count(*) FROM {staging_table(table.name)} WHERE skip IS NOT NULL GROUP BY 1 ORDER BY 1")
     )
 
 
-def lost(table: Table) -> int:
-    """The rows that are not taken although their user is."""
+def count_lost(table: Table) -> int:
+    """The number of skipped rows of imported users."""
     return count(f"""
-        SELECT count(*) FROM {staged(table.name)} x JOIN {staged("users")} u ON u.id = x.user_id AND u.skip IS NULL
+        SELECT count(*) FROM {staging_table(table.name)} x
+        JOIN {staging_table("users")} u ON u.id = x.user_id AND u.skip IS NULL
         WHERE x.skip IS NOT NULL
     """)
 
 
-def taken(table: Table) -> int:
-    return count(f"SELECT count(*) FROM {staged(table.name)} WHERE skip IS NULL")
+def count_accepted(table: Table) -> int:
+    return count(f"SELECT count(*) FROM {staging_table(table.name)} WHERE skip IS NULL")
 
 
-def remove_vanished(table: Table) -> int:
-    """Delete what the users of the source have here and no longer have there; returns how many rows."""
+def delete_missing_rows(table: Table) -> int:
+    """Delete rows of imported users that are no longer at the source; returns the number of rows."""
     if table.owners:
         column, owners = table.owners[0].column, table.owners[0].table
     elif "user_id" in table.columns:
         column, owners = "user_id", "users"
     else:
         return 0
-    return changed(f"""
-        DELETE FROM {namespaced(table.name)} t USING {staged(owners)} o
+    return execute_counted(f"""
+        DELETE FROM {namespaced(table.name)} t USING {staging_table(owners)} o
         WHERE o.id = t.{column} AND o.skip IS NULL
-            AND NOT EXISTS (SELECT FROM {staged(table.name)} x WHERE x.id = t.id AND x.skip IS NULL)
+            AND NOT EXISTS (SELECT FROM {staging_table(table.name)} x WHERE x.id = t.id AND x.skip IS NULL)
     """)
 
 
-def vanished_users() -> list[str]:
-    """Ids of the users here that the source does not have."""
-    found = execute(f"SELECT t.id::text FROM {namespaced('users')} t WHERE NOT EXISTS ({_AT_SOURCE}) ORDER BY 1")
-    return [user_id for (user_id,) in found]
+def users_missing_at_source() -> list[str]:
+    """Ids of the users in this database that the source lacks."""
+    ids = execute(f"SELECT t.id::text FROM {namespaced('users')} t WHERE NOT EXISTS ({_AT_SOURCE}) ORDER BY 1")
+    return [user_id for (user_id,) in ids]
 
 
-def delete_vanished_users() -> int:
-    return changed(f"DELETE FROM {namespaced('users')} t WHERE NOT EXISTS ({_AT_SOURCE})")
+def delete_users_missing_at_source() -> int:
+    return execute_counted(f"DELETE FROM {namespaced('users')} t WHERE NOT EXISTS ({_AT_SOURCE})")
 
 
-_AT_SOURCE = f"SELECT FROM {staged('users')} x WHERE x.id = t.id AND x.skip IS NULL"
+_AT_SOURCE = f"SELECT FROM {staging_table('users')} x WHERE x.id = t.id AND x.skip IS NULL"
 
 
-def release(table: Table) -> None:
-    """Empty the unique columns that are about to change, so that no row stands in the way of another one's value."""
-    for column in table.released:
+def clear_reassigned_values(table: Table) -> None:
+    """Set unique columns that will change to NULL, so that values can move between rows."""
+    for column in table.reassignable:
         execute(f"""
-            UPDATE {namespaced(table.name)} t SET {column} = NULL FROM {staged(table.name)} x
+            UPDATE {namespaced(table.name)} t SET {column} = NULL FROM {staging_table(table.name)} x
             WHERE x.id = t.id AND x.skip IS NULL AND t.{column} IS NOT NULL AND t.{column} IS DISTINCT FROM x.{column}
         """)
 
 
 def pages(table: Table) -> int:
-    return count("SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int", [staged(table.name)])
+    return count(
+        "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int", [staging_table(table.name)]
+    )
 
 
 def write(table: Table, *, first: int, last: int) -> tuple[int, int]:
-    """Bring the rows on these pages of the staging table into the table: how many were new, how many changed."""
+    """Upsert the rows on these pages of the staging table; returns the numbers of new and changed rows."""
     columns = list(table.columns)
     values = [name for name in columns if name != "id"]
     new, old = (", ".join(f"{row}.{name}" for name in values) for row in ("EXCLUDED", "t"))
-    found = execute(
+    counts = execute(
         f"""
         WITH written AS (
             INSERT INTO {namespaced(table.name)} AS t ({", ".join(columns)})
-            SELECT {", ".join(columns)} FROM {staged(table.name)} x
+            SELECT {", ".join(columns)} FROM {staging_table(table.name)} x
             WHERE x.skip IS NULL AND x.ctid >= %s::tid AND x.ctid < %s::tid
             ON CONFLICT (id) DO UPDATE SET ({", ".join(values)}) = ROW ({new})
             WHERE ({old}) IS DISTINCT FROM ({new})
@@ -167,22 +169,23 @@ def write(table: Table, *, first: int, last: int) -> tuple[int, int]:
         """,
         [f"({first},0)", f"({last},0)"],
     )
-    return found[0][0], found[0][1]
+    return counts[0][0], counts[0][1]
 
 
-def arrived(table: Table) -> int:
-    """How many of the rows that are taken stand in the table now."""
+def count_written(table: Table) -> int:
+    """The number of accepted rows that are in the table now."""
     return count(f"""
-        SELECT count(*) FROM {staged(table.name)} x JOIN {namespaced(table.name)} t ON t.id = x.id WHERE x.skip IS NULL
+        SELECT count(*) FROM {staging_table(table.name)} x
+        JOIN {namespaced(table.name)} t ON t.id = x.id WHERE x.skip IS NULL
     """)
 
 
 def advance_sequence() -> None:
-    """Imported refresh tokens keep their numbers; the next number comes after them."""
+    """Set the id sequence of refresh tokens behind the imported ids."""
     table = namespaced("refresh_tokens")
     execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table} HAVING max(id) IS NOT NULL")
 
 
-def tidy(table: Table) -> None:
-    """Statistics and visibility for the planner, which must not wait for the database to notice by itself."""
+def vacuum(table: Table) -> None:
+    """Update the planner's statistics and the visibility map at once."""
     execute(f"VACUUM (ANALYZE) {namespaced(table.name)}")

@@ -1,27 +1,31 @@
-"""What an import did: counts that add up, reasons, and what was left behind."""
+"""The report of an import: counts per table, reasons for skipped rows, and tables that were not imported."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-_HEADS = ("read", "made", "new", "changed", "same", "skipped", "removed")
+_COLUMNS = ("read", "derived", "new", "changed", "unchanged", "skipped", "deleted")
+
+
+class ImportRejected(Exception):
+    """Nothing was written. The message contains no password, secret or user address."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """The rows of one table: read + made = new + changed + same + skipped."""
+    """Rows of one table: read + derived = new + changed + unchanged + skipped."""
 
     read: int = 0
-    made: int = 0
-    """Not in a table of this name at the source, but in columns of another."""
+    derived: int = 0
+    """Rows derived from columns of other tables of the source."""
     new: int = 0
     changed: int = 0
-    same: int = 0
-    removed: int = 0
-    """Were here from an earlier pass and are no longer at the source."""
+    unchanged: int = 0
+    deleted: int = 0
+    """Rows of an earlier run that are no longer at the source."""
     reasons: dict[str, int] = field(default_factory=dict)
     lost: int = 0
-    """Skipped, although their user is taken and would miss them."""
+    """Skipped sessions, tokens and passkeys of imported users."""
 
     @property
     def skipped(self) -> int:
@@ -32,8 +36,8 @@ class Tally:
 class Report:
     version: str
     tallies: dict[str, Tally] = field(default_factory=dict)
-    left_behind: list[str] = field(default_factory=list)
-    """Tables that are not taken, with the number of their rows and why."""
+    not_imported: list[str] = field(default_factory=list)
+    """Tables that were not imported, with their row count and the reason."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -42,12 +46,10 @@ class Report:
 
     def lines(self) -> list[str]:
         width = max(len(name) for name in ("table", *self.tallies))
-        lines = [
-            f"source: {'version ' + self.version if self.version else 'a database that does not tell its version'}"
-        ]
-        lines.append(f"{'table':{width}}" + "".join(f"{head:>11}" for head in _HEADS))
+        lines = [f"source: {'version ' + self.version if self.version else 'unknown version'}"]
+        lines.append(f"{'table':{width}}" + "".join(f"{column:>11}" for column in _COLUMNS))
         for name, tally in self.tallies.items():
-            lines.append(f"{name:{width}}" + "".join(f"{getattr(tally, head):11,}" for head in _HEADS))
+            lines.append(f"{name:{width}}" + "".join(f"{getattr(tally, column):11,}" for column in _COLUMNS))
         for name, tally in self.tallies.items():
             lines += [f"skipped: {name}: {number:,} rows: {reason}" for reason, number in tally.reasons.items()]
-        return [*lines, *(f"not taken: {text}" for text in self.left_behind)]
+        return [*lines, *(f"not imported: {text}" for text in self.not_imported)]

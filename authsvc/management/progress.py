@@ -1,4 +1,4 @@
-"""Tells whoever started a long command how far it is: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of long commands: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """How many of `what` (a plural) are done, of `total` where that is known. To be written to standard error."""
+    """Counts processed items named `noun` (a plural), of `total` if known. Writes to `stream`, standard error."""
 
-    def __init__(self, stream: TextIO, *, what: str, total: int | None = None) -> None:
+    def __init__(self, stream: TextIO, *, noun: str, total: int | None = None) -> None:
         self._stream = stream
-        self._what = what
+        self._noun = noun
         self._total = total
         self._done = 0
         self._is_terminal = stream.isatty()
-        self._pause = _SECONDS_BETWEEN_BARS if self._is_terminal else _SECONDS_BETWEEN_LINES
-        self._told_at = time.monotonic()
-        self._told = False
+        self._interval = _SECONDS_BETWEEN_BARS if self._is_terminal else _SECONDS_BETWEEN_LINES
+        self._printed_at = time.monotonic()
+        self._has_printed = False
 
     def advance(self, number: int = 1) -> None:
         self._done += number
-        if time.monotonic() - self._told_at >= self._pause:
-            self._tell()
+        if time.monotonic() - self._printed_at >= self._interval:
+            self._print()
 
     def finish(self) -> None:
-        """The last word. What was over before anything had to be said stays unsaid."""
-        if self._told:
-            self._tell()
+        """Print the final count, unless the command was too quick to print any."""
+        if self._has_printed:
+            self._print()
             if self._is_terminal:
                 self._stream.write("\n")
                 self._stream.flush()
 
-    def _tell(self) -> None:
-        self._told = True
-        self._told_at = time.monotonic()
-        said = (
-            f"{self._done:,} {self._what}" if self._total is None else f"{self._done:,} of {self._total:,} {self._what}"
+    def _print(self) -> None:
+        self._has_printed = True
+        self._printed_at = time.monotonic()
+        text = (
+            f"{self._done:,} {self._noun}" if self._total is None else f"{self._done:,} of {self._total:,} {self._noun}"
         )
         if not self._is_terminal:
-            self._stream.write(f"{said}\n")
+            self._stream.write(f"{text}\n")
         elif self._total:
             filled = min(_BAR, _BAR * self._done // self._total)
-            self._stream.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {said}\x1b[K")
+            self._stream.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {text}\x1b[K")
         else:
-            self._stream.write(f"\r{said}\x1b[K")
+            self._stream.write(f"\r{text}\x1b[K")
         self._stream.flush()

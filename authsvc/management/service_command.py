@@ -1,5 +1,4 @@
-"""The base of commands that operators change things with: one clear line when something is wrong, and a name for the
-audit trail."""
+"""Base of the commands: errors as one line, prompts on the terminal, and the actor of audit entries."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from authsvc.db.embedded import EmbeddedDatabaseFailed
 from authsvc.errors import ApiError
 
 ACTOR = audit.Administrator(role="manage.py")
-"""Whoever may start a command may do anything, and has no name here."""
-_LONGEST_PASSWORD_FILE = 4096
+"""Commands have full access and no user."""
+_MAX_PASSWORD_FILE_BYTES = 4096
 
 
 class ServiceCommand(BaseCommand):
@@ -43,27 +42,27 @@ class ServiceCommand(BaseCommand):
             raise CommandError("interrupted", returncode=130) from None
 
     def caller(self, *, audience: str = "") -> Caller:
-        """Who calls a service when nobody does; the audience is the configured one unless given."""
+        """The caller for service functions; `audience` defaults to the configured one."""
         return Caller(audience=audience or conf.current().jwt.aud, link_base=conf.current().api.external_url)
 
-    def tell(self, text: str, *, ending: str = "\n") -> None:
-        """Something for the operator to read that is not what the command prints, and no error."""
+    def print_notice(self, text: str, *, ending: str = "\n") -> None:
+        """Print information for the operator on standard error."""
         self.stderr.write(text, str, ending)
         self.stderr.flush()
 
-    def ask(self, question: str) -> str:
-        """An answer from the terminal. Raises CommandError where there is none."""
+    def prompt(self, question: str) -> str:
+        """Read a line from the terminal. Raises CommandError without a terminal."""
         if not sys.stdin.isatty():
-            raise CommandError("there is no terminal to ask on")
-        self.tell(question, ending="")
+            raise CommandError("a terminal is required for confirmation")
+        self.print_notice(question, ending="")
         return sys.stdin.readline().strip()
 
     def new_password(self, *, file: str) -> str:
-        """A password asked for twice, hidden, or the first line of a file (`-`: standard input)."""
+        """Prompt twice for a password, or read the first line of a file (`-`: standard input)."""
         if file:
             return _first_line(file)
         if not sys.stdin.isatty():
-            raise CommandError("there is no terminal to ask for a password on: use --password-file")
+            raise CommandError("a terminal is required to enter a password; use --password-file instead")
         password = getpass("Password: ", stream=sys.stderr)
         if getpass("Password (again): ", stream=sys.stderr) != password:
             raise CommandError("the passwords differ")
@@ -72,7 +71,7 @@ class ServiceCommand(BaseCommand):
 
 def _first_line(file: str) -> str:
     try:
-        text = sys.stdin.readline() if file == "-" else _opening(Path(file))
+        text = sys.stdin.readline() if file == "-" else _read_start(Path(file))
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"cannot read {file}: {_one_line(error)}") from None
     line = text.splitlines()[0] if text else ""
@@ -81,12 +80,12 @@ def _first_line(file: str) -> str:
     return line
 
 
-def _opening(path: Path) -> str:
+def _read_start(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
-        return file.read(_LONGEST_PASSWORD_FILE)
+        return file.read(_MAX_PASSWORD_FILE_BYTES)
 
 
 def _one_line(error: Exception) -> str:
-    """What an error says, whose text may have several lines; never an address of the database with its password."""
+    """The first line of an error's text, which never contains the database URL with its password."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Which user an operator means by what they type: an id, an e-mail address or a phone number."""
+"""Finds the user for an id, email address or phone number on the command line."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from authsvc.personal_data import DataSubject
 
 
 def find(text: str, *, audience: str | None = None) -> User | None:
-    """The user, of an audience if one is given unless named by id. Raises CommandError where several are meant."""
+    """The user, or None. `audience` restricts addresses, not ids. Raises CommandError if several users match."""
     user_id = identifiers.uuid(text)
     if user_id is not None:
         return User.objects.filter(id=user_id).first()
-    known = {"email": identifiers.lower_email(text)} if "@" in text else {"phone": identifiers.bare_phone(text)}
-    named = User.objects.filter(**known)
+    lookup = {"email": identifiers.lower_email(text)} if "@" in text else {"phone": identifiers.bare_phone(text)}
+    matching = User.objects.filter(**lookup)
     if audience is not None:
-        named = named.filter(aud=audience)
-    found = list(named.order_by("created_at", "id")[:10])
-    if len(found) > 1:
-        raise CommandError(f"several users are meant, name one by id: {', '.join(str(user.id) for user in found)}")
-    return found[0] if found else None
+        matching = matching.filter(aud=audience)
+    users = list(matching.order_by("created_at", "id")[:10])
+    if len(users) > 1:
+        raise CommandError(f"several users match, specify an id: {', '.join(str(user.id) for user in users)}")
+    return users[0] if users else None
 
 
 def get(text: str, *, audience: str | None = None) -> User:
-    """As `find`. Raises CommandError also where nobody is meant."""
+    """As `find`. Raises CommandError if no user matches."""
     user = find(text, audience=audience)
     if user is None:
-        raise CommandError("there is no such user")
+        raise CommandError("user not found")
     return user
 
 
-def person(user: User) -> DataSubject:
-    """The user with everything that rows without an id know them by."""
+def data_subject(user: User) -> DataSubject:
+    """The user with all addresses and phone numbers that rows without an id may contain."""
     names = (user.email, user.phone, user.email_change, user.phone_change)
     return DataSubject(id=user.id, addresses=frozenset(name for name in names if name))

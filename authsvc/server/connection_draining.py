@@ -1,8 +1,8 @@
-"""Takes no further connections without losing one: what the kernel has completed is answered, what begins is not.
+"""Stops accepting connections without resetting one that the kernel has already completed.
 
-A listening socket that is closed resets the connections that wait in its queue, and with them requests that a proxy
-must not send again. So the door is closed first, for those who are only about to come in, while everybody inside is
-served. They get no answer; when they ask again, a second later, they are refused, and a proxy goes to the next server.
+Closing a listening socket resets the connections in its queue, and with them requests that a proxy must not repeat.
+Therefore a socket filter first drops new connection attempts while queued and open connections are served. A client
+repeats a dropped attempt after a second; by then the port is closed, it is refused, and a proxy uses the next server.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 
 SECONDS = 0.3
-"""For connections that are being made, far longer than they take, and shorter than the second until one asks again."""
+"""Time to complete handshakes in progress; shorter than the second after which a client repeats a dropped attempt."""
 _SO_ATTACH_FILTER = 26
-# Classic BPF (Linux, networking/filter.rst): the byte of flags in the TCP header, of which SYN without ACK is dropped.
+# Classic BPF (Linux, networking/filter.rst): drops TCP segments with SYN and without ACK.
 _INSTRUCTIONS = (
-    (0x30, 0, 0, 13),  # load that byte
-    (0x54, 0, 0, 0x12),  # SYN and ACK of it
+    (0x30, 0, 0, 13),  # load the byte of flags
+    (0x54, 0, 0, 0x12),  # keep SYN and ACK of it
     (0x15, 0, 1, 0x02),  # only SYN?
     (0x06, 0, 0, 0),  # drop
     (0x06, 0, 0, 0xFFFFFFFF),  # keep
@@ -29,15 +29,15 @@ _INSTRUCTIONS = (
 _OPEN_FILES = Path("/proc/self/fd")
 
 
-def close_door() -> bool:
-    """Let no listening socket of this process begin another connection; False where the system cannot (not Linux)."""
+def refuse_new_connections() -> bool:
+    """Drop connection attempts at all listening sockets of this process. Returns False on systems other than Linux."""
     if sys.platform != "linux":
         return False
     program = b"".join(struct.pack("HBBI", *instruction) for instruction in _INSTRUCTIONS)
     code = ctypes.create_string_buffer(program, len(program))
     option = struct.pack("HL", len(_INSTRUCTIONS), ctypes.addressof(code))
     for number in _descriptors():
-        # It may have been closed meanwhile, or be no socket at all.
+        # The descriptor may have been closed meanwhile, or may be no socket.
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as found:
             is_tcp = found.type == socket.SOCK_STREAM and found.family in (socket.AF_INET, socket.AF_INET6)
             if is_tcp and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):

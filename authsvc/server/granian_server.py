@@ -1,4 +1,4 @@
-"""The granian HTTP server around `authsvc.wsgi`, in this process and serving processes of its making."""
+"""Runs granian: this process supervises, and forked processes serve `authsvc.wsgi`."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ logger = logging.getLogger(__name__)
 
 
 def run(config: conf.AuthConfig, application: Callable[..., Any]) -> None:
-    """Serve until a signal asks to stop; returns when the last request has been answered.
+    """Serve until a signal stops it; returns when the last request has been answered.
 
-    `application` has been loaded after `processes.preload`; this process must have no threads of its own.
+    `application` must have been loaded after `processes.preload`. This process must not have other threads.
     """
-    # The serving processes share the memory of what this one has loaded, which a fresh interpreter in each would not.
+    # Forked processes share the memory of the loaded application.
     multiprocessing.set_start_method("fork", force=True)
     server = MPServer(
         "authsvc.wsgi:application",
         address=serving.address(config),
         port=config.api.port,
         interface=Interfaces.WSGI,
-        # In its other mode the end of an idle process may pass unnoticed by the thread that waits for it.
+        # In its other mode, the thread that waits for an idle process may not notice its end.
         runtime_mode=RuntimeModes.st,
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(
@@ -47,39 +47,39 @@ def run(config: conf.AuthConfig, application: Callable[..., Any]) -> None:
         log_level=LogLevels.warning,
         log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {"_granian": {"handlers": [], "propagate": True}}},
     )
-    told_to_stop = threading.Event()
+    is_stopping = threading.Event()
 
-    def heed(number: signal.Signals) -> None:
+    def handle(number: signal.Signals) -> None:
         if number not in processes.STOPPING:
-            processes.act(number)
+            processes.handle_signal(number)
             _send(server, number)
-        elif not told_to_stop.is_set():
-            told_to_stop.set()
+        elif not is_stopping.is_set():
+            is_stopping.set()
             logger.info("received graceful shutdown signal")
-            limit = threading.Timer(serving.DRAIN_SECONDS, _cut_off, (server,))
+            limit = threading.Timer(serving.DRAIN_SECONDS, _kill, (server,))
             limit.daemon = True
             limit.start()
             server.signal_handler_interrupt()  # type: ignore[no-untyped-call]  # granian's, untyped
 
-    def begin() -> Callable[..., Any]:
-        processes.obey_supervisor()
-        processes.begin()
+    def load() -> Callable[..., Any]:
+        processes.follow_supervisor()
+        processes.start()
         return application
 
-    server.on_startup(lambda: processes.take_signals(heed))
-    # So that a process which takes the place of another begins with settings as new as those of the others.
+    server.on_startup(lambda: processes.handle_signals_in_thread(handle))
+    # A process that replaces another then starts with the newest settings.
     server.on_startup(reload.start)
     processes.freeze()
     try:
-        server.serve(target_loader=begin, wrap_loader=False)
+        server.serve(target_loader=load, wrap_loader=False)
     except SystemExit:
-        # Ctrl-C reaches the serving processes as well; that they end before they are told to is no failure then.
-        if not told_to_stop.is_set():
+        # Ctrl-C also reaches the serving processes; they may end before this process stops them.
+        if not is_stopping.is_set():
             raise
 
 
-def _cut_off(server: MPServer) -> None:
-    # Not granian's own limit: it takes a process that has just ended for one that refuses to.
+def _kill(server: MPServer) -> None:
+    # Not granian's own time limit, which mistakes a process that has just ended for one that does not stop.
     logger.error("shutdown failed", extra={"error": f"requests still running after {serving.DRAIN_SECONDS} s"})
     _send(server, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Gives freed memory back to the system: the C library keeps it, 19 MiB for each thread that has hashed a password."""
+"""Returns freed memory to the system; the C library otherwise keeps 19 MiB per thread that has hashed a password."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import threading
 import time
 from typing import Any
 
-EVERY_SECONDS = 30.0
+INTERVAL_SECONDS = 30.0
 _M_ARENA_MAX = -8
 
 
-def keep_in_one_place() -> None:
-    """Let all threads to come share one heap, the only one whose end the C library can give back.
+def use_one_arena() -> None:
+    """Let all later threads share one malloc arena, the only one that the C library can trim.
 
-    Python's own lock is held for most allocations, so there is no crowd at the heap's. Not by giving back each time:
-    to get 19 MiB anew for every hash makes it a third slower.
+    Python's own lock is held for most allocations, so there is little contention. Memory is not returned after each
+    hash, because allocating 19 MiB again for every hash makes hashing a third slower.
     """
     library = _c_library()
     if library is not None:
         library.mallopt(_M_ARENA_MAX, 1)
 
 
-def give_back_regularly() -> None:
-    """Start a thread that does so for as long as this process lives."""
+def trim_regularly() -> None:
+    """Start a thread that trims the arena for as long as this process lives."""
     library = _c_library()
     if library is not None:
-        threading.Thread(target=_go_on, args=(library,), name="give-back-memory", daemon=True).start()
+        threading.Thread(target=_run, args=(library,), name="malloc-trim", daemon=True).start()
 
 
 def _c_library() -> Any:
-    """That of GNU; None where another is used."""
+    """The GNU C library; None where another one is used."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         library = ctypes.CDLL(None)
         library.mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
@@ -40,7 +40,7 @@ def _c_library() -> Any:
     return None
 
 
-def _go_on(library: Any) -> None:
+def _run(library: Any) -> None:
     while True:
-        time.sleep(EVERY_SECONDS)
+        time.sleep(INTERVAL_SECONDS)
         library.malloc_trim(0)

@@ -1,7 +1,7 @@
-"""The life of serving processes: how a supervisor makes them, what starts in each, which signals they obey.
+"""The life cycle of serving processes: how a supervisor starts them, what runs in each, which signals they handle.
 
-A supervisor calls `preload` before it loads `authsvc.wsgi`, `freeze` before it makes its processes, and each of those
-calls `begin`. Where none of this happens, as under `runserver`, the process that loads the application serves itself.
+A supervisor calls `preload` before it loads `authsvc.wsgi`, `freeze` before it forks, and each serving process calls
+`start`. Without these calls, as under `runserver`, the process that loads the application also serves.
 """
 
 from __future__ import annotations
@@ -27,137 +27,140 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Family:
-    """What a supervisor and the processes it makes have in common."""
+class _Group:
+    """State that a supervisor shares with the processes it forks."""
 
     lifeline: tuple[int, int]
-    """A pipe whose writing end the supervisor alone keeps open: its end is that of the supervisor."""
-    ballot: int
-    """A file without a name; whoever has it locked speaks for all. Such locks are not inherited."""
-    starts: list[Callable[[], None]] = field(default_factory=list)
+    """A pipe whose writing end only the supervisor keeps open: it closes when the supervisor ends."""
+    leader_lock: int
+    """An unnamed file; the process that has locked it is the leader. Forked processes do not inherit such locks."""
+    start_functions: list[Callable[[], None]] = field(default_factory=list)
 
 
-_family: _Family | None = None
-_is_made = False
-_acts: dict[signal.Signals, Callable[[], None]] = {}
+_group: _Group | None = None
+_is_serving_process = False
+_signal_handlers: dict[signal.Signals, Callable[[], None]] = {}
 
 
 def in_each_process(start: Callable[[], None]) -> None:
-    """Have `start` called once in every process that serves, before its first request.
+    """Call `start` once in every serving process, before its first request.
 
-    At once, where the process that has loaded the application serves by itself.
+    It is called at once where the process that has loaded the application also serves.
     """
-    if _family is None:
+    if _group is None:
         start()
     else:
-        _family.starts.append(start)
+        _group.start_functions.append(start)
 
 
-def on_signal(number: signal.Signals, then: Callable[[], None]) -> None:
-    """Have `then` called in every serving process when one of them, or granian's supervisor, gets the signal.
+def on_signal(number: signal.Signals, handler: Callable[[], None]) -> None:
+    """Call `handler` in every serving process when one of them, or granian's supervisor, receives the signal.
 
-    To be called while the application is loaded. `then` runs in a thread of its own or in the main thread, so it must
-    only set something.
+    Must be called while the application is loaded. `handler` runs in a thread of its own or as a signal handler of the
+    main thread, so it must not block.
     """
-    _acts[number] = then
-    if _family is None and threading.current_thread() is threading.main_thread():
-        signal.signal(number, lambda received, _: act(received))
+    _signal_handlers[number] = handler
+    if _group is None and threading.current_thread() is threading.main_thread():
+        signal.signal(number, lambda received, _: handle_signal(received))
 
 
 def further_signals() -> frozenset[signal.Signals]:
-    """Signals that mean something to serving processes, beside those that end them."""
-    return frozenset(_acts)
+    """Signals that serving processes handle, beside those that stop them."""
+    return frozenset(_signal_handlers)
 
 
-def act(number: int) -> None:
-    """Do what `on_signal` was told for this signal."""
-    _acts[signal.Signals(number)]()
+def handle_signal(number: int) -> None:
+    """Call the handler that `on_signal` has registered for this signal."""
+    _signal_handlers[signal.Signals(number)]()
 
 
 def preload() -> None:
-    """This process will load the application and then make the ones that serve; may be called again."""
-    global _family
-    if _family is not None:
+    """Announce that this process loads the application and then forks serving processes; may be called again."""
+    global _group
+    if _group is not None:
         return
-    malloc_trim.keep_in_one_place()
-    _family = _Family(lifeline=os.pipe(), ballot=_nameless_file())
+    malloc_trim.use_one_arena()
+    _group = _Group(lifeline=os.pipe(), leader_lock=_unnamed_file())
 
 
 def freeze() -> None:
-    """To be called between loading and making: lets the garbage collector of the children leave shared pages alone."""
+    """Exempt all loaded objects from garbage collection, so that it does not copy pages shared with the children.
+
+    Must be called after the application is loaded and before the first fork.
+    """
     gc.collect()
     gc.freeze()
 
 
-def begin() -> None:
-    """In a process that a supervisor has made: do what was to be done in each."""
-    global _is_made
-    _is_made = True
-    if _family is not None:
-        for start in _family.starts:
-            start()
+def start() -> None:
+    """Call the functions of `in_each_process`. Must be called in each process that a supervisor has forked."""
+    global _is_serving_process
+    _is_serving_process = True
+    if _group is not None:
+        for function in _group.start_functions:
+            function()
 
 
 def is_leader() -> bool:
-    """True in exactly one of the serving processes of a server; another takes over when that one has ended."""
-    if _family is None:
+    """True in exactly one serving process of a server; another becomes the leader when that one has ended."""
+    if _group is None:
         return True
-    if not _is_made:
+    if not _is_serving_process:
         return False
     with contextlib.suppress(BlockingIOError, PermissionError):
-        fcntl.lockf(_family.ballot, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(_group.leader_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
 
 
-def obey_supervisor() -> None:
-    """Stop once, at the first signal or when the supervisor is gone, and act on further signals.
+def follow_supervisor() -> None:
+    """Stop once, at the first signal or when the supervisor has ended, and handle further signals.
 
-    To be called in the main thread of a process just made, before it has other threads. The kernel hands a signal to
-    any thread that does not block it, and Python's handlers run in the main thread when that next wakes up, which may
-    be never while it waits for a lock. So every thread blocks these signals and one waits for them. A killed supervisor
-    would otherwise leave its children on the port, answering with old settings.
+    Must be called in the main thread of a forked process, before it has other threads. The kernel delivers a signal to
+    any thread that does not block it, and Python's handlers run in the main thread when it next wakes up, which may be
+    never while it waits for a lock. Therefore every thread blocks these signals and one waits for them. Without this,
+    the children of a killed supervisor would stay on the port and answer with old settings.
     """
-    if _family is None:
-        raise RuntimeError("no supervisor has made this process")
-    receiving, sending = _family.lifeline
+    if _group is None:
+        raise RuntimeError("no supervisor has forked this process")
+    receiving, sending = _group.lifeline
     os.close(sending)
     for number in STOPPING:
         signal.signal(number, signal.SIG_DFL)
-    take_signals(_heed)
+    handle_signals_in_thread(_handle)
     threading.Thread(target=_stop_after, args=(receiving,), name="stop-after-supervisor", daemon=True).start()
 
 
-def take_signals(heed: Callable[[signal.Signals], None]) -> None:
-    """Block the signals of the service in this thread, and so in later ones, and give each to `heed` in one of its own.
+def handle_signals_in_thread(handle: Callable[[signal.Signals], None]) -> None:
+    """Block the signals of the service in this thread and later ones, and pass each to `handle` in a separate thread.
 
-    What is made by forking blocks them from its first moment.
+    Processes that are forked later block them from their first instruction.
     """
     numbers = STOPPING | further_signals()
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
-    def take() -> None:
+    def run() -> None:
         while True:
-            heed(signal.Signals(signal.sigwait(numbers)))
+            handle(signal.Signals(signal.sigwait(numbers)))
 
-    threading.Thread(target=take, name="signals", daemon=True).start()
-
-
-_told_to_stop = False
+    threading.Thread(target=run, name="signals", daemon=True).start()
 
 
-def _heed(number: signal.Signals) -> None:
-    if number in _acts:
-        _acts[number]()
+_is_stopping = False
+
+
+def _handle(number: signal.Signals) -> None:
+    if number in _signal_handlers:
+        _signal_handlers[number]()
         return
-    global _told_to_stop
+    global _is_stopping
     stop = signal.getsignal(signal.SIGTERM)
-    if not callable(stop):  # nothing is being served yet
+    if not callable(stop):  # the server does not listen yet
         os._exit(0)
-    # Once only: granian's handler holds the interpreter lock for ever when it is called a third time.
-    if not _told_to_stop:
-        _told_to_stop = True
-        if connection_draining.close_door():
+    # Only once: a third call of granian's handler holds the interpreter lock for ever.
+    if not _is_stopping:
+        _is_stopping = True
+        if connection_draining.refuse_new_connections():
             time.sleep(connection_draining.SECONDS)
         stop(signal.SIGTERM, None)
 
@@ -167,7 +170,7 @@ def _stop_after(lifeline: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _nameless_file() -> int:
+def _unnamed_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("authsvc")
     with tempfile.TemporaryFile() as file:

@@ -198,7 +198,7 @@ class Reloader:
             logger.info("reloading api with new configuration")
             for variable in postponed:
                 logger.warning("a changed setting takes effect after a restart", extra={"setting": variable})
-            conf.notices.log(new.notices)
+            conf.log_notices(new.notices)
             with self.connection_limit.acquire():
                 _reset_limiters(old.limits, new.limits)
         return True

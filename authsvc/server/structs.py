@@ -1,7 +1,7 @@
-"""Has msgspec look at every struct before there are threads.
+"""Makes msgspec inspect every struct before there are threads.
 
-It looks at a struct when it first reads one, and a second thread that reads the same struct meanwhile ends the process
-with a segmentation fault (seen with msgspec 0.22.0, under load in the first moments of a server).
+msgspec inspects a struct when it first decodes one. A second thread that decodes the same struct meanwhile crashes the
+process with a segmentation fault (seen with msgspec 0.22.0, under load right after the start of a server).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterator
 import msgspec
 
 
-def look_at_all() -> None:
-    """To be called by every process with threads, once every module is loaded and before the first of them starts."""
-    for struct in _below(msgspec.Struct):
-        # One that cannot be read, because it is only ever written, is none that a thread could wait for.
+def inspect_all() -> None:
+    """Must be called in every process with threads, after all modules are loaded and before the first thread starts."""
+    for struct in _subclasses(msgspec.Struct):
+        # A struct that is only encoded may not be decodable; then no thread decodes it.
         with contextlib.suppress(TypeError, NameError):
             msgspec.json.Decoder(struct)
 
 
-def _below(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+def _subclasses(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
     for struct in base.__subclasses__():
         yield struct
-        yield from _below(struct)
+        yield from _subclasses(struct)

@@ -1,9 +1,8 @@
-"""The template language of mails and text messages: the subset of Go's template syntax that operators' templates use.
+"""The template language of emails and SMS: a subset of Go's template syntax. See README.md.
 
-A template is written by the operator and trusted; the values put into it are not. Values are looked up in JSON-like
-data only (mappings, lists, strings, numbers, booleans, None), never as attributes of Python objects, and the work of
-one rendering is bounded. What Go refuses only when it meets the data (a list index out of range, a comparison of a
-number with a text) yields nothing, or false, here: no user can make a message fail by what they call themselves.
+Templates are trusted, their values are not. Values are looked up in JSON-like data only (mappings, lists, strings,
+numbers, booleans, None), never as attributes of Python objects, and the work of one rendering is limited. Operations
+that Go rejects at run time, such as an index out of range, yield an empty value or false.
 
 >>> compile("Hi {{ .Data.name }}").render({"Data": {"name": "<b>"}}, mode=Mode.HTML)
 'Hi &lt;b&gt;'
@@ -25,26 +24,26 @@ __all__ = ["Mode", "Template", "TemplateRenderError", "TemplateSyntaxError", "co
 
 class Mode(Enum):
     HTML = "html"
-    """Values are escaped by the place they stand in: text, attribute, link, style, script."""
+    """Values are escaped for their position: text, attribute, link, style or script."""
     TEXT = "text"
-    """Values are inserted as they are."""
+    """Values are inserted unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed template; may be rendered any number of times and by several threads at once."""
+    """A parsed template. It can be rendered repeatedly and by several threads at once."""
 
     _program: tree.Program
 
     def render(self, variables: Mapping[str, Any], *, mode: Mode) -> str:
-        """The text with the values of `variables` in it; unknown names render as nothing.
+        """Render the template; unknown variables yield an empty string.
 
-        Raises TemplateRenderError when the work or the text grows beyond what a message can need.
+        Raises TemplateRenderError if the work or the text exceeds the limits of `rendering`.
         """
         html = contexts.HtmlWriter() if mode is Mode.HTML else None
         return rendering.Rendering(self._program, variables, html).text()
 
 
-def compile(source: str) -> Template:  # named like re.compile and used as syntax.compile
-    """Parse a template. Raises TemplateSyntaxError for everything the accepted language does not have."""
+def compile(source: str) -> Template:  # named like re.compile
+    """Parse a template. Raises TemplateSyntaxError for syntax outside of the supported language."""
     return Template(parser.parse(source))

@@ -1,7 +1,7 @@
-"""Follows the HTML being written and escapes every value by the place it is put into.
+"""Tracks the position in the HTML output and escapes every value for it.
 
-The literal text comes from the operator and drives a small tokenizer after the HTML standard; values never change its
-state, because what they could change it with is escaped or refused. Comments are left out.
+The template's literal text drives a small tokenizer that follows the HTML standard. Values never change its state,
+because characters that could do so are escaped or rejected. Comments are removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TAG_NAME = re.compile(r"[^\s/>]*")
 _ATTRIBUTE_NAME = re.compile(r"[^\s=/>]*")
 _UNQUOTED_END = re.compile(r"[\s>]")
 
-# Elements whose content is not markup up to their end tag.
+# Elements whose content is raw text up to their end tag.
 _RAW = frozenset({"script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes"})
 
 
@@ -38,7 +38,7 @@ class _State(Enum):
 
 
 class HtmlWriter:
-    """State of one HTML text: where the next character would stand."""
+    """The state of one HTML text: the context of the next character."""
 
     def __init__(self) -> None:
         self._state = _State.TEXT
@@ -82,17 +82,17 @@ class HtmlWriter:
                 return self._value_of_attribute(value, text)
         if not text:
             return ""
-        # A name chosen by data could be that of an event handler.
+        # A tag or attribute name from a value could be an event handler.
         if self._state is _State.TAG_NAME:
             self._tag += escapes.REFUSED
         else:
-            begun = self._attribute if self._state is _State.ATTRIBUTE_NAME else ""
-            self._attribute = begun + escapes.REFUSED
+            prefix = self._attribute if self._state is _State.ATTRIBUTE_NAME else ""
+            self._attribute = prefix + escapes.REFUSED
             self._state = _State.ATTRIBUTE_NAME
         return escapes.REFUSED
 
     def _own_encodings(self) -> tuple[str, ...]:
-        """The functions whose work this place does anyway."""
+        """Functions whose encoding this context applies itself."""
         if self._state is _State.VALUE and escapes.kind_of(self._attribute) == "link" and self._link.in_query:
             return ("html", "urlquery")
         return ("html", "js") if self._tag == "script" and self._state is _State.RAW else ("html",)
@@ -118,7 +118,7 @@ class HtmlWriter:
                 text = escapes.REFUSED
         return escapes.html(text) if self._quote else escapes.unquoted(text)
 
-    # One step per state: writes what belongs to it and returns the position after that.
+    # One method per state: writes the text that belongs to the state and returns the position after it.
 
     def _text(self, text: str, start: int, written: list[str]) -> int:
         match = _OPENING.search(text, start)
@@ -164,14 +164,14 @@ class HtmlWriter:
         return end or len(text)
 
     def _tag_name(self, text: str, start: int, written: list[str]) -> int:
-        name, end = _taken(_TAG_NAME, text, start, written)
+        name, end = _consume(_TAG_NAME, text, start, written)
         self._tag += name.lower()
         if end < len(text):
             self._state = _State.TAG
         return end
 
     def _inside_tag(self, text: str, start: int, written: list[str]) -> int:
-        _, end = _taken(_SPACE_OR_SLASH, text, start, written)
+        _, end = _consume(_SPACE_OR_SLASH, text, start, written)
         if text.startswith(">", end):
             self._state = _State.RAW if self._tag in _RAW and not self._is_end_tag else _State.TEXT
             written.append(">")
@@ -182,14 +182,14 @@ class HtmlWriter:
         return end
 
     def _attribute_name(self, text: str, start: int, written: list[str]) -> int:
-        name, end = _taken(_ATTRIBUTE_NAME, text, start, written)
+        name, end = _consume(_ATTRIBUTE_NAME, text, start, written)
         self._attribute += name.lower()
         if end < len(text):
             self._state = _State.AFTER_ATTRIBUTE_NAME
         return end
 
     def _after_attribute_name(self, text: str, start: int, written: list[str]) -> int:
-        _, end = _taken(_SPACE, text, start, written)
+        _, end = _consume(_SPACE, text, start, written)
         if end == len(text):
             return end
         if text[end] != "=":
@@ -200,7 +200,7 @@ class HtmlWriter:
         return end + 1
 
     def _before_value(self, text: str, start: int, written: list[str]) -> int:
-        _, end = _taken(_SPACE, text, start, written)
+        _, end = _consume(_SPACE, text, start, written)
         if end == len(text):
             return end
         if text[end] == ">":
@@ -233,8 +233,8 @@ class HtmlWriter:
         self._link = links.Link()
 
 
-def _taken(pattern: re.Pattern[str], text: str, start: int, written: list[str]) -> tuple[str, int]:
+def _consume(pattern: re.Pattern[str], text: str, start: int, written: list[str]) -> tuple[str, int]:
     match = pattern.match(text, start)
-    found = match.group() if match else ""
-    written.append(found)
-    return found, start + len(found)
+    text_matched = match.group() if match else ""
+    written.append(text_matched)
+    return text_matched, start + len(text_matched)

@@ -1,4 +1,4 @@
-"""What a value must look like in each place of an HTML text so that it stays a value."""
+"""Escapes values for each context of HTML, so that a value cannot become markup or code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any, Literal
 
 REFUSED = "ZgotmplZ"
-"""Stands where a value cannot be made safe; the same word as in Go's html/template, so that searches for it help."""
+"""Replaces values that cannot be made safe. Go's html/template uses the same text."""
 
 AttributeKind = Literal["link", "markup", "script", "style", "text"]
 
@@ -24,7 +24,7 @@ _MARKUP = frozenset({"srcdoc", "srcset", "imagesrcset"})
 
 
 def kind_of(attribute: str) -> AttributeKind:
-    """What the value of an attribute (in lower case) is read as."""
+    """The kind of value of an attribute, named in lower case."""
     name = attribute.removeprefix("data-").rpartition(":")[2]
     if name.startswith("on"):
         return "script"
@@ -41,7 +41,7 @@ def html(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """For attribute values without quotes; an empty one would take the next attribute for itself."""
+    """For unquoted attribute values. An empty value is replaced, because the next attribute would become the value."""
     return text.translate(_UNQUOTED) or REFUSED
 
 
@@ -51,7 +51,7 @@ def style(text: str) -> str:
 
 
 def script(value: Any, text: str) -> str:
-    """For strings of scripts and of JSON: escapes that are the same in every kind of them and never end one."""
+    """For strings in scripts and JSON, with escapes that are valid in every kind of string literal."""
     return text if isinstance(value, bool | int | float) else _SCRIPT_UNSAFE.sub(_utf16_escape, text)
 
 

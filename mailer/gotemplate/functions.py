@@ -1,4 +1,4 @@
-"""The functions a template may call, each with the number of arguments it takes."""
+"""The functions of templates, with their minimum and maximum number of arguments."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _VERB = re.compile(r"%(?P<flags>[-+# 0]{0,5})(?P<width>[0-9]{1,3})?(?:\.(?P<prec
 @dataclass(frozen=True, slots=True)
 class Function:
     run: Callable[..., Any]
-    least: int
-    most: int | None = None
-    """None: any number."""
+    min_arguments: int
+    max_arguments: int | None = None
+    """None: no maximum."""
 
 
 def _print(*arguments: Any) -> str:
@@ -41,20 +41,20 @@ def _println(*arguments: Any) -> str:
 
 
 def _printf(pattern: Any, *arguments: Any) -> str:
-    waiting = list(arguments)
+    remaining = list(arguments)
 
     def formatted(match: re.Match[str]) -> str:
         if match["verb"] == "%":
             return "%"
-        if not waiting:
+        if not remaining:
             return ""
-        return _format(waiting.pop(0), match["verb"], match["flags"], int(match["width"] or 0), match["precision"])
+        return _format(remaining.pop(0), match["verb"], match["flags"], int(match["width"] or 0), match["precision"])
 
     return _VERB.sub(formatted, values.text_of(pattern))
 
 
 def _format(value: Any, verb: str, flags: str, width: int, precision: str | None) -> str:
-    """One value by one verb; a verb that does not fit the value prints the value as `%v` does."""
+    """Format one value with one verb; a verb that does not fit the value behaves as `%v`."""
     text = values.text_of(value)
     if values.is_number(value) and verb in "dxXobcfFeEgG" and abs(value) < 1e300:
         if verb in "dxXobc":

@@ -1,4 +1,4 @@
-"""Cuts a template into literal text and actions, and an action into its tokens."""
+"""Splits a template into literal text and actions, and actions into tokens."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMED_ESCAPES = dict(zip('abfnrtv\\"', '\a\b\f\n\r\t\v\\"', strict=True))
 
 
 class TemplateSyntaxError(ValueError):
-    """The template is not in the accepted language; the message names the line and what was found."""
+    """The template is not valid. The message contains the line and the unexpected text."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -46,7 +46,7 @@ class Token(NamedTuple):
     kind: str
     text: str
     spaced: bool
-    """White space stands before it: tells the argument `.A .B` from the path `.A.B`."""
+    """True if whitespace precedes the token; distinguishes the arguments `.A .B` from the path `.A.B`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Action:
 
 
 def split(source: str) -> list[Text | Action]:
-    """Text and actions in order; comments are gone and white space beside `{{-` and `-}}` is trimmed.
+    """Text and actions in order, without comments and without whitespace beside `{{-` and `-}}`.
 
     Raises TemplateSyntaxError.
     """
@@ -93,7 +93,7 @@ def split(source: str) -> list[Text | Action]:
 
 
 def unquote(token: Token, line: int) -> str:
-    """The value of a string or raw string token. Raises TemplateSyntaxError for a bad escape."""
+    """The value of a string or raw string token. Raises TemplateSyntaxError for an invalid escape."""
     body = token.text[1:-1]
     if token.kind == "raw":
         return body.replace("\r", "")
@@ -132,8 +132,8 @@ def _tokens(source: str, position: int, line: int) -> tuple[tuple[Token, ...], i
     while True:
         match = _TOKEN.match(source, position)
         if match is None:
-            found = source[position : position + 10]
-            raise TemplateSyntaxError(f"unexpected {found!r}" if found else "unclosed action", line)
+            excerpt = source[position : position + 10]
+            raise TemplateSyntaxError(f"unexpected {excerpt!r}" if excerpt else "unclosed action", line)
         position = match.end()
         kind = match.lastgroup or ""
         if kind in ("close", "trim"):

@@ -1,4 +1,4 @@
-"""The value of an attribute that holds an address: which part of it is being written, and what may stand there."""
+"""Escapes values in URL attributes according to the part of the URL in which they appear."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Link:
-    """One address while it is written; `in_query` from the template's own `?` or `#` on."""
+    """One URL being written. `in_query` is true after the template's own `?` or `#`."""
 
     def __init__(self) -> None:
         self.in_query = False
         self._start: str | None = ""
-        """What stands before the first of `/ ? # :`; None once that is known and allowed."""
+        """The text before the first of `/ ? # :`; None once the scheme is determined and allowed."""
         self._holds_value = False
         self._is_script = False
 
     def literal(self, text: str) -> str:
-        """The template's own text, unless it makes a scheme out of a value."""
+        """The template's text; prefixed with REFUSED if it would turn a value into a scheme."""
         if "?" in text or "#" in text:
             self.in_query = True
         if self._start is None:
@@ -43,7 +43,7 @@ class Link:
         return text
 
     def value(self, text: str) -> str:
-        """A value, percent-encoded for its part of the address; `#` and REFUSED for a scheme that is not allowed."""
+        """A value, percent-encoded for its part of the URL; `#` and REFUSED for a scheme that is not allowed."""
         if self._is_script:
             return escapes.REFUSED
         if self._start is not None:

@@ -1,4 +1,4 @@
-"""Builds the tree of a template from its actions, and refuses what the language does not have."""
+"""Builds the syntax tree of a template, and rejects unsupported syntax."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mailer.gotemplate import functions, lexer, tree
 from mailer.gotemplate.lexer import TemplateSyntaxError, Token
 
 MAX_NESTING = 50
-"""Blocks within blocks, parentheses within parentheses, stages of one pipeline."""
+"""Limit of nested blocks, nested parentheses, and stages of one pipeline."""
 
 _CONSTANTS = {"true": True, "false": False, "nil": None}
 _BRANCHES: dict[str, type[tree.If | tree.With | tree.Range]] = {"if": tree.If, "with": tree.With, "range": tree.Range}
@@ -45,7 +45,7 @@ class _Parser:
     # Blocks
 
     def _body(self, *, until: tuple[str, ...], top: bool = False) -> tree.Body:
-        """Nodes up to one of the words `until`, which stays the current action with the word already read."""
+        """Nodes up to one of the keywords `until`, whose action becomes the current one with the keyword consumed."""
         nodes: list[tree.Node] = []
         with self._nested():
             for item in self._items:
@@ -78,7 +78,7 @@ class _Parser:
         return tree.Print(pipeline)
 
     def _branch(self, word: str) -> tree.Node:
-        known = len(self._names)
+        outer = len(self._names)
         pipeline = self._pipeline(in_range=word == "range")
         self._finish()
         inner = len(self._names)
@@ -97,7 +97,7 @@ class _Parser:
                 self._finish()
         else:
             self._finish()
-        del self._names[known:]
+        del self._names[outer:]
         return _BRANCHES[word](pipeline, body, otherwise)
 
     def _named(self, word: str, *, top: bool) -> tree.Node | None:
@@ -144,7 +144,7 @@ class _Parser:
         return tree.Pipeline(value, variables, declared)
 
     def _targets(self, *, in_range: bool) -> tuple[tuple[str, ...], bool]:
-        """`$x :=`, `$x =` and, in a range, `$k, $v :=`; nothing is read when the pipeline has none."""
+        """Read `$x :=`, `$x =` or, in a range, `$k, $v :=`; returns no names if there is no assignment."""
         kinds = [token.kind for token in self._tokens[self._next : self._next + 4]]
         count = 2 if in_range and kinds[:3] == ["variable", "comma", "variable"] else 1
         at = 2 * count - 1
@@ -216,7 +216,9 @@ class _Parser:
         function = functions.TABLE.get(name)
         if function is None:
             raise self._error(f"function {name!r} not defined")
-        if len(arguments) < function.least or (function.most is not None and len(arguments) > function.most):
+        if len(arguments) < function.min_arguments or (
+            function.max_arguments is not None and len(arguments) > function.max_arguments
+        ):
             raise self._error(f"wrong number of arguments for {name}: {len(arguments)}")
         return tree.Call(name, tuple(arguments))
 
@@ -225,7 +227,7 @@ class _Parser:
             return int(text, 16)
         try:
             return int(text) if text.lstrip("+-").isdigit() else float(text)
-        except ValueError:  # more digits than Python converts
+        except ValueError:  # exceeds Python's limit of digits
             raise self._error("number too long") from None
 
     # Tokens of the current action
@@ -239,7 +241,7 @@ class _Parser:
         return token
 
     def _word(self) -> str:
-        """The word at which `_body` stopped."""
+        """The keyword at which `_body` stopped."""
         return self._tokens[self._next - 1].text
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs a parsed template over its values, within bounds."""
+"""Renders a parsed template within limits of output, work and nesting."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Protocol
 from mailer.gotemplate import functions, tree, values
 
 MAX_TEXT = 2_000_000
-"""Characters of one rendered text, and of any value computed on the way."""
+"""Maximum length of the rendered text and of each computed value."""
 MAX_WORK = 5_000_000
-"""Units of work: a character handled is one, a node or call is NODE_COST."""
+"""Maximum work: one unit per processed character, NODE_COST per node or call."""
 NODE_COST = 20
 MAX_DEPTH = 100
-"""Blocks, includes and calls inside one another."""
+"""Maximum nesting of blocks, includes and calls."""
 
 
 class TemplateRenderError(Exception):
-    """The rendering grew beyond its bounds; the message says beyond which."""
+    """The rendering exceeded a limit, which the message names."""
 
 
 class Writer(Protocol):
-    """Decides how literal text and values go into the result; remembers what was written before."""
+    """Converts literal text and values for the output, depending on the text written before."""
 
     def literal(self, text: str) -> str: ...
 
@@ -29,7 +29,7 @@ class Writer(Protocol):
 
 
 class Rendering:
-    """One rendering: what is written so far, the variables in scope, the work done."""
+    """The state of one rendering: output, variables in scope, and work."""
 
     def __init__(self, program: tree.Program, variables: Mapping[str, Any], writer: Writer | None) -> None:
         self._program = program

@@ -1,4 +1,4 @@
-"""The parsed form of a template: expressions, which have a value, and nodes, which write."""
+"""The syntax tree: expressions have a value, nodes write output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`$name`; `$` alone is what the template was given."""
+    """`$name`; `$` alone is the root value."""
 
     name: str
 
@@ -25,7 +25,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A walk into nested objects: `.A.b`, `$x.b`, `(…).b`."""
+    """Access to nested objects: `.A.b`, `$x.b`, `(…).b`."""
 
     start: Expression
     keys: tuple[str, ...]
@@ -44,7 +44,7 @@ Expression = Dot | Variable | Literal | Path | Call
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A value and the variables it is put into (`declared`: new ones, otherwise existing ones)."""
+    """A value and the variables to which it is assigned (`declared`: new ones)."""
 
     value: Expression
     variables: tuple[str, ...] = ()

@@ -1,16 +1,16 @@
-"""What JSON-like values mean to a template: their text, their truth, their members, their order."""
+"""JSON-like values in templates: conversion to text and truth, members, order and equality."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 from typing import Any
 
-DEEPEST = 32
-"""Levels of nested lists and objects that are printed; what lies deeper is left out."""
+MAX_DEPTH = 32
+"""Depth of nested lists and objects that is printed; deeper values are omitted."""
 
 
 class Encoded(str):
-    """The result of `html`, `js` or `urlquery`: remembers the value, so that nothing is encoded twice."""
+    """The result of `html`, `js` or `urlquery`, with the original value, so that it is not encoded twice."""
 
     __slots__ = ("form", "original")
 
@@ -26,18 +26,18 @@ class Encoded(str):
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """A value as it is printed; None and whatever is not JSON-like print as nothing."""
+    """The printed form of a value; None and values that are not JSON-like are empty."""
     if isinstance(value, str):
         text = str(value)
-        # A lone surrogate could not be sent in any encoding.
+        # Lone surrogates cannot be encoded.
         return text if text.isascii() else text.encode("utf-8", "replace").decode()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value) if value.bit_length() < 4096 else ""  # Python refuses to print longer ones
+        return str(value) if value.bit_length() < 4096 else ""  # Python does not convert longer integers to text
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
-    if depth >= DEEPEST:
+    if depth >= MAX_DEPTH:
         return ""
     if isinstance(value, list | tuple):
         return f"[{' '.join(text_of(item, depth + 1) for item in value)}]"
@@ -48,19 +48,19 @@ def text_of(value: Any, depth: int = 0) -> str:
 
 
 def is_true(value: Any) -> bool:
-    """Empty is false: false, 0, "", None, an empty list or object."""
+    """False for false, 0, "", None, and empty lists and objects."""
     if isinstance(value, bool | int | float):
         return bool(value)
     return isinstance(value, Sized) and len(value) > 0
 
 
 def keys_of(value: Mapping[Any, Any]) -> list[str]:
-    """Keys in the order in which an object is walked and printed."""
+    """Keys in iteration order: sorted."""
     return sorted(key for key in value if isinstance(key, str))
 
 
 def member(value: Any, key: Any) -> Any:
-    """A member of an object or list by name or position; None when there is none."""
+    """A member of an object or list by name or index, or None."""
     if isinstance(value, Mapping):
         return value.get(key) if isinstance(key, str) else None
     if isinstance(value, list | tuple) and is_number(key) and isinstance(key, int) and 0 <= key < len(value):

@@ -24,7 +24,7 @@ from accounts.models import User
 from authsvc import clock, messaging
 from authsvc.conf import AuthConfig
 from mailer.delivery import encryption
-from tests.accounts.passkeys import PARTY
+from tests.accounts.passkeys.passkey_requests import PARTY
 from tests.architecture.test_routes import ROUTES, sample
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user

@@ -20,7 +20,7 @@ from django.db import connection
 
 from accounts.models import User
 from accounts.sign_in.password import PasswordSignIn
-from accounts.sign_in.password_grant import PasswordInput
+from accounts.sign_in.views import PasswordInput
 from accounts.sign_up import sign_up
 from accounts.sign_up.views import SignUpInput
 from accounts.users import queries

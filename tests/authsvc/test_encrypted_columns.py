@@ -130,7 +130,7 @@ def test_what_no_key_opens_is_left_and_told(encrypt_with: Encrypt) -> None:
 def test_without_encryption_the_command_changes_nothing() -> None:
     factories.make_session()
     before = texts()
-    with pytest.raises(CommandError, match="encryption is off"):
+    with pytest.raises(CommandError, match="encryption is disabled"):
         reencrypt()
     assert texts() == before
 

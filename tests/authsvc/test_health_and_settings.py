@@ -1,4 +1,4 @@
-"""GET /health and GET /settings: that the service is up, and what a client may know of it."""
+"""GET /health and GET /settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One person from sign-up to sign-out, over the API alone."""
+"""One user from sign-up to logout, through the API only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a waiting message is: found by its marks, among however many of others, and before there were marks too."""
+"""Messages of one user: found by recipient digests among many others, and among old messages without digests."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from authsvc.conf import Secret
 from authsvc.security import encryption
 from oauthproviders.models import CustomProvider
 from oauthproviders.oidc import openid_connect
-from tests.accounts import admins
-from tests.accounts.admins import NOT_ADMIN, ask
+from tests.accounts.administration import admin_requests
+from tests.accounts.administration.admin_requests import NOT_ADMIN, ask
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_session
 from tests.fakes.http_peer import Answer as PeerAnswer
@@ -65,9 +65,9 @@ ANSWERED = {
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    openid_connect.forget()
+    openid_connect.clear_caches()
     yield
-    openid_connect.forget()
+    openid_connect.clear_caches()
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ ENDPOINTS = [("GET", PATH), ("POST", PATH), *((method, f"{PATH}/custom:acme") fo
 def test_nobody_but_an_administrator_gets_in(api: Api, method: str, path: str) -> None:
     without = (401, "no_authorization", "This endpoint requires a valid Bearer token")
     refused(api.request(method, path, "not even looked at"), *without)
-    refused(api.request(method, path, {}, bearer=admins.token("authenticated")), *NOT_ADMIN)
+    refused(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
     refused(api.request(method, path, {}, bearer=make_session().access_token), *NOT_ADMIN)
 
 
@@ -282,7 +282,7 @@ def test_an_identifier_is_given_once(api: Api) -> None:
 
 
 def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(custom_providers={"most": 1})
+    auth_config(custom_providers={"max_providers": 1})
     created(api, OAUTH2)
     full = (400, "over_custom_provider_quota", "Maximum number of custom OAuth/OIDC providers reached")
     refused(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
@@ -290,7 +290,7 @@ def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_who_define_at_once_no_more_get_through_than_may_be(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(custom_providers={"most": 3})
+    auth_config(custom_providers={"max_providers": 3})
     created(api, OAUTH2)
     ready = threading.Barrier(8)
 

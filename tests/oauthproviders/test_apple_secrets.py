@@ -39,8 +39,13 @@ def key_file(tmp_path: Path) -> str:
 
 def secret(*, ends: timedelta, at: datetime | None = None) -> str:
     now = at or datetime.now(UTC)
-    return apple_client_secret.make(
-        team_id="TEAM123456", key_id="KEY1234567", client_id="com.example.web", private_key=pem(KEY), life=ends, at=now
+    return apple_client_secret.create(
+        team_id="TEAM123456",
+        key_id="KEY1234567",
+        client_id="com.example.web",
+        private_key=pem(KEY),
+        lifetime=ends,
+        at=now,
     )
 
 
@@ -66,8 +71,8 @@ def test_the_secret_says_who_asks_whom_and_for_how_long() -> None:
 )
 def test_another_key_makes_no_secret(private_key: str) -> None:
     with pytest.raises(ValueError, match="not the private key of an elliptic curve"):
-        apple_client_secret.make(
-            team_id="t", key_id="k", client_id="c", private_key=private_key, life=timedelta(days=1), at=AT
+        apple_client_secret.create(
+            team_id="t", key_id="k", client_id="c", private_key=private_key, lifetime=timedelta(days=1), at=AT
         )
 
 
@@ -106,11 +111,11 @@ def test_the_command_takes_another_client_and_a_shorter_life(key_file: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--client-id", "c", "--expires", "0"), "--expires: Apple takes no secret"),
-        (("--client-id", "c", "--expires", "4383h"), "--expires: Apple takes no secret"),
-        (("--client-id", "c", "--expires=-1h"), "--expires: Apple takes no secret"),
+        (("--client-id", "c", "--expires", "0"), "--expires: Apple accepts a lifetime"),
+        (("--client-id", "c", "--expires", "4383h"), "--expires: Apple accepts a lifetime"),
+        (("--client-id", "c", "--expires=-1h"), "--expires: Apple accepts a lifetime"),
         (("--client-id", "c", "--expires", "half a year"), "--expires: "),
-        ((), "--client-id: AUTH_EXTERNAL_APPLE_CLIENT_ID is empty"),
+        ((), "--client-id: required, because AUTH_EXTERNAL_APPLE_CLIENT_ID is empty"),
     ],
 )
 def test_the_command_refuses_what_apple_would(

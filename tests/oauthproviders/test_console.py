@@ -6,7 +6,7 @@ import pytest
 
 from oauthproviders.models import CustomProvider
 from tests import factories
-from tests.accounts.admins import ask
+from tests.accounts.administration.admin_requests import ask
 from tests.authsvc.console.conftest import START, Console
 from tests.conftest import Api
 

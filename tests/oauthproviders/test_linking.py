@@ -14,7 +14,7 @@ from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from tests import factories
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, VERIFIER, SignIn, make_user
 from tests.fakes.http_peer import HttpPeer
@@ -240,7 +240,7 @@ def test_a_logout_ends_no_linking_of_somebody_else(github: GitHub, browser: Brow
 def test_somebody_banned_meanwhile_is_not_linked_to(github: GitHub, browser: Browser, api: Api) -> None:
     signed_in = factories.make_session()
     state = link(api, signed_in.access_token)
-    admins.done(api, "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+    admin_requests.done(api, "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
 
     refused_with(browser.come_back(state), "access_denied", "user_banned", "User is banned")
 

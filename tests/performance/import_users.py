@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 
 from authsvc.db import embedded
-from tests.authsvc.importing.reference import CURRENT
+from tests.authsvc.importer.reference import CURRENT
 from tests.live.servers import PROJECT
 from tests.settings import ENVIRONMENT
 

@@ -16,8 +16,8 @@ from accounts.users.search import queries as search_queries
 from authsvc import clock
 from authsvc.db.sql import namespaced
 from tests import factories
-from tests.accounts import admins
-from tests.accounts.factors import wire as factors
+from tests.accounts.administration import admin_requests
+from tests.accounts.mfa import factor_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.fakes.http_peer import HttpPeer
@@ -50,31 +50,33 @@ def signed_in_user() -> Call:
 
 def enroll_factor() -> Call:
     token = factories.make_session().access_token
-    return lambda api: factors.enroll(api, token)
+    return lambda api: factor_requests.enroll(api, token)
 
 
 def challenge_factor() -> Call:
-    owner = factors.make_owner()
-    return lambda api: factors.challenge(api, owner.token, owner.factor.id)
+    owner = factor_requests.make_owner()
+    return lambda api: factor_requests.challenge(api, owner.token, owner.factor.id)
 
 
 def verify_factor(status: str) -> Callable[[], Call]:
     def prepare() -> Call:
-        owner = factors.make_owner(status=status)
+        owner = factor_requests.make_owner(status=status)
         challenge = FactorChallenge.objects.create(factor=owner.factor, created_at=clock.now(), ip_address="127.0.0.1")
-        return lambda api: factors.verify(api, owner.token, owner.factor.id, challenge.id, factors.code())
+        return lambda api: factor_requests.verify(
+            api, owner.token, owner.factor.id, challenge.id, factor_requests.code()
+        )
 
     return prepare
 
 
 def unenroll_factor() -> Call:
-    owner = factors.make_owner()
+    owner = factor_requests.make_owner()
     type(owner.session).objects.filter(id=owner.session.id).update(aal="aal2", factor_id=owner.factor.id)
-    return lambda api: factors.unenroll(api, owner.token, owner.factor.id)
+    return lambda api: factor_requests.unenroll(api, owner.token, owner.factor.id)
 
 
 def user_with_factors() -> Call:
-    owner = factors.make_owner()
+    owner = factor_requests.make_owner()
     factories.make_factor(owner.user, friendly_name="other")
     return lambda api: api.get("/user", bearer=owner.token)
 
@@ -259,7 +261,7 @@ def administer(method: str, path: str, body: Any = None) -> Callable[[], Call]:
     def prepare() -> Call:
         user = factories.make_user(email="ann@example.com")
         factor = factories.make_factor(user, friendly_name="lost")
-        token = admins.token()
+        token = admin_requests.token()
         target = path.format(user=user.id, factor=factor.id)
         return lambda api: api.request(method, target, body, bearer=token)
 
@@ -282,7 +284,7 @@ def list_many(number: int, query: str = "", *, again: bool = False) -> Callable[
                 [number],
             )
             cursor.execute(f"ANALYZE {namespaced('users')}")
-        token = admins.token()
+        token = admin_requests.token()
         if again:
             Api().get(f"/admin/users{query}", bearer=token)
         return lambda api: api.get(f"/admin/users{query}", bearer=token)

@@ -1,4 +1,4 @@
-"""Trigram indexes for the search by part of an address or name, built beside the traffic if an operator wants them."""
+"""Trigram indexes for the search by part of an email address or name, built concurrently where settings ask for it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ INDEXED = {
     "users_email_search_idx": "email",
     "users_full_name_search_idx": "(raw_user_meta_data ->> 'full_name')",
 }
-"""Name → what the statements of the user list look into; the planner needs the same expression."""
+"""Name → expression that the statements of the user list search; the planner needs the same expression."""
 
 _STATISTICS = 500
-"""So that a part of an address or name that fits one user in 500 is told from one that fits few: 1 % by default."""
+"""Statistics target that distinguishes a text matching one user in 500 from a rarer one; the default resolves 1 %."""
 
-# Of every name asked for, whether the index is there and whole.
+# The existing indexes among these names, with their validity.
 _STATES = """
-    SELECT wanted.name, i.indisvalid
-      FROM unnest(%s::text[]) AS wanted (name)
-      JOIN pg_index i ON i.indexrelid = to_regclass(quote_ident(wanted.name))
+    SELECT expected.name, i.indisvalid
+      FROM unnest(%s::text[]) AS expected (name)
+      JOIN pg_index i ON i.indexrelid = to_regclass(quote_ident(expected.name))
 """
 _TABLE = """
     SELECT m.amname, c.reltuples, EXISTS (
@@ -45,15 +45,15 @@ logger = logging.getLogger(__name__)
 
 
 def ensure() -> None:
-    """Build what is missing or was left unfinished, if settings ask for it and nobody else is at it.
+    """Build missing and unfinished indexes where settings ask for it and no other process is building them.
 
-    Uses connections of its own. A failure is logged: the search is slower then, and nothing else.
+    Uses its own database connections. A failure is logged; without the indexes, the search is slower.
     """
     if not conf.current().index_worker.is_on:
         return
     try:
         with _connection() as connection, connection.cursor() as cursor:
-            if not _is_wanted(cursor) or not _missing(cursor):
+            if not _should_build(cursor) or not _missing(cursor):
                 return
             with advisory_locks.if_free(f"search indexes of {namespaced('users')}") as is_ours:
                 if is_ours:
@@ -62,21 +62,21 @@ def ensure() -> None:
         logger.warning("search indexes not built", extra={"error": str(error)})
 
 
-def _is_wanted(cursor: CursorWrapper) -> bool:
-    """Whether the table can have them, and is not too big for what the settings say."""
+def _should_build(cursor: CursorWrapper) -> bool:
+    """Whether the table supports the indexes and is within the size limit of the settings."""
     config = conf.current().index_worker
     access_method, estimate, is_being_indexed = _one(cursor, _TABLE, [namespaced("users")])
     if access_method == "orioledb" or is_being_indexed:
-        # The process that began an index may be dead and its statement still running: it ends as a whole index.
+        # The statement may outlive the process that started it, and completes the index.
         return False
     return config.ensure_user_search or estimate <= config.max_users
 
 
 def _missing(cursor: CursorWrapper) -> dict[str, str]:
-    """Name → expression of the indexes that are not there as a whole."""
+    """Name → expression of the indexes that are missing or invalid."""
     cursor.execute(_STATES, [[namespaced(name) for name in INDEXED]])
-    whole = {name for name, is_valid in cursor.fetchall() if is_valid}
-    return {namespaced(name): what for name, what in INDEXED.items() if namespaced(name) not in whole}
+    valid = {name for name, is_valid in cursor.fetchall() if is_valid}
+    return {namespaced(name): expression for name, expression in INDEXED.items() if namespaced(name) not in valid}
 
 
 def _build(cursor: CursorWrapper) -> None:
@@ -87,7 +87,7 @@ def _build(cursor: CursorWrapper) -> None:
     table = sql.Identifier(namespaced("users"))
     for name, expression in _missing(cursor).items():
         index = sql.Identifier(name)
-        # What an interrupted build has left behind is no index, and is in the way of one.
+        # Removes the invalid index of an interrupted build, which blocks a new one.
         cursor.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(index))
         cursor.execute(
             sql.SQL("CREATE INDEX CONCURRENTLY {} ON {} USING gin ({} {}.gin_trgm_ops)").format(
@@ -95,7 +95,7 @@ def _build(cursor: CursorWrapper) -> None:
             )
         )
         logger.info("search index built", extra={"index": name})
-    # How the list looks for a filter depends on how many users the planner expects it to fit.
+    # The list chooses its statement by the number of users that the planner expects to match.
     cursor.execute(
         sql.SQL("ALTER TABLE {} ALTER COLUMN email SET STATISTICS {}").format(table, sql.Literal(_STATISTICS))
     )
@@ -108,13 +108,13 @@ def _build(cursor: CursorWrapper) -> None:
 
 
 def _schema_of_operators(cursor: CursorWrapper) -> str | None:
-    """Where the extension is, which is put in if that is possible; None when it is not to be had."""
+    """The schema of the extension, which is created where possible; None when it is not available."""
     for attempt in (True, False):
         cursor.execute(_OPERATORS, [EXTENSION])
         if found := cursor.fetchone():
             return str(found[0])
         if attempt:
-            # Not on this server, not allowed, or put in by somebody else just now.
+            # Not installed on the server, not permitted, or created concurrently by another process.
             with contextlib.suppress(DatabaseError):
                 cursor.execute(f"CREATE EXTENSION IF NOT EXISTS {EXTENSION}")
     return None
@@ -124,7 +124,7 @@ def _one(cursor: CursorWrapper, statement: str, values: Sequence[Any]) -> tuple[
     cursor.execute(statement, values)
     found = cursor.fetchone()
     if found is None:
-        raise DatabaseError("the table of users is not there")
+        raise DatabaseError("the table of users does not exist")
     return tuple(found)
 
 

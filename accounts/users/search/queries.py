@@ -24,7 +24,7 @@ COLLECT_LIMIT = 3_000
 LARGE_TABLE = 50_000
 """In a table with more users, a filter that no index serves covers the newest users only, unless `count=exact`."""
 NEWEST = 5_000
-"""How many users such a filter covers."""
+"""The number of users that such a filter covers."""
 _EXPENSIVE = 10_000
 """Cost, in units of the planner, of a search that indexes do not help with: about a tenth of a second."""
 _SCAN_LIMIT = 25_000

@@ -1,4 +1,4 @@
-"""`manage.py changepassword`: a new password for a user, which ends every session and every outstanding link."""
+"""`manage.py changepassword` sets a user's password and ends all sessions and outstanding links."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
 class Command(ServiceCommand):
-    help = "Give a user a new password, and end all their sessions."
+    help = "Set a user's password and end all sessions of the user."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", help="e-mail address, phone number or id")
+        parser.add_argument("user", help="email address, phone number or id")
         parser.add_argument("--password-file", default="", help="its first line is the password; - is standard input")
 
     def handle(self, *_: Any, user: str, password_file: str, **__: Any) -> None:
         found = user_lookup.get(user)
-        wish = UserChanges(password=self.new_password(file=password_file))
-        user_administration.update(found.id, wish, actor=ACTOR, caller=self.caller(), at=clock.now())
+        changes = UserChanges(password=self.new_password(file=password_file))
+        user_administration.update(found.id, changes, actor=ACTOR, caller=self.caller(), at=clock.now())
         self.stdout.write(f"{found.id} has a new password")

@@ -1,4 +1,4 @@
-"""`manage.py createsuperuser`: an operator, or a user made one."""
+"""`manage.py createsuperuser` creates an operator or promotes a user to operator."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ROLE = "svc_admin"
 
 class Command(ServiceCommand):
     help = (
-        "Create an operator: a confirmed user whose role opens the administration API and the operator console. "
-        "Asks for what is not given."
+        "Create an operator: a confirmed user whose role gives access to the admin API and the operator console. "
+        "Prompts for missing values."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -30,24 +30,24 @@ class Command(ServiceCommand):
         parser.add_argument(
             "--promote",
             action="store_true",
-            help="make somebody an operator who has an account; the new password ends all their sessions",
+            help="promote an existing user; the new password ends all sessions of the user",
         )
 
     def handle(self, *_: Any, email: str, password_file: str, role: str, promote: bool, **__: Any) -> None:
         roles = conf.current().jwt.admin_roles
         if role not in roles:
-            raise CommandError(f"{role} is no role of an operator: choose one of {', '.join(roles)} with --role")
-        address = identifiers.email(email or self.ask("E-mail address: "))
+            raise CommandError(f"{role} is not an operator role: use one of {', '.join(roles)} with --role")
+        address = identifiers.email(email or self.prompt("Email address: "))
         caller = self.caller()
         existing = user_lookup.find(address, audience=caller.audience)
         if existing is not None and not promote:
-            raise CommandError("there is a user with this address: --promote makes them an operator")
+            raise CommandError("a user with this address exists; use --promote to make the user an operator")
         password = self.new_password(file=password_file)
         if existing is not None:
             changes = UserChanges(role=role, password=password, email_confirm=True)
             user_administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
         else:
             policy.validate_password(password)
-            wish = NewUser(email=address, password=password, role=role, email_confirm=True)
-            user_administration.create(wish, actor=ACTOR, caller=caller, at=clock.now())
-        self.stdout.write(f"{address} is an operator now ({role})")
+            new_user = NewUser(email=address, password=password, role=role, email_confirm=True)
+            user_administration.create(new_user, actor=ACTOR, caller=caller, at=clock.now())
+        self.stdout.write(f"{address} is now an operator ({role})")

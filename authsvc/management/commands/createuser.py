@@ -1,4 +1,4 @@
-"""`manage.py createuser`: an account, without any mail."""
+"""`manage.py createuser` creates a user without sending an email."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
 class Command(ServiceCommand):
-    help = "Create a user; nothing is sent. Prints the new user's id."
+    help = "Create a user without sending an email. Prints the user's id."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("email")
-        parser.add_argument("password", help="visible in the list of processes and in the shell's history")
+        parser.add_argument("password", help="visible in the process list and in the shell history")
         parser.add_argument("role", nargs="?", default="", help="default: AUTH_JWT_DEFAULT_GROUP_NAME")
         parser.add_argument("--admin", action="store_true", help="without a role: AUTH_JWT_ADMIN_GROUP_NAME")
-        parser.add_argument("--confirm", action="store_true", help="count the address as proved")
+        parser.add_argument("--confirm", action="store_true", help="mark the address as confirmed")
         parser.add_argument("--aud", default="", help="default: AUTH_JWT_AUD")
 
     def handle(
         self, *_: Any, email: str, password: str, role: str, admin: bool, confirm: bool, aud: str, **__: Any
     ) -> None:
         config = conf.current()
-        wish = NewUser(
+        new_user = NewUser(
             email=email,
             password=password,
             role=role or (config.jwt.admin_group_name if admin else None),
             email_confirm=confirm or config.mailer.autoconfirm,
         )
-        made = user_administration.create(wish, actor=ACTOR, caller=self.caller(audience=aud), at=clock.now())
-        self.stdout.write(str(made.id))
+        created = user_administration.create(new_user, actor=ACTOR, caller=self.caller(audience=aud), at=clock.now())
+        self.stdout.write(str(created.id))

@@ -1,4 +1,4 @@
-"""`manage.py deleteuser`: an account and all that belongs to it, gone for good."""
+"""`manage.py deleteuser` permanently deletes a user and all data that belongs to the user."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
 class Command(ServiceCommand):
-    help = "Delete a user for good. What is in the audit trail stays; see erase_user."
+    help = "Permanently delete a user. Audit entries are kept; see erase_user."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", help="e-mail address, phone number or id")
-        parser.add_argument("--aud", default="", help="whose addresses are meant; default: AUTH_JWT_AUD")
+        parser.add_argument("user", help="email address, phone number or id")
+        parser.add_argument("--aud", default="", help="audience of the address; default: AUTH_JWT_AUD")
 
     def handle(self, *_: Any, user: str, aud: str, **__: Any) -> None:
         caller = self.caller(audience=aud)

@@ -1,4 +1,4 @@
-"""`manage.py erase_user`: everything about one person gone, or nothing left but an id; prints a receipt."""
+"""`manage.py erase_user` erases the personal data of a user and prints a receipt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from django.core.management.base import CommandError, CommandParser
 
 from accounts.users import erasure, identifiers
-from accounts.users.erasure import Erased
+from accounts.users.erasure import ErasureResult
 from authsvc import clock
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
@@ -21,44 +21,46 @@ from authsvc.personal_data import DataSubject
 
 class Command(ServiceCommand):
     help = (
-        "Erase a person. The audit trail keeps its entries, with a pseudonym for the person. Prints a receipt (JSON). "
-        "Interrupted, it can be run again with the user's id, which it tells at its start."
+        "Erase a user's personal data. Audit entries are kept, with a pseudonym for the user. Prints a receipt (JSON). "
+        "After an interruption, run it again with the user id that it prints at the start."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", help="e-mail address, phone number or id")
-        parser.add_argument("--keep-id", action="store_true", help="keep the user's row, with nothing personal in it")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("user", help="email address, phone number or id")
+        parser.add_argument("--keep-id", action="store_true", help="keep the user's row without personal data")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *_: Any, user: str, keep_id: bool, yes: bool, **__: Any) -> None:
-        person = _meant(user)
-        what = "all that is personal but its id" if keep_id else "everything, for good"
-        self.tell(f"user {person.id}: {what}")
-        if not yes and self.ask('Type "erase" to go on: ') != "erase":
-            raise CommandError("nothing has been erased")
+        person = _find(user)
+        scope = "erase all personal data except the id" if keep_id else "erase everything permanently"
+        self.print_notice(f"user {person.id}: {scope}")
+        if not yes and self.prompt('Type "erase" to continue: ') != "erase":
+            raise CommandError("nothing was erased")
         at = clock.now()
-        progress = Progress(sys.stderr, what="entries of the audit trail")
-        done = erasure.erase(person, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, note=progress.advance)
+        progress = Progress(sys.stderr, noun="audit entries")
+        done = erasure.erase(
+            person, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, on_progress=progress.advance
+        )
         progress.finish()
         self.stdout.write(_receipt(person, done, keep_id=keep_id, at=at))
         if done.left:
-            raise CommandError(f"still there, run it again in a moment: {', '.join(done.left)}")
+            raise CommandError(f"some rows could not be deleted, run the command again: {', '.join(done.left)}")
 
 
-def _meant(text: str) -> DataSubject:
+def _find(text: str) -> DataSubject:
     found = user_lookup.find(text)
     if found is not None:
-        return user_lookup.person(found)
+        return user_lookup.data_subject(found)
     user_id = identifiers.uuid(text)
     if user_id is None:
-        raise CommandError("there is no such user; if an erasure was interrupted, name the id that it told")
+        raise CommandError("user not found; after an interrupted erasure, specify the user id that it printed")
     person = DataSubject(id=user_id)
-    if not erasure.is_known(person):
-        raise CommandError("nothing is held about this id")
+    if not erasure.has_data(person):
+        raise CommandError("no data exists for this id")
     return person
 
 
-def _receipt(person: DataSubject, done: Erased, *, keep_id: bool, at: datetime) -> str:
+def _receipt(person: DataSubject, done: ErasureResult, *, keep_id: bool, at: datetime) -> str:
     """One JSON object in key order; `sha256` is the digest of its text without that member."""
     receipt = {
         "user_id": str(person.id),

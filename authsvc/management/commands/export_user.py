@@ -1,4 +1,4 @@
-"""`manage.py export_user`: everything held about one person, as one JSON document."""
+"""`manage.py export_user` exports the personal data of a user as one JSON document."""
 
 from __future__ import annotations
 
@@ -22,29 +22,27 @@ from authsvc.personal_data import DataSubject
 
 class Command(ServiceCommand):
     help = (
-        "Export everything held about one user as one JSON document, table by table, as it was at one moment. "
-        "Hashes, keys, codes and tokens are left out."
+        "Export the personal data of a user as one JSON document, from one consistent snapshot of all tables. "
+        "Hashes, keys, codes and tokens are omitted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", help="e-mail address, phone number or id")
-        parser.add_argument(
-            "-o", "--output", default="", help="a new file, readable by its owner alone; default: print"
-        )
+        parser.add_argument("user", help="email address, phone number or id")
+        parser.add_argument("-o", "--output", default="", help="new file with mode 0600; default: standard output")
 
     def handle(self, *_: Any, user: str, output: str, **__: Any) -> None:
         with transaction.atomic(durable=True):
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            person = user_lookup.person(user_lookup.get(user))
-            progress = Progress(sys.stderr, what="rows")
-            with self._opened(output) as write:
+            person = user_lookup.data_subject(user_lookup.get(user))
+            progress = Progress(sys.stderr, noun="rows")
+            with self._open(output) as write:
                 for piece in _document(person, progress=progress):
                     write(piece)
             progress.finish()
 
     @contextlib.contextmanager
-    def _opened(self, path: str) -> Iterator[Callable[[str], object]]:
+    def _open(self, path: str) -> Iterator[Callable[[str], object]]:
         if not path:
             yield lambda text: self.stdout.write(text, ending="")
             return
@@ -56,14 +54,14 @@ class Command(ServiceCommand):
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 yield stream.write
         except BaseException:
-            Path(path).unlink()  # half a document would pass for a whole one
+            Path(path).unlink()  # an incomplete document could be mistaken for a complete one
             raise
 
 
 def _document(person: DataSubject, *, progress: Progress) -> Iterator[str]:
-    """The text of the document in pieces, a row at a time, since a trail may be long."""
+    """Yield the document row by row, because the audit trail may be long."""
     yield f'{{"user_id":"{person.id}","exported_at":"{clock.rfc3339(clock.now())}","held":{{'
-    tables = (held for source in personal_data.sources() for held in source.export(person))
+    tables = (table for source in personal_data.sources() for table in source.export(person))
     for number, (table, rows) in enumerate(tables):
         yield f'{"," if number else ""}\n"{table}":['
         for count, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""`manage.py generate_keys`: a new value for JWT_KEYS, with one signing key."""
+"""`manage.py generate_keys` prints a new value for JWT_KEYS with one signing key."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from authsvc.db import advisory_locks
 from authsvc.jobs import shared_tables
 
 PAUSE_SECONDS = 3.0
-"""Between two attempts, in which those go on who have waited."""
-PATIENCE_SECONDS = 600.0
+"""Time between two attempts, in which waiting transactions continue."""
+TIMEOUT_SECONDS = 600.0
 
 logger = logging.getLogger(__name__)
 
@@ -28,24 +28,24 @@ logger = logging.getLogger(__name__)
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         alias = options["database"]
-        # Installations with different namespaces wait for each other as well: they share the queue's tables.
+        # Installations with different namespaces also wait for each other, because they share the tables of the queue.
         with advisory_locks.exclusive("migrations", using=alias):
             connection = connections[alias]
             shared_tables.adopt_applied_migrations(connection)
             before = len(MigrationRecorder(connection).applied_migrations())
-            with _without_end(connection):
+            with _without_statement_timeout(connection):
                 self._apply(*args, **options)
             count = len(MigrationRecorder(connection).applied_migrations()) - before
         logger.info("migrations applied", extra={"count": count})
 
     def _apply(self, *args: Any, **options: Any) -> None:
-        """Apply what is missing; what has been applied when a table is in use stays, and the rest is tried again."""
-        until = time.monotonic() + PATIENCE_SECONDS
+        """Apply missing migrations. When a table is in use, applied ones stay and the others are tried again."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 super().handle(*args, **options)
             except OperationalError as error:
-                if not isinstance(error.__cause__, postgresql.LockNotAvailable) or time.monotonic() > until:
+                if not isinstance(error.__cause__, postgresql.LockNotAvailable) or time.monotonic() > deadline:
                     raise
                 logger.warning("a migration waits for a table that is in use", extra={"error": str(error).strip()})
                 time.sleep(PAUSE_SECONDS)
@@ -54,19 +54,19 @@ class Command(migrate.Command):
 
 
 @contextlib.contextmanager
-def _without_end(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Let a statement take as long as it takes: the index on a grown table is built outside of transactions.
+def _without_statement_timeout(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Lift the statement timeout, because building an index on a large table takes long.
 
-    Behind a pooler in transaction mode a session has nothing of its own, and what is set may reach somebody else.
+    Not behind a pooler in transaction mode, where session settings may affect other clients.
     """
-    is_own = conf.current().database.prepared_statements_enabled
-    if is_own:
+    has_own_session = conf.current().database.prepared_statements_enabled
+    if has_own_session:
         _execute(connection, "SET application_name = 'auth_migrations'", "SET statement_timeout = 0")
     try:
         yield
     finally:
-        if is_own:
-            # On an error too; should the connection itself be gone, so is what was set.
+        if has_own_session:
+            # Also after an error. A lost connection has lost its settings too.
             with contextlib.suppress(DatabaseError):
                 _execute(connection, "RESET application_name", "RESET statement_timeout")
 

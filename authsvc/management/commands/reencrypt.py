@@ -1,4 +1,4 @@
-"""`manage.py reencrypt`: all that is encrypted, or should be, under the present key, so that an old one can go."""
+"""`manage.py reencrypt` encrypts all protected columns with the present key, so that old keys can be removed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from authsvc.security import encrypted_columns
 class Command(ServiceCommand):
     help = (
         "Encrypt passwords, session keys and factor secrets with the present encryption key. The server may be "
-        "running; interrupted, it can be run again. Afterwards no value needs another key."
+        "running, and the command can be interrupted and repeated. Afterwards old keys are no longer needed."
     )
 
     def handle(self, *_: Any, **__: Any) -> None:
         if not conf.current().database.encrypt:
-            raise CommandError("encryption is off: set AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT")
+            raise CommandError("encryption is disabled: set AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT=true")
         left = 0
         for column in encrypted_columns.columns():
-            progress = Progress(sys.stderr, what=f"rows of {column.table}")
+            progress = Progress(sys.stderr, noun=f"rows of {column.table}")
             outcome = encrypted_columns.reencrypt(column, note=progress.advance)
             progress.finish()
             self.stdout.write(f"{column}: {outcome.done} encrypted, {outcome.unreadable} unreadable")
             left += outcome.unreadable
         if left:
-            raise CommandError("some values are under keys that are not in AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS")
+            raise CommandError("some values need keys that are missing in AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS")

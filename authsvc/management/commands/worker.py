@@ -22,10 +22,10 @@ class Command(BaseCommand):
     help = "Delivers messages and runs periodic work until SIGTERM, SIGINT or SIGHUP."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        asked_to_stop = threading.Event()
+        stop_requested = threading.Event()
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(name, lambda *_: asked_to_stop.set())
-        structs.look_at_all()
+            signal.signal(name, lambda *_: stop_requested.set())
+        structs.inspect_all()
         telemetry.prepare()
         telemetry.start_in_process(is_leader=lambda: True)
         reload.prepare()
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         worker = jobs.Worker()
         worker.start()
         logger.info("worker started")
-        asked_to_stop.wait()
+        stop_requested.wait()
         logger.info("received graceful shutdown signal")
         if not worker.stop(seconds=DRAIN_SECONDS):
             logger.error("shutdown failed")

@@ -1,4 +1,4 @@
-"""`manage.py write_reference`: the generated documents, written or only compared."""
+"""`manage.py write_reference` writes the generated documents, or checks that they are current."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ DOCUMENTS: dict[str, tuple[Path, Callable[[], bytes]]] = {
     "settings": (Path("docs/reference/settings.md"), lambda: reference_of_settings.page().encode()),
     "example": (Path(".env.example"), lambda: reference_of_settings.example().encode()),
 }
-"""Name → file, below the checkout unless it is absolute, and what it should hold."""
+"""Name → file (relative to the checkout, or absolute) and a function that returns its content."""
 
 
 class Command(ServiceCommand):
     help = "Write the OpenAPI document, the references and .env.example from the source."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("documents", nargs="*", choices=[[], *DOCUMENTS], help="only these; all unless given")
-        parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
+        parser.add_argument("documents", nargs="*", choices=[[], *DOCUMENTS], help="documents to write; default: all")
+        parser.add_argument("--check", action="store_true", help="write nothing; fail if a document is not current")
 
     def handle(self, *_: Any, **options: Any) -> None:
         stale = []
         for name in options["documents"] or DOCUMENTS:
-            place, write = DOCUMENTS[name]
-            path, content = settings.BASE_DIR / place, write()
+            file, generate = DOCUMENTS[name]
+            path, content = settings.BASE_DIR / file, generate()
             if path.is_file() and path.read_bytes() == content:
                 continue
             stale.append(name)

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from authsvc.api import throttling
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
 
@@ -53,7 +53,7 @@ def slot(monkeypatch: pytest.MonkeyPatch) -> RecordingSlot:
 def get(path: str, bearer: str = "") -> int:
     """The status of a request in a thread."""
     try:
-        return Api().get(path, bearer=bearer or admins.token()).status_code
+        return Api().get(path, bearer=bearer or admin_requests.token()).status_code
     finally:
         connection.close()
 
@@ -141,7 +141,7 @@ def test_a_search_for_one_user_and_an_invalid_request_need_no_slot(
     auth_config: ChangeConfig, slot: RecordingSlot, query: str, status: int, by_cursor: bool
 ) -> None:
     auth_config(experimental={"cursor_pagination_enabled": by_cursor})
-    assert Api().get(f"/admin/users?{query}", bearer=admins.token()).status_code == status
+    assert Api().get(f"/admin/users?{query}", bearer=admin_requests.token()).status_code == status
     assert slot.requested == 0
 
 

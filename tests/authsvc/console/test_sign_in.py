@@ -1,4 +1,4 @@
-"""Into the console and out of it."""
+"""Sign-in to the console with a password, and sign-out."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from uuid import UUID
 import pytest
 
 from authsvc import conf
-from authsvc.conf import Notice, notices
+from authsvc.conf import Notice, log_notices
 from authsvc.observability import logs
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
@@ -244,7 +244,7 @@ def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
 
 def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.config(conf.Logging()))
-    notices.log(
+    log_notices(
         [
             Notice(level="info", message="one"),
             Notice(level="warning", message="two", fields={"setting": "AUTH_API_ENDPOINT"}),

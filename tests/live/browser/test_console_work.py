@@ -1,4 +1,4 @@
-"""An operator at work in a real browser: finds and bans a user, ends a session, has a failed message sent after all."""
+"""Console actions in a real browser: search and ban a user, end a session, retry a failed message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody signs in at a real OpenID provider: through settings of Keycloak, and through one defined while it runs."""
+"""Sign-in at real OpenID providers: Keycloak from settings, and a custom provider added at run time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.fakes.smtp import server_tls
 from tests.live import servers
 from tests.live.browser.chromium import Chromium
@@ -95,7 +95,7 @@ def test_a_visit_to_a_provider_ends_in_a_session(
             "scopes": ["email", "profile"],
             "issuer": provider.url,
         }
-        admin = {"Authorization": f"Bearer {admins.token()}"}
+        admin = {"Authorization": f"Bearer {admin_requests.token()}"}
         made = requests.post(f"{service}/admin/custom-providers", json=definition, headers=admin, timeout=20)
         assert made.status_code == 201, made.text
 

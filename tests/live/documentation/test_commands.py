@@ -121,7 +121,7 @@ def test_the_first_tutorial_leads_to_a_signed_in_user(installation: Installation
 
     assert "http://localhost:3000/#access_token=" in shown
     assert '"email":"ada.l@example.com"' in shown
-    assert "ops@example.com is an operator now" in shown
+    assert "ops@example.com is now an operator" in shown
 
 
 def test_its_program_does_what_it_prints(installation: Installation, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A text message on its way: from the settings to the gateway, what is noted, and what is tried again."""
+"""Delivery of an SMS: from the settings to the gateway, recorded outcomes and retries."""
 
 from __future__ import annotations
 

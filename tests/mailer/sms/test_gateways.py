@@ -1,4 +1,4 @@
-"""Each gateway: what it is sent, and what its answers come to."""
+"""Each SMS gateway: its requests, and the results of its responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phones and gateways, from the request to the form that the gateway gets, and back with the code."""
+"""Phone sign-in through a gateway: from the API request to the gateway request, and back with the code."""
 
 from __future__ import annotations
 

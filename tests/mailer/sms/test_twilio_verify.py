@@ -1,4 +1,4 @@
-"""Codes that the gateway makes and checks by itself."""
+"""Codes that Twilio Verify generates and checks."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from authsvc.db.sql import rows
 from oauthproviders.models import ClientState
 from oauthproviders.oidc import openid_connect
 from tests import factories
-from tests.accounts import admins
+from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import Answer as PeerAnswer
@@ -147,7 +147,7 @@ def log_out(signed_in: SignIn) -> None:
 
 
 def ban(signed_in: SignIn) -> None:
-    admins.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+    admin_requests.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
 
 
 def evict(signed_in: SignIn) -> None:
@@ -222,7 +222,7 @@ def test_what_ends_while_an_issuer_is_asked_links_nothing(
 ) -> None:
     issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
-    openid_connect.forget()
+    openid_connect.clear_caches()
     published = in_json({"keys": [issuer.key.jwk]})
     peer.answer(dataclasses.replace(published, delay=0.5), path=issuer.keys_path)
     signed_in = factories.make_session()

@@ -1,0 +1,221 @@
+"""GET /admin/audit: entries, search and pages."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from authsvc import audit, clock
+from authsvc.audit import Action, Administrator, search
+from authsvc.caller import Caller
+from authsvc.models import AuditLogEntry
+from tests.accounts.administration.admin_requests import ask, done
+from tests.conftest import Api, ChangeConfig
+from tests.factories import make_session, make_user
+from tests.observations import contents, refused
+
+pytestmark = pytest.mark.django_db
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+def entries(number: int) -> list[str]:
+    """The ids of that many entries, newest first."""
+    at = clock.now() - timedelta(days=1)
+    made = [
+        AuditLogEntry(
+            id=uuid4(),
+            created_at=at + timedelta(seconds=each),
+            payload={"action": "login", "log_type": "account", "actor_username": f"user{each}@example.com"},
+        )
+        for each in range(number)
+    ]
+    AuditLogEntry.objects.bulk_create(made)
+    return [str(entry.id) for entry in reversed(made)]
+
+
+def test_a_deletion_is_found(api: Api) -> None:
+    user = make_user(email="ann@example.com")
+    done(api, "DELETE", f"/admin/users/{user.id}")
+    before = contents()
+    answer = ask(api, "GET", "/admin/audit")
+    [entry] = answer.json()
+    assert set(entry) == {"id", "payload", "created_at", "ip_address"}
+    assert entry["ip_address"] == ""
+    assert entry["created_at"].endswith("Z")
+    assert entry["payload"] == {
+        "action": "user_deleted",
+        "actor_id": NOBODY,
+        "actor_username": "service_role",
+        "actor_via_sso": False,
+        "log_type": "team",
+        "traits": {"user_email": "ann@example.com", "user_id": str(user.id), "user_phone": ""},
+    }
+    assert answer.headers["Link"] == '</admin/audit?page=1>; rel="last"'
+    assert answer.headers["X-Total-Count"] == "1"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("action:user_deleted", 1),
+        ("action:USER_", 2),
+        ("action:user%25ied", 1),
+        ("type:team", 1),
+        ("type:user", 1),
+        ("author:role", 2),
+        ("author:service_role", 2),
+        ("author:ann", 0),
+        ("action:", 2),
+        ("action:user:deleted", 0),
+        ("author:'; DROP TABLE users; --", 0),
+    ],
+)
+def test_a_search_covers_its_scope_only(api: Api, query: str, number: int) -> None:
+    user = make_user(email="ann@example.com")
+    done(api, "PUT", f"/admin/users/{user.id}", {})
+    done(api, "DELETE", f"/admin/users/{user.id}")
+    answer = ask(api, "GET", f"/admin/audit?query={query.replace('%25', '%25')}")
+    assert (len(answer.json()), answer.headers["X-Total-Count"]) == (number, str(number))
+
+
+def test_an_author_is_found_by_name_too(api: Api) -> None:
+    user = make_user(email="ann@example.com", data={"full_name": "Ann Other"})
+    api.post("/logout", bearer=make_session(user).access_token)
+    assert len(done(api, "GET", "/admin/audit?query=author:other")) == 1
+    assert len(done(api, "GET", "/admin/audit?query=author:ANN@example")) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("query=foo:bar", "Invalid query scope: foo:bar"),
+        ("query=action", "Invalid query scope: action"),
+        ("query=", "Invalid query scope: "),
+        ("query=Action:x", "Invalid query scope: Action:x"),
+        ("page=x&query=foo", 'Bad Pagination Parameters: strconv.ParseUint: parsing "x": invalid syntax'),
+        ("per_page=0", "Bad Pagination Parameters: per_page must be greater than 0"),
+        ("user=x", "Unknown parameter: user"),
+        ("query=action:a%00b", "The parameter query must not contain U+0000"),
+    ],
+)
+def test_a_bad_search_is_refused(api: Api, query: str, text: str) -> None:
+    entries(1)
+    refused(ask(api, "GET", f"/admin/audit?{query}"), 400, "validation_failed", text)
+
+
+def test_the_newest_entries_come_first(api: Api) -> None:
+    made = entries(5)
+    pages = [ask(api, "GET", f"/admin/audit?per_page=2&page={page}&query=action:login") for page in (1, 2, 3)]
+    assert [entry["id"] for page in pages for entry in page.json()] == made
+    assert {page.headers["X-Total-Count"] for page in pages} == {"5"}
+    assert pages[0].headers["Link"] == (
+        '</admin/audit?page=2&per_page=2&query=action%3Alogin>; rel="next", '
+        '</admin/audit?page=3&per_page=2&query=action%3Alogin>; rel="last"'
+    )
+
+
+def test_large_totals_are_estimates(api: Api) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO audit_log_entries (id, payload, created_at)"
+            " SELECT gen_random_uuid(), jsonb_build_object('action', 'login', 'actor_username', 'a' || n), now()"
+            " FROM generate_series(1, 12000) n"
+        )
+        cursor.execute("ANALYZE audit_log_entries")
+    assert 10_000 < int(ask(api, "GET", "/admin/audit").headers["X-Total-Count"]) < 13_000
+    assert ask(api, "GET", "/admin/audit?count=exact").headers["X-Total-Count"] == "12000"
+    assert ask(api, "GET", "/admin/audit?query=author:a11999").headers["X-Total-Count"] == "1"
+
+
+def test_without_the_table_the_log_still_says_it(
+    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = make_user(email="ann@example.com")
+    auth_config(audit={"disable_postgres": True})
+    caplog.set_level(logging.INFO, logger="authsvc.audit")
+    ask(api, "DELETE", f"/admin/users/{user.id}", headers={"User-Agent": "support desk"})
+    assert AuditLogEntry.objects.count() == 0
+    [line] = [record for record in caplog.records if record.getMessage() == "audit_event"]
+    event: dict[str, Any] = vars(line)["auth_audit_event"]
+    assert (event["action"], event["traits"]["user_email"]) == ("user_deleted", "ann@example.com")
+    assert (event["actor_username"], event["user_agent"]) == ("service_role", "support desk")
+    assert event["request_id"]
+
+
+def test_a_deletion_that_fails_is_not_in_the_trail(api: Api) -> None:
+    user = make_user()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'never' USING ERRCODE = '22000'; END $$"
+        )
+        cursor.execute("CREATE TRIGGER refuse BEFORE DELETE ON users FOR EACH ROW EXECUTE FUNCTION refuse()")
+    try:
+        assert ask(api, "DELETE", f"/admin/users/{user.id}").status_code == 500
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TRIGGER refuse ON users")
+            cursor.execute("DROP FUNCTION refuse()")
+    assert AuditLogEntry.objects.count() == 0
+
+
+def test_every_action_is_of_a_kind() -> None:
+    user = make_user()
+    caller, at = Caller(address="203.0.113.7"), clock.now()
+    for action in Action:
+        audit.record(
+            action, actor=Administrator(role="service_role"), caller=caller, at=at, traits={"user_id": str(user.id)}
+        )
+    kinds = dict(AuditLogEntry.objects.values_list("payload__action", "payload__log_type"))
+    assert set(kinds) == {str(action) for action in Action}
+    assert set(kinds.values()) == {"account", "team", "user", "token", "factor"}
+
+
+@pytest.mark.parametrize(
+    ("action", "has_address"),
+    [
+        (Action.LOGIN, False),
+        (Action.DELETED, False),
+        (Action.FACTOR_UPDATED, False),
+        (Action.FACTOR_DELETED, True),
+        (Action.IDENTITY_LINKED, True),
+        (Action.PASSKEY_CREATED, True),
+    ],
+)
+def test_some_entries_say_from_where(action: Action, has_address: bool) -> None:
+    audit.record(action, actor=Administrator(role="x"), caller=Caller(address="203.0.113.7"), at=clock.now())
+    assert AuditLogEntry.objects.get().ip_address == ("203.0.113.7" if has_address else "")
+
+
+def test_everything_about_one_user_is_found_by_an_index(api: Api) -> None:
+    user, other = make_user(), make_user()
+    api.post("/logout", bearer=make_session(user).access_token)
+    done(api, "PUT", f"/admin/users/{other.id}", {})
+    done(api, "PUT", f"/admin/users/{user.id}", {})
+    done(api, "DELETE", f"/admin/users/{user.id}")
+    found = search.entries_about_user(user.id, limit=2)
+    assert [entry.payload_json.count("user_deleted") for entry in found] == [1, 0]
+    last = found[-1]
+    assert last.created_at is not None
+    [first] = search.entries_about_user(user.id, limit=2, before=(last.created_at, last.id))
+    assert "logout" in first.payload_json
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")
+        cursor.execute("SET enable_bitmapscan = off")
+        cursor.execute(
+            "EXPLAIN SELECT id FROM audit_log_entries WHERE COALESCE(payload -> 'traits' ->> 'user_id',"
+            " payload ->> 'actor_id') = 'x' ORDER BY created_at DESC, id DESC LIMIT 9"
+        )
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+        cursor.execute("RESET enable_seqscan")
+        cursor.execute("RESET enable_bitmapscan")
+    assert "audit_log_entries_user_idx" in plan
+    assert "Sort" not in plan

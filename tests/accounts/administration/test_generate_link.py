@@ -1,0 +1,340 @@
+"""POST /admin/generate_link: six types of link, their effects and errors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.conf import settings
+
+from accounts.models import User
+from accounts.passwords import hashers
+from authsvc import clock
+from authsvc.conf import Rate
+from authsvc.messaging import EmailKind
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import make_session, make_user
+from tests.observations import audit_payloads, contents, refused
+from tokens.jwt import access_tokens
+from tokens.models import OneTimeToken, Session
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "ann@example.com"
+NEW_EMAIL = "ann@new.example.com"
+PASSWORD = "her own password 1"
+STRANGERS = "the password of a stranger 1"
+LINK_FIELDS = {"action_link", "email_otp", "hashed_token", "verification_type", "redirect_to"}
+
+
+@pytest.fixture
+def admin() -> str:
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
+
+
+def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> Answer:
+    return api.post("/admin/generate_link", {"type": type, "email": email, **body}, bearer=admin)
+
+
+def made(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> dict[str, Any]:
+    answer = generate(api, admin, type, email, **body)
+    assert answer.status_code == 200, answer.content
+    return answer.json()  # type: ignore[no-any-return]
+
+
+def query_of(url: str) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+
+
+def follow(api: Api, link: str) -> dict[str, str]:
+    url = urlsplit(link)
+    location = api.get(f"{url.path}?{url.query}").headers["Location"]
+    return {name: values[0] for name, values in parse_qs(urlsplit(location).fragment).items()}
+
+
+def sign_in(api: Api, password: str, email: str = EMAIL) -> int:
+    return api.post("/token?grant_type=password", {"email": email, "password": password}).status_code
+
+
+@pytest.mark.parametrize(
+    ("type", "exists", "link_type", "kind_of_token"),
+    [
+        ("signup", False, "signup", "confirmation_token"),
+        ("invite", False, "invite", "confirmation_token"),
+        ("magiclink", True, "magiclink", "recovery_token"),
+        ("recovery", True, "recovery", "recovery_token"),
+        ("email_change_current", True, "email_change", "email_change_token_current"),
+        ("email_change_new", True, "email_change", "email_change_token_new"),
+    ],
+)
+def test_a_link_comes_with_its_parts_and_only_an_invitation_is_mailed(
+    api: Api, admin: str, mailbox: Mailbox, type: str, exists: bool, link_type: str, kind_of_token: str
+) -> None:
+    if exists:
+        make_user(email=EMAIL)
+    shown = made(api, admin, type, password=PASSWORD, new_email=NEW_EMAIL)
+    assert shown["verification_type"] == type
+    assert shown["email"] == EMAIL
+    assert query_of(shown["action_link"]) == {
+        "token": shown["hashed_token"],
+        "type": link_type,
+        "redirect_to": settings.AUTH.site.url,
+    }
+    assert shown["action_link"].startswith(f"{settings.AUTH.api.external_url}/verify?token=")
+    assert (len(shown["email_otp"]), shown["email_otp"].isdecimal()) == (6, True)
+    assert shown["redirect_to"] == settings.AUTH.site.url
+    (token,) = OneTimeToken.objects.all()
+    assert token.token_type == kind_of_token
+    assert token.relates_to == (NEW_EMAIL if type == "email_change_new" else EMAIL)
+    mails = [(mail.kind, mail.variables["ConfirmationURL"], mail.variables["Token"]) for mail in mailbox.emails]
+    assert mails == ([(EmailKind.INVITE, shown["action_link"], shown["email_otp"])] if type == "invite" else [])
+
+
+def test_the_answer_is_the_user_with_five_more_members(api: Api, admin: str) -> None:
+    shown = made(api, admin, "signup", password=PASSWORD, data={"status": "alpha"})
+    beside = set(shown) - LINK_FIELDS
+    assert beside == {
+        "id", "aud", "role", "email", "phone", "confirmation_sent_at", "app_metadata", "user_metadata", "identities",
+        "created_at", "updated_at", "is_anonymous",
+    }  # fmt: skip
+    assert shown["user_metadata"] == {"status": "alpha"}
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email"]}
+
+
+@pytest.mark.parametrize("type", ["signup", "invite", "magiclink", "recovery"])
+@pytest.mark.parametrize("by_link", [True, False])
+def test_link_and_code_sign_in_once(api: Api, admin: str, type: str, by_link: bool) -> None:
+    if type in ("magiclink", "recovery"):
+        make_user(email=EMAIL)
+    shown = made(api, admin, type, password=PASSWORD)
+    code = {"type": type, "email": EMAIL, "token": shown["email_otp"]}
+    if by_link:
+        assert follow(api, shown["action_link"])["type"] == type
+    else:
+        assert api.post("/verify", code).status_code == 200
+    assert follow(api, shown["action_link"])["error_code"] == "otp_expired"
+    assert api.post("/verify", code).json()["error_code"] == "otp_expired"
+    assert api.post("/verify", {"type": type, "token_hash": shown["hashed_token"]}).status_code == 403
+
+
+def test_the_hash_of_a_link_can_be_redeemed_by_a_client(api: Api, admin: str) -> None:
+    make_user(email=EMAIL)
+    token = made(api, admin, "magiclink")["hashed_token"]
+    assert api.post("/verify", {"type": "magiclink", "token_hash": token}).status_code == 200
+
+
+def test_an_invitation_is_not_mailed_where_that_is_switched_off(
+    api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(mailer={"generate_link_invite_enabled": False}, limits={"email_sent": Rate(events=0)})
+    assert made(api, admin, "invite")["invited_at"]
+    assert mailbox.emails == []
+
+
+def test_a_mailed_invitation_needs_its_share_of_the_quota_and_nothing_else_does(
+    api: Api, admin: str, auth_config: ChangeConfig
+) -> None:
+    auth_config(limits={"email_sent": Rate(events=0)})
+    before = contents()
+    refused(generate(api, admin, "invite"), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert contents() == before
+    assert generate(api, admin, "signup", password=PASSWORD).status_code == 200
+
+
+def test_a_magic_link_for_an_unknown_address_creates_an_account(api: Api, admin: str, mailbox: Mailbox) -> None:
+    shown = made(api, admin, "magiclink", data={"a": 1})
+    assert (shown["verification_type"], shown["user_metadata"]) == ("signup", {"a": 1})
+    assert "email_confirmed_at" not in shown
+    assert query_of(shown["action_link"])["type"] == "signup"
+    assert mailbox.emails == []
+    assert User.objects.get(email=EMAIL).password.startswith("$argon2id$")  # type: ignore[union-attr]
+    assert follow(api, shown["action_link"])["type"] == "signup"
+
+
+@pytest.mark.parametrize(
+    ("type", "body", "status", "error_code", "text"),
+    [
+        ("recovery", {}, 404, "user_not_found", "User with this email not found"),
+        ("email_change_current", {"new_email": NEW_EMAIL}, 404, "user_not_found", "User with this email not found"),
+        ("email_change_new", {"new_email": NEW_EMAIL}, 404, "user_not_found", "User with this email not found"),
+        ("signup", {}, 400, "validation_failed", "Signup requires a valid password"),
+        ("signup", {"password": "a" * 73}, 400, "validation_failed", "Password cannot be longer than 72 characters"),
+        ("x", {}, 400, "validation_failed", "Invalid email action link type requested: x"),
+        ("", {}, 400, "validation_failed", "Invalid email action link type requested: "),
+        ("signup", {"email": ""}, 400, "validation_failed", "An email address is required"),
+        ("signup", {"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
+    ],
+)
+def test_types_that_need_an_account_are_refused_for_an_unknown_address(
+    api: Api, admin: str, type: str, body: dict[str, Any], status: int, error_code: str, text: str
+) -> None:
+    refused(
+        api.post("/admin/generate_link", {"type": type, "email": EMAIL, **body}, bearer=admin), status, error_code, text
+    )
+    assert not User.objects.exists()
+
+
+def test_a_weak_password_is_refused(api: Api, admin: str) -> None:
+    answer = generate(api, admin, "signup", password="abc")
+    assert (answer.status_code, answer.json()["weak_password"]) == (422, {"reasons": ["length"]})
+
+
+@pytest.mark.parametrize("type", ["invite", "signup"])
+def test_a_member_is_neither_invited_nor_signed_up(api: Api, admin: str, type: str) -> None:
+    make_user(email=EMAIL)
+    before = contents()
+    text = "A user with this email address has already been registered"
+    refused(generate(api, admin, type, password=PASSWORD), 422, "email_exists", text)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("type", ["invite", "signup", "magiclink"])
+def test_an_address_of_another_audience_is_taken(api: Api, admin: str, type: str) -> None:
+    make_user(email=EMAIL, confirmed=False, audience="elsewhere")
+    text = "A user with this email address has already been registered"
+    refused(generate(api, admin, type, password=PASSWORD), 422, "email_exists", text)
+
+
+@pytest.mark.parametrize(
+    ("secure", "type", "new_email", "status", "error_code", "text"),
+    [
+        (False, "email_change_current", NEW_EMAIL, 400, "validation_failed",
+         "Enable secure email change to generate link for current email"),
+        (False, "email_change_current", "", 400, "validation_failed",
+         "Enable secure email change to generate link for current email"),
+        (True, "email_change_new", "", 400, "validation_failed", "An email address is required"),
+        (True, "email_change_current", "xx", 400, "validation_failed",
+         "Unable to validate email address: invalid format"),
+        (True, "email_change_new", "bob@example.com", 422, "email_exists",
+         "A user with this email address has already been registered"),
+    ],
+)  # fmt: skip
+def test_a_change_that_cannot_be_is_refused(
+    api: Api,
+    admin: str,
+    auth_config: ChangeConfig,
+    secure: bool,
+    type: str,
+    new_email: str,
+    status: int,
+    error_code: str,
+    text: str,
+) -> None:
+    auth_config(mailer={"secure_email_change_enabled": secure})
+    make_user(email=EMAIL)
+    make_user(email="bob@example.com")
+    refused(generate(api, admin, type, new_email=new_email), status, error_code, text)
+
+
+def test_both_links_of_a_change_make_it(api: Api, admin: str) -> None:
+    user = make_user(email=EMAIL)
+    current = made(api, admin, "email_change_current", new_email=NEW_EMAIL)
+    new = made(api, admin, "email_change_new", new_email=NEW_EMAIL)
+    assert (current["new_email"], new["new_email"]) == (NEW_EMAIL, NEW_EMAIL)
+    assert "access_token" not in follow(api, current["action_link"])
+    assert follow(api, new["action_link"])["type"] == "email_change"
+    user.refresh_from_db()
+    assert user.email == NEW_EMAIL
+
+
+def test_a_link_for_one_new_address_does_not_confirm_another(api: Api, admin: str, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"secure_email_change_enabled": False})
+    user = make_user(email=EMAIL)
+    first = made(api, admin, "email_change_new", new_email=NEW_EMAIL)
+    auth_config(mailer={"secure_email_change_enabled": True})
+    made(api, admin, "email_change_current", new_email="ann@third.example.com")
+    auth_config(mailer={"secure_email_change_enabled": False})
+    assert follow(api, first["action_link"])["error_code"] == "otp_expired"
+    user.refresh_from_db()
+    assert user.email == EMAIL
+
+
+def test_the_password_of_an_earlier_sign_up_does_not_survive_the_link(api: Api, admin: str) -> None:
+    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
+    stranger = User.objects.get(email=EMAIL)
+    strangers_session = make_session(stranger).session
+    shown = made(api, admin, "signup", password=PASSWORD, data={"b": 2})
+    assert shown["user_metadata"]["b"] == 2
+    assert follow(api, shown["action_link"])["type"] == "signup"
+    assert sign_in(api, STRANGERS) == 400
+    assert sign_in(api, PASSWORD) == 200
+    assert not Session.objects.filter(id=strangers_session.id).exists()
+
+
+def test_a_link_made_without_a_password_leaves_none_that_a_stranger_chose(api: Api, admin: str) -> None:
+    make_user(email=EMAIL, confirmed=False, password_hash=hashers.encode(STRANGERS))
+    shown = made(api, admin, "signup")
+    assert follow(api, shown["action_link"])["type"] == "signup"
+    assert sign_in(api, STRANGERS) == 400
+
+
+@pytest.mark.parametrize("type", ["magiclink", "recovery"])
+def test_a_sign_in_leaves_the_trail_of_the_user(api: Api, admin: str, type: str) -> None:
+    user = make_user(email=EMAIL)
+    assert made(api, admin, type)["recovery_sent_at"]
+    (entry,) = audit_payloads()
+    assert (entry["action"], entry["actor_id"]) == ("user_recovery_requested", str(user.id))
+    assert "traits" not in entry
+
+
+def test_an_invitation_leaves_the_trail_of_the_administrator_and_a_sign_up_none(api: Api, admin: str) -> None:
+    made(api, admin, "signup", password=PASSWORD)
+    assert audit_payloads() == []
+    user_id = made(api, admin, "invite", "bob@example.com")["id"]
+    (entry,) = audit_payloads()
+    assert (entry["action"], entry["actor_username"]) == ("user_invited", "service_role")
+    assert entry["traits"] == {"user_id": user_id, "user_email": "bob@example.com"}
+
+
+@pytest.mark.parametrize(
+    ("in_body", "in_query", "target"),
+    [
+        ("https://app.example.com/a?b=1", "", "https://app.example.com/a?b=1"),
+        ("https://app.example.com/a", "https://app.example.com/b", "https://app.example.com/a"),
+        ("https://evil.example.net/", "https://app.example.com/b", "https://app.example.com/b"),
+        ("https://evil.example.net/", "", "http://localhost:3000"),
+        ("", "", "http://localhost:3000"),
+        (None, "https://app.example.com/b", "https://app.example.com/b"),
+    ],
+)
+def test_the_first_permitted_target_counts(
+    api: Api, admin: str, auth_config: ChangeConfig, in_body: str | None, in_query: str, target: str
+) -> None:
+    auth_config(site={"allow_list": ("https://app.example.com/**",)})
+    make_user(email=EMAIL)
+    answer = api.post(
+        f"/admin/generate_link?redirect_to={in_query}",
+        {"type": "magiclink", "email": EMAIL, "redirect_to": in_body},
+        bearer=admin,
+    )
+    shown = answer.json()
+    assert shown["redirect_to"] == target
+    assert query_of(shown["action_link"])["redirect_to"] == target
+
+
+def test_the_link_uses_the_host_of_the_request(api: Api, admin: str, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"external_hosts": ("auth2.example.com",)})
+    make_user(email=EMAIL)
+    body = {"type": "magiclink", "email": EMAIL}
+    shown = api.post("/admin/generate_link", body, bearer=admin, headers={"Host": "auth2.example.com"}).json()
+    assert shown["action_link"].startswith("https://auth2.example.com/verify?")
+
+
+def test_closed_sign_ups_leave_links_open(api: Api, admin: str, auth_config: ChangeConfig) -> None:
+    auth_config(signup={"disabled": True})
+    assert generate(api, admin, "signup", password=PASSWORD).status_code == 200
+    assert generate(api, admin, "magiclink", "bob@example.com").status_code == 200
+
+
+def test_links_require_the_token_of_an_administrator(api: Api) -> None:
+    member = make_session(make_user(email=EMAIL)).access_token
+    refused(generate(api, member, "magiclink"), 403, "not_admin", "User not allowed")
+    assert not OneTimeToken.objects.exists()
+
+
+def test_the_nulls_that_clients_send_are_as_good_as_nothing(api: Api, admin: str) -> None:
+    make_user(email=EMAIL)
+    shown = made(api, admin, "magiclink", new_email=None, password=None, data=None, redirect_to=None)
+    assert shown["verification_type"] == "magiclink"

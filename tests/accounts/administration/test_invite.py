@@ -1,0 +1,287 @@
+"""POST /invite: permitted recipients, the email, and ownership of the account."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from accounts.models import User
+from accounts.passwords import hashers
+from authsvc import clock, messaging
+from authsvc.conf import Rate
+from authsvc.messaging import EmailKind
+from mailer.models import Message
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import AUDIENCE, make_session, make_user
+from tests.observations import audit_payloads, contents, refused
+from tokens.jwt import access_tokens
+from tokens.models import OneTimeToken, Session
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "ann@example.com"
+STRANGERS = "the password of a stranger 1"
+EXISTS = "A user with this email address has already been registered"
+
+
+@pytest.fixture
+def admin() -> str:
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
+
+
+def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> Answer:
+    return api.post("/invite", {"email": email, **body}, bearer=admin)
+
+
+def sign_in(api: Api, password: str) -> Answer:
+    return api.post("/token?grant_type=password", {"email": EMAIL, "password": password})
+
+
+def link_of(mailbox: Mailbox) -> str:
+    url = urlsplit(mailbox.emails[-1].variables["ConfirmationURL"])
+    return f"{url.path}?{url.query}"
+
+
+def invited_by_mail(mailbox: Mailbox) -> list[str]:
+    return [mail.to for mail in mailbox.emails if mail.kind is EmailKind.INVITE]
+
+
+def test_a_new_address_gets_an_account_without_password_and_one_mail(api: Api, admin: str, mailbox: Mailbox) -> None:
+    answer = invite(api, admin, "Ann@Example.com", data={"team": "red"})
+    assert answer.status_code == 200, answer.content
+    shown = answer.json()
+    assert (shown["email"], shown["aud"], shown["role"]) == (EMAIL, AUDIENCE, "authenticated")
+    assert shown["invited_at"] == shown["confirmation_sent_at"]
+    assert "email_confirmed_at" not in shown
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email"]}
+    assert shown["user_metadata"] == {"team": "red"}
+    known = {"sub": shown["id"], "email": EMAIL, "email_verified": False, "phone_verified": False}
+    assert [identity["identity_data"] for identity in shown["identities"]] == [known]
+    assert User.objects.get(email=EMAIL).password == ""
+    assert invited_by_mail(mailbox) == [EMAIL]
+    query = parse_qs(urlsplit(mailbox.emails[0].variables["ConfirmationURL"]).query)
+    assert query["type"] == ["invite"]
+    assert query["redirect_to"] == [settings.AUTH.site.url]
+    assert mailbox.emails[0].variables["Data"] == {"team": "red"}
+
+
+def test_the_audit_log_names_the_invited_user_and_the_role(api: Api, admin: str) -> None:
+    user_id = invite(api, admin).json()["id"]
+    (entry,) = audit_payloads()
+    assert entry == {
+        "action": "user_invited",
+        "actor_id": "00000000-0000-0000-0000-000000000000",
+        "actor_username": "service_role",
+        "actor_via_sso": False,
+        "log_type": "team",
+        "traits": {"user_id": user_id, "user_email": EMAIL},
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error_code", "text"),
+    [
+        ({}, 400, "validation_failed", "An email address is required"),
+        ({"email": None}, 400, "validation_failed", "An email address is required"),
+        ({"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
+    ],
+)
+def test_what_is_no_address_is_refused(
+    api: Api, admin: str, body: dict[str, Any], status: int, error_code: str, text: str
+) -> None:
+    refused(api.post("/invite", body, bearer=admin), status, error_code, text)
+
+
+def test_invitations_require_the_token_of_an_administrator(api: Api) -> None:
+    refused(
+        api.post("/invite", {"email": EMAIL}), 401, "no_authorization", "This endpoint requires a valid Bearer token"
+    )
+    member = make_session().access_token
+    refused(invite(api, member), 403, "not_admin", "User not allowed")
+    assert not User.objects.filter(email=EMAIL).exists()
+
+
+def test_null_metadata_is_none(api: Api, admin: str) -> None:
+    assert invite(api, admin, data=None).json()["user_metadata"] == {}
+
+
+def test_a_second_invitation_ends_the_first_and_leaves_the_metadata(api: Api, admin: str, mailbox: Mailbox) -> None:
+    first_id = invite(api, admin, data={"team": "red"}).json()["id"]
+    first = link_of(mailbox)
+    again = invite(api, admin, data={"team": "blue"})
+    assert again.status_code == 200
+    assert (again.json()["id"], again.json()["user_metadata"]) == (first_id, {"team": "red"})
+    assert invited_by_mail(mailbox) == [EMAIL, EMAIL]
+    assert OneTimeToken.objects.count() == 1
+    assert "otp_expired" in api.get(first).headers["Location"]
+    assert "access_token" in api.get(link_of(mailbox)).headers["Location"]
+
+
+def test_a_member_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox) -> None:
+    make_user(email=EMAIL)
+    before = contents()
+    refused(invite(api, admin), 422, "email_exists", EXISTS)
+    assert (contents(), mailbox.emails) == (before, [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_address_of_another_audience_is_taken(api: Api, admin: str, mailbox: Mailbox) -> None:
+    make_user(email=EMAIL, confirmed=False, audience="elsewhere")
+    refused(invite(api, admin), 422, "email_exists", EXISTS)
+    assert mailbox.emails == []
+
+
+def test_closed_sign_ups_leave_invitations_open(
+    api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(signup={"disabled": True, "email_enabled": False})
+    assert invite(api, admin).status_code == 200
+    assert "access_token" in api.get(link_of(mailbox)).headers["Location"]
+
+
+def test_a_used_up_quota_leaves_no_account_behind(api: Api, admin: str, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"email_sent": Rate(events=0)})
+    before = contents()
+    refused(invite(api, admin), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert contents() == before
+
+
+def test_an_address_that_may_not_be_mailed_leaves_no_account_behind(
+    api: Api, admin: str, auth_config: ChangeConfig
+) -> None:
+    auth_config(recipients={"authorized_addresses": ("bob@example.com",)})
+    before = contents()
+    text = f'Email address "{EMAIL}" cannot be used as it is not authorized'
+    refused(invite(api, admin), 400, "email_address_not_authorized", text)
+    assert contents() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_email_that_cannot_be_queued_leaves_no_account(api: Api, admin: str) -> None:
+    def refuse(**_: object) -> None:
+        raise RuntimeError("the queue is gone")
+
+    before = contents()
+    messaging.email_requested.connect(refuse, weak=False)
+    try:
+        answer = invite(api, admin)
+    finally:
+        messaging.email_requested.disconnect(refuse)
+    assert (answer.status_code, answer.json()["msg"]) == (500, "Error sending invite email")
+    assert contents() == before
+
+
+def test_a_mail_server_that_is_down_is_not_seen_by_the_caller(
+    api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(smtp={"host": "127.0.0.1", "port": 9, "admin_email": "admin@example.org"})
+    assert invite(api, admin).status_code == 200
+    (mail,) = mailbox.emails
+    waiting = Message.objects.get(args__message_id=str(mail.id))
+    assert (waiting.status, waiting.attempts, waiting.args["kind"]) == ("todo", 0, "invite")
+
+
+def test_who_accepts_by_link_is_signed_in_and_chooses_a_password(api: Api, admin: str, mailbox: Mailbox) -> None:
+    invite(api, admin, data={"team": "red"})
+    location = api.get(link_of(mailbox)).headers["Location"]
+    fragment = parse_qs(urlsplit(location).fragment, keep_blank_values=True)
+    assert fragment["type"] == ["invite"]
+    user = api.put("/user", {"password": "her own password 1"}, bearer=fragment["access_token"][0])
+    assert user.status_code == 200, user.content
+    assert user.json()["user_metadata"] == {"team": "red", "email_verified": True}
+    assert user.json()["identities"][0]["identity_data"]["email_verified"] is True
+    assert sign_in(api, "her own password 1").status_code == 200
+
+
+def test_who_accepts_by_code_may_bring_a_password_along(api: Api, admin: str, mailbox: Mailbox) -> None:
+    invite(api, admin)
+    body = {"type": "invite", "email": EMAIL, "token": mailbox.emails[-1].variables["Token"]}
+    answer = api.post("/verify", {**body, "password": "her own password 1"})
+    assert (answer.status_code, answer.json()["type"]) == (200, "invite")
+    assert sign_in(api, "her own password 1").status_code == 200
+
+
+@pytest.mark.parametrize("by_link", [True, False])
+def test_an_earlier_sign_up_loses_access_when_the_owner_accepts(
+    api: Api, admin: str, mailbox: Mailbox, by_link: bool
+) -> None:
+    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
+    strangers = make_session(User.objects.get(email=EMAIL))
+    assert invite(api, admin).status_code == 200
+    assert sign_in(api, STRANGERS).status_code == 400
+    if by_link:
+        assert "access_token" in api.get(link_of(mailbox)).headers["Location"]
+    else:
+        token = mailbox.emails[-1].variables["TokenHash"]
+        assert api.post("/verify", {"type": "invite", "token_hash": token}).status_code == 200
+    refused(sign_in(api, STRANGERS), 400, "invalid_credentials", "Invalid login credentials")
+    refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": strangers.refresh_token})
+    assert refreshed.status_code == 400
+    assert not Session.objects.filter(id=strangers.session.id).exists()
+
+
+def test_the_password_of_an_account_with_confirmed_phone_stays(api: Api, admin: str) -> None:
+    stored = hashers.encode(STRANGERS)
+    owner = make_user(
+        email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=clock.now()
+    )
+    session = make_session(owner).session
+    assert invite(api, admin).status_code == 200
+    owner.refresh_from_db()
+    assert owner.password == stored
+    assert Session.objects.filter(id=session.id).exists()
+
+
+def test_who_signs_up_with_an_invited_address_learns_nothing_of_the_invitation(api: Api, admin: str) -> None:
+    invite(api, admin, data={"salary": 1})
+    answer = api.post("/signup", {"email": EMAIL, "password": STRANGERS})
+    assert answer.status_code == 200
+    assert (answer.json()["identities"], answer.json()["user_metadata"]) == ([], {})
+
+
+def test_an_invitation_neither_waits_for_the_interval_between_mails_nor_begins_one(
+    api: Api, admin: str, mailbox: Mailbox
+) -> None:
+    for _ in range(2):
+        assert invite(api, admin).status_code == 200
+    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
+    assert invite(api, admin).status_code == 200
+    assert len(mailbox.emails) == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_invitations_at_the_same_moment_make_one_account(api: Api, admin: str, mailbox: Mailbox) -> None:
+    ready = threading.Barrier(4)
+
+    def invite_at_once(_: int) -> int:
+        try:
+            connection.ensure_connection()
+            ready.wait(timeout=30)
+            return invite(api, admin).status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(invite_at_once, range(4))) == [200] * 4
+    assert User.objects.count() == 1
+    assert OneTimeToken.objects.count() == 1
+    assert len(mailbox.emails) >= 4
+
+
+def test_the_target_is_the_permitted_one_of_the_query(
+    api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(site={"allow_list": ("https://app.example.com/**",)})
+    for asked, target in [
+        ("https://app.example.com/in", "https://app.example.com/in"),
+        ("https://evil.example.net/", settings.AUTH.site.url),
+    ]:
+        api.post(f"/invite?redirect_to={asked}", {"email": EMAIL}, bearer=admin)
+        assert mailbox.emails[-1].variables["RedirectTo"] == target

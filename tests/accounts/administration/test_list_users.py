@@ -1,0 +1,642 @@
+"""GET /admin/users: pages, order, conditions, totals, and pagination by cursor."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+import pytest
+from django.db import connection
+from django.http import QueryDict
+
+from accounts.models import Identity, User
+from accounts.users.search import filters, listing, queries
+from accounts.users.search.filters import Cursor, UserFilter
+from authsvc.db import sql as db
+from tests.accounts.administration import admin_requests
+from tests.accounts.administration.admin_requests import ask, done
+from tests.conftest import Api, ChangeConfig
+from tests.factories import make_factor, make_user
+from tests.observations import refused
+
+pytestmark = pytest.mark.django_db
+
+OTHER = "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c12"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def crowd(number: int, **columns: Any) -> list[str]:
+    """The ids of that many users, oldest first, one second apart."""
+    at = START + timedelta(days=1)
+    made = [
+        User(
+            id=uuid4(),
+            aud="authenticated",
+            email=f"user{each}@example.com",
+            created_at=at + timedelta(seconds=each),
+            updated_at=at,
+            raw_user_meta_data={},
+            raw_app_meta_data={},
+            **columns,
+        )
+        for each in range(number)
+    ]
+    User.objects.bulk_create(made)
+    return [str(user.id) for user in made]
+
+
+def ids(api: Api, query: str = "") -> list[str]:
+    return [user["id"] for user in done(api, "GET", f"/admin/users{query}")["users"]]
+
+
+def listed(api: Api, query: str = "") -> tuple[str, str]:
+    answer = ask(api, "GET", f"/admin/users{query}")
+    assert answer.status_code == 200, answer.content
+    return answer.headers["Link"], answer.headers["X-Total-Count"]
+
+
+def test_no_users(api: Api) -> None:
+    answer = ask(api, "GET", "/admin/users")
+    assert answer.json() == {"users": [], "aud": "authenticated"}
+    assert answer.headers["Link"] == '</admin/users?page=0>; rel="last"'
+    assert answer.headers["X-Total-Count"] == "0"
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("number", "query", "link"),
+    [
+        (
+            2,
+            "?per_page=1",
+            '</admin/users?page=2&per_page=1>; rel="next", </admin/users?page=2&per_page=1>; rel="last"',
+        ),
+        (
+            5,
+            "?page=1&per_page=2",
+            '</admin/users?page=2&per_page=2>; rel="next", </admin/users?page=3&per_page=2>; rel="last"',
+        ),
+        (5, "?page=3&per_page=2", '</admin/users?page=3&per_page=2>; rel="last"'),
+        (5, "?page=9&per_page=2", '</admin/users?page=3&per_page=2>; rel="last"'),
+        (
+            3,
+            "?page=0&per_page=2",
+            '</admin/users?page=1&per_page=2>; rel="next", </admin/users?page=2&per_page=2>; rel="last"',
+        ),
+        (
+            2,
+            "?sort=created_at%20asc&per_page=1&filter=a%40b%20%26c%7E",
+            '</admin/users?filter=a%40b+%26c~&page=0&per_page=1&sort=created_at+asc>; rel="last"',
+        ),
+        (1, "?page=&per_page=", '</admin/users?page=1&per_page=>; rel="last"'),
+    ],
+)
+def test_the_links_lead_to_the_next_and_the_last_page(api: Api, number: int, query: str, link: str) -> None:
+    crowd(number)
+    assert listed(api, query)[0] == link
+
+
+def test_the_slash_at_the_end_stays_in_the_links(api: Api) -> None:
+    assert ask(api, "GET", "/admin/users/").headers["Link"] == '</admin/users/?page=0>; rel="last"'
+
+
+def test_every_user_is_on_one_page(api: Api) -> None:
+    made = crowd(7)
+    shown = [each for page in range(1, 5) for each in ids(api, f"?page={page}&per_page=2")]
+    assert shown == made[::-1]
+    assert listed(api, "?page=4&per_page=2")[1] == "7"
+    assert ids(api, "?page=0&per_page=2") == ids(api, "?page=1&per_page=2")
+    assert ids(api, "?page=5&per_page=2") == []
+
+
+def test_a_page_has_fifty_users(api: Api) -> None:
+    crowd(51)
+    assert len(ids(api)) == 50
+    assert len(ids(api, "?per_page=1000000")) == 51
+    assert listed(api) == ('</admin/users?page=2>; rel="next", </admin/users?page=2>; rel="last"', "51")
+
+
+@pytest.mark.parametrize(
+    ("sort", "is_ascending"),
+    [
+        ("created_at", False),
+        ("created_at desc", False),
+        ("created_at DESC", False),
+        ("created_at asc", True),
+        ("created_at Asc", True),
+    ],
+)
+def test_users_are_sorted_by_age(api: Api, sort: str, is_ascending: bool) -> None:
+    made = crowd(3)
+    shown = ids(api, f"?sort={sort.replace(' ', '+')}")
+    assert shown == (made if is_ascending else made[::-1])
+
+
+def test_the_first_of_several_orders_counts(api: Api) -> None:
+    made = crowd(2)
+    assert ids(api, "?sort=created_at+asc&sort=created_at+desc") == made
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_users_of_one_moment_have_an_order_too(api: Api, order: str) -> None:
+    crowd(6)
+    User.objects.update(created_at=START)
+    shown = [each for page in range(1, 4) for each in ids(api, f"?page={page}&per_page=2&sort=created_at+{order}")]
+    assert shown == sorted(shown, reverse=order == "desc")
+    assert len(set(shown)) == 6
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("sort=email", "Bad Sort Parameters: bad field for sort 'email'"),
+        ("sort=", "Bad Sort Parameters: bad field for sort ''"),
+        ("sort=created_at&sort=x", "Bad Sort Parameters: bad field for sort 'x'"),
+        (
+            "sort=created_at+up",
+            "Bad Sort Parameters: bad direction for sort 'up', only 'asc' and 'desc' allowed",
+        ),
+        ("sort=email&page=x", "Bad Sort Parameters: bad field for sort 'email'"),
+        ("page=-1&per_page=10", 'Bad Pagination Parameters: strconv.ParseUint: parsing "-1": invalid syntax'),
+        ("page=one", 'Bad Pagination Parameters: strconv.ParseUint: parsing "one": invalid syntax'),
+        ("page=%2B1", 'Bad Pagination Parameters: strconv.ParseUint: parsing "+1": invalid syntax'),
+        ("per_page=1.5", 'Bad Pagination Parameters: strconv.ParseUint: parsing "1.5": invalid syntax'),
+        ("per_page=%D9%A1", 'Bad Pagination Parameters: strconv.ParseUint: parsing "١": invalid syntax'),
+        (
+            "page=18446744073709551616",
+            'Bad Pagination Parameters: strconv.ParseUint: parsing "18446744073709551616": value out of range',
+        ),
+        ("per_page=0", "Bad Pagination Parameters: per_page must be greater than 0"),
+        ("filter=", "The parameter filter must not be empty"),
+        ("email=", "The parameter email must not be empty"),
+        ("phone=", "The parameter phone must not be empty"),
+        ("phone=%2B", "The parameter phone must not be empty"),
+        ("id=", "The parameter id must not be empty"),
+        ("id=7", "The parameter id must be a UUID"),
+        ("count=planned", "The parameter count can only be exact"),
+        ("count=", "The parameter count can only be exact"),
+        ("emial=a@example.com", "Unknown parameter: emial"),
+        ("filter=a%00b", "The parameter filter must not contain U+0000"),
+        ("email=a%00b", "The parameter email must not contain U+0000"),
+    ],
+)
+def test_a_parameter_that_says_nothing_does_not_mean_all(api: Api, query: str, text: str) -> None:
+    crowd(1)
+    refused(ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", text)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["?page=18446744073709551615", "?per_page=18446744073709551615", "?page=0018446744073709551615&per_page=99"],
+)
+def test_the_farthest_page_is_a_page(api: Api, query: str) -> None:
+    crowd(2)
+    assert listed(api, query)[1] == "2"
+
+
+def test_what_gateways_add_is_ignored(api: Api) -> None:
+    made = crowd(1)
+    assert ids(api, "?apikey=x") == made
+
+
+@pytest.mark.parametrize(
+    ("filter", "found"),
+    [
+        ("test1", ["test1@example.com"]),
+        ("User", ["test1@example.com"]),
+        ("user", ["test1@example.com", "user2@example.com"]),
+        ("TEST U", ["test1@example.com"]),
+        ("Test1", []),
+        ("t_st1", ["test1@example.com"]),
+        ("t%1", ["test1@example.com"]),
+        ("15551234567", []),
+        ("example.com", ["test1@example.com", "user2@example.com"]),
+        ("'; --", []),
+        ("\\", []),
+    ],
+)
+def test_a_filter_is_part_of_the_address_or_of_the_name(api: Api, filter: str, found: list[str]) -> None:
+    make_user(email="test1@example.com", data={"full_name": "Test User"}, phone="15551234567")
+    make_user(email="user2@example.com", data={"name": "test1"})
+    answer = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
+    assert [user["email"] for user in answer.json()["users"]] == found
+    assert answer.headers["X-Total-Count"] == str(len(found))
+
+
+def test_a_filter_has_pages(api: Api) -> None:
+    crowd(5)
+    make_user(email="other@example.org")
+    assert listed(api, "?filter=user&per_page=2&page=3") == (
+        '</admin/users?filter=user&page=3&per_page=2>; rel="last"',
+        "5",
+    )
+    assert [len(ids(api, f"?filter=user&per_page=2&page={page}")) for page in (1, 2, 3, 4)] == [2, 2, 1, 0]
+    assert listed(api, "?filter=user&per_page=2&page=4")[1] == "5"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "email=Ann@Example.com",
+        "phone=%2B1+555+1234567",
+        "phone=15551234567",
+        "id={id}",
+        "id={hex}",
+        "email=ann@example.com&phone=15551234567&id={id}",
+        "email=ann@example.com&filter=ann",
+    ],
+)
+def test_a_user_is_found_by_each_identifier(api: Api, query: str) -> None:
+    user = make_user(email="ann@example.com", phone="15551234567")
+    make_user(email="joann@example.com")
+    asked = query.format(id=user.id, hex=user.id.hex)
+    assert ids(api, f"?{asked}") == [str(user.id)]
+    assert listed(api, f"?{asked}")[1] == "1"
+
+
+@pytest.mark.parametrize(
+    "query", ["email=ann", "email=%25", "phone=1555", f"id={OTHER}", "email=ann@example.com&filter=bob"]
+)
+def test_an_exact_condition_is_exact(api: Api, query: str) -> None:
+    make_user(email="ann@example.com", phone="15551234567")
+    assert ids(api, f"?{query}") == []
+    assert listed(api, f"?{query}")[1] == "0"
+
+
+def test_users_of_sso_are_found_by_their_address(api: Api) -> None:
+    local = make_user(email="ann@example.com")
+    sso = [make_user(is_sso_user=True, email="") for _ in range(2)]
+    for number, user in enumerate(sso):
+        User.objects.filter(id=user.id).update(email="ann@example.com")
+        Identity.objects.filter(user=user).update(
+            provider=f"sso:{number}", identity_data={"sub": "x", "email": "ann@example.com"}
+        )
+    assert set(ids(api, "?email=ann@example.com")) == {str(user.id) for user in [local, *sso]}
+
+
+def test_a_user_of_sso_with_several_identities_is_found_once(api: Api) -> None:
+    user = make_user(is_sso_user=True, email="")
+    User.objects.filter(id=user.id).update(email="ann@example.com")
+    for number in range(3):
+        Identity.objects.create(
+            id=uuid4(),
+            user=user,
+            provider=f"sso:{number}",
+            provider_id="x",
+            created_at=START,
+            updated_at=START,
+            identity_data={"sub": "x", "email": "ann@example.com"},
+        )
+    (shown,) = done(api, "GET", "/admin/users?email=ann@example.com")["users"]
+    assert len(shown["identities"]) == Identity.objects.filter(user=user).count()
+    assert listed(api, "?email=ann@example.com")[1] == "1"
+
+
+def test_the_list_is_that_of_one_audience(api: Api) -> None:
+    make_user(email="ann@example.com")
+    other = make_user(email="bob@example.com", audience="other")
+    for query in ("", "?filter=example", "?email=bob@example.com", f"?id={other.id}"):
+        answer = ask(api, "GET", f"/admin/users{query}", headers={"X-JWT-AUD": "other"}).json()
+        assert ([user["email"] for user in answer["users"]], answer["aud"]) == (["bob@example.com"], "other")
+    assert ids(api, "?email=bob@example.com") == []
+    mine = admin_requests.token(aud="other")
+    assert [user["email"] for user in api.get("/admin/users", bearer=mine).json()["users"]] == ["ann@example.com"]
+
+
+def test_users_are_shown_whole(api: Api) -> None:
+    user = make_user(email="ann@example.com", data={"a": [1.5, None, {"b": "ü"}]}, banned_until=START)
+    make_factor(user, friendly_name="phone", secret="hidden")
+    make_user(email="bob@example.com", deleted_at=START)
+    shown = {each["email"]: each for each in done(api, "GET", "/admin/users")["users"]}
+    for each in User.objects.all():
+        assert shown[each.email or ""] == done(api, "GET", f"/admin/users/{each.id}")
+    assert len(shown["ann@example.com"]["identities"]) == 1
+    assert shown["ann@example.com"]["factors"][0]["friendly_name"] == "phone"
+    assert "factors" not in shown["bob@example.com"]
+    assert shown["bob@example.com"]["deleted_at"] == "2026-01-01T00:00:00.000000Z"
+    assert b"hidden" not in ask(api, "GET", "/admin/users").content
+
+
+def test_cursors_are_ignored_by_default(api: Api) -> None:
+    crowd(2)
+    answer = ask(api, "GET", "/admin/users?limit=1&cursor=x")
+    assert len(answer.json()["users"]) == 2
+    assert answer.headers["X-Total-Count"] == "2"
+    assert "pagination" not in answer.json()
+
+
+@pytest.mark.parametrize("sort", ["", "&sort=created_at+asc"])
+@pytest.mark.parametrize("condition", ["", "&filter=user", "&filter=example.com"])
+def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sort: str, condition: str) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": True})
+    made = crowd(5)
+    User.objects.filter(id__in=made[2:4]).update(created_at=START + timedelta(days=2))
+    target, shown, pages = f"/admin/users?limit=2{sort}{condition}", [], 0
+    while target:
+        answer = ask(api, "GET", target)
+        shown += [user["id"] for user in answer.json()["users"]]
+        pages += 1
+        told = answer.json()["pagination"]
+        assert "X-Total-Count" not in answer.headers
+        assert told["has_more"] == ("next_cursor" in told) == ("Link" in answer.headers)
+        target = answer.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if told["has_more"] else ""
+    assert (sorted(shown), pages) == (sorted(made), 3)
+    assert shown == ids(api, f"?per_page=9{sort}{condition}")
+
+
+def test_the_link_of_a_cursor_keeps_the_other_parameters(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": True})
+    crowd(3)
+    answer = ask(api, "GET", "/admin/users?page=&per_page=&limit=1&filter=user")
+    cursor = answer.json()["pagination"]["next_cursor"]
+    assert answer.headers["Link"] == f'</admin/users?cursor={cursor}&filter=user&limit=1>; rel="next"'
+
+
+@pytest.mark.parametrize(("query", "shown"), [("", 50), ("?limit=2000", 60), ("?limit=60", 60)])
+def test_a_page_by_cursor_has_up_to_a_thousand(api: Api, auth_config: ChangeConfig, query: str, shown: int) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": True})
+    crowd(60)
+    assert len(ids(api, query)) == shown
+
+
+@pytest.mark.parametrize("query", ["?per_page=1", "?page=1"])
+def test_asking_for_a_page_gets_a_page(api: Api, auth_config: ChangeConfig, query: str) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": True})
+    crowd(2)
+    assert listed(api, query)[1] == "2"
+
+
+def _encoded(told: object) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(told)).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "not-a-valid-cursor*",
+        "x",
+        _encoded([]),
+        _encoded("text"),
+        _encoded({"created_at": "2024-03-04T05:06:07Z"}),
+        _encoded({"id": "11111111-1111-4111-8111-111111111111"}),
+        _encoded({"created_at": "2024-03-04T05:06:07Z", "id": "00000000-0000-0000-0000-000000000000"}),
+        _encoded({"created_at": "yesterday", "id": "11111111-1111-4111-8111-111111111111"}),
+        _encoded({"created_at": None, "id": "11111111-1111-4111-8111-111111111111"}),
+        _encoded({"created_at": "0001-01-01T00:00:00+14:00", "id": "11111111-1111-4111-8111-111111111111"}),
+        _encoded({"created_at": "2024-03-04T05:06:07Z", "id": 5}),
+    ],
+)
+def test_a_bad_cursor_is_refused(api: Api, auth_config: ChangeConfig, cursor: str) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": True})
+    crowd(1)
+    answer = ask(api, "GET", f"/admin/users?cursor={_quoted(cursor)}")
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed")
+    assert answer.json()["msg"].startswith("Bad Pagination Parameters: invalid cursor")
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("limit=0", "limit must be greater than 0"),
+        ("limit=x", 'strconv.ParseUint: parsing "x": invalid syntax'),
+    ],
+)
+def test_a_bad_limit_is_refused(api: Api, auth_config: ChangeConfig, query: str, text: str) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": True})
+    refused(ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", f"Bad Pagination Parameters: {text}")
+
+
+@pytest.mark.parametrize(
+    ("moment", "written"),
+    [
+        (datetime(2024, 3, 4, 5, 6, 7, 123456, UTC), "2024-03-04T05:06:07.123456Z"),
+        (datetime(2024, 3, 4, 5, 6, 7, 120000, UTC), "2024-03-04T05:06:07.12Z"),
+        (datetime(2024, 3, 4, 5, 6, 10, 0, UTC), "2024-03-04T05:06:10Z"),
+    ],
+)
+def test_cursors_are_compatible_with_other_servers(moment: datetime, written: str) -> None:
+    user_id = UUID("11111111-1111-4111-8111-111111111111")
+    text = filters.encode_cursor(Cursor(moment, user_id))
+    assert text == _encoded({"created_at": written, "id": str(user_id)})
+    assert filters.decode_cursor(text) == Cursor(moment, user_id)
+
+
+def test_the_known_cursor() -> None:
+    known = (
+        "eyJjcmVhdGVkX2F0IjoiMjAyNC0wMy0wNFQwNTowNjowNy4xMjM0NTZaIiwiaWQiOiIxMTExMTExMS0xMTExLTQxMTEtODExMS0xMTEx"
+        "MTExMTExMTEifQ"
+    )
+    assert filters.encode_cursor(filters.decode_cursor(known)) == known
+
+
+def _quoted(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
+def _thousands(number: int) -> None:
+    """That many users with statistics, made by the database; every tenth has a name."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO users (id, aud, email, created_at, updated_at, raw_user_meta_data, raw_app_meta_data)"
+            " SELECT gen_random_uuid(), 'authenticated', 'user' || n || '@example.com',"
+            " %s::timestamptz + n * interval '1s', now(),"
+            " CASE WHEN n %% 10 = 0 THEN jsonb_build_object('full_name', 'Ann ' || n) ELSE '{}' END, '{}'"
+            " FROM generate_series(1, %s) n",
+            [START, number],
+        )
+        cursor.execute("ANALYZE users")
+
+
+@pytest.mark.parametrize(
+    ("query", "is_close"),
+    [
+        ("", lambda total: 11_000 < total < 13_000),
+        ("?count=exact", lambda total: total == 12_000),
+        ("?filter=example.com", lambda total: 10_000 < total < 13_000),
+        ("?filter=example.com&count=exact", lambda total: total == 12_000),
+        ("?filter=user11999", lambda total: total == 1),
+        ("?filter=ann", lambda total: total == 1200),
+        ("?page=10000", lambda total: total > 11_000),
+        ("?page=240", lambda total: total == 12_000),
+    ],
+)
+def test_large_totals_are_estimates(api: Api, query: str, is_close: Callable[[int], bool]) -> None:
+    _thousands(12_000)
+    answer = ask(api, "GET", f"/admin/users{query}")
+    assert answer.status_code == 200, answer.content
+    assert is_close(int(answer.headers["X-Total-Count"])), answer.headers["X-Total-Count"]
+
+
+@pytest.mark.parametrize("query", ["", "&filter=example.com", "&filter=user1", "&filter=ann"])
+@pytest.mark.parametrize("sort", ["asc", "desc"])
+@pytest.mark.parametrize("page", [1, 3])
+def test_large_lists_are_in_order_whichever_way_they_are_found(api: Api, query: str, sort: str, page: int) -> None:
+    _thousands(12_000)
+    part = query.removeprefix("&filter=")
+    wanted = [
+        email
+        for email, name in User.objects.order_by(f"{'-' if sort == 'desc' else ''}created_at").values_list(
+            "email", "raw_user_meta_data__full_name"
+        )
+        if part in (email or "") or part in (name or "").lower()
+    ]
+    shown = done(api, "GET", f"/admin/users?page={page}&per_page=20&sort=created_at+{sort}{query}")["users"]
+    assert [user["email"] for user in shown] == wanted[(page - 1) * 20 : page * 20]
+
+
+def test_a_filter_that_was_thought_to_fit_many_is_answered_all_the_same(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd(40)
+    monkeypatch.setattr(queries, "COLLECT_LIMIT", -1)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT", 5)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT_PER_ROW", 0)
+    assert len(ids(api, "?filter=user&per_page=3")) == 3
+    assert len(ids(api, "?filter=user0&per_page=3")) == 1
+    assert listed(api, "?filter=user0&per_page=3")[1] == "1"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("filter=zq", ["zq.oldest", "named.old", "a.zq.newest", "named.new"]),
+        ("filter=zq&sort=created_at+desc", ["named.new", "a.zq.newest", "named.old", "zq.oldest"]),
+        ("filter=zq&per_page=1&page=2", ["named.old"]),
+        ("filter=ZQ", ["named.old", "named.new"]),
+        ("filter=.zq", ["a.zq.newest"]),
+        ("filter=zq&count=exact", ["zq.oldest", "a.zq.old", "named.old", "a.zq.newest", "named.new"]),
+        ("filter=a.zq", ["a.zq.newest"]),
+        ("filter=zq.old", ["zq.oldest", "a.zq.old"]),
+        ("filter=us&per_page=1", ["user1"]),
+    ],
+)
+def test_a_text_without_index_is_searched_at_the_beginning_and_among_the_newest(
+    api: Api, monkeypatch: pytest.MonkeyPatch, query: str, expected: list[str]
+) -> None:
+    for minute, name in enumerate(("zq.oldest", "a.zq.old", "named.old")):
+        data = {"full_name": "Zq Old"} if name == "named.old" else {}
+        make_user(email=f"{name}@example.com", data=data, created_at=START - timedelta(minutes=60 - minute))
+    _thousands(1_000)
+    make_user(email="a.zq.newest@example.com")
+    make_user(email="named.new@example.com", data={"full_name": "new Zq"})
+    for bound, value in (("LARGE_TABLE", 500), ("NEWEST", 100), ("COLLECT_LIMIT", 500)):
+        monkeypatch.setattr(queries, bound, value)
+    query = query if "sort" in query else f"{query}&sort=created_at+asc"
+    answer = ask(api, "GET", f"/admin/users?{query}")
+    assert [user["email"].removesuffix("@example.com") for user in answer.json()["users"]] == expected
+    if "per_page" not in query:
+        assert answer.headers["X-Total-Count"] == str(len(expected))
+
+
+@pytest.mark.parametrize("is_by_cursor", [False, True], ids=["by page", "by cursor"])
+def test_all_pages_of_a_restricted_search_are_of_one_set(
+    api: Api, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch, is_by_cursor: bool
+) -> None:
+    auth_config(experimental={"cursor_pagination_enabled": is_by_cursor})
+    _thousands(1_000)
+    for bound, value in (("LARGE_TABLE", 500), ("NEWEST", 100), ("COLLECT_LIMIT", 500)):
+        monkeypatch.setattr(queries, bound, value)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT", 50)
+    monkeypatch.setattr(queries, "_SCAN_LIMIT_PER_ROW", 0)
+    if is_by_cursor:
+        shown = [
+            each for stretch in _by_cursor(UserFilter(aud="authenticated", text="se"), size=40) for each in stretch
+        ]
+    else:
+        pages = [f"?filter=se&per_page=40&page={page}" for page in (1, 2, 3)]
+        shown = [UUID(each) for page in pages for each in ids(api, page)]
+        assert [listed(api, page)[1] for page in pages] == ["100"] * 3
+    assert shown == list(User.objects.order_by("-created_at").values_list("id", flat=True)[:100])
+
+
+def _by_cursor(wanted: UserFilter, *, size: int) -> list[list[UUID]]:
+    """The ids of every page; a cursor goes to the client and comes back."""
+    found: list[list[UUID]] = []
+    cursor = ""
+    while not found or cursor:
+        after = filters.decode_cursor(cursor) if cursor else None
+        stretch = listing.list_after(wanted, after=after, size=size)
+        found.append([UUID(user.id) for user in stretch.users])
+        cursor = stretch.next_cursor
+    return found
+
+
+def _without_times() -> list[UUID]:
+    """The ids of ten users, oldest first; the times of some of them are not known, which makes them the latest."""
+    made = [UUID(each) for each in crowd(10)]
+    User.objects.filter(id__in=made[::2]).update(created_at=None, updated_at=None)
+    return [*made[1::2], *sorted(made[::2])]
+
+
+@pytest.mark.parametrize("query", ["", "&filter=user", "&per_page=3&page=2"])
+def test_users_without_times_are_listed(api: Api, query: str) -> None:
+    expected = _without_times()
+    if "page=2" in query:
+        expected = expected[3:6]
+    answer = ask(api, "GET", f"/admin/users?sort=created_at+asc{query}")
+    assert answer.status_code == 200, answer.content
+    shown = {UUID(user["id"]): user for user in answer.json()["users"]}
+    assert list(shown) == expected
+    assert answer.headers["X-Total-Count"] == "10"
+    assert shown[expected[0]]["created_at"]
+    assert shown[expected[-1]]["created_at"] is shown[expected[-1]]["updated_at"] is None
+
+
+def test_a_user_without_times_is_shown_as_in_the_list(api: Api) -> None:
+    user = make_user()
+    User.objects.update(created_at=None, updated_at=None)
+    Identity.objects.update(created_at=None, updated_at=None)
+    shown = done(api, "GET", f"/admin/users/{user.id}")
+    assert [shown] == done(api, "GET", "/admin/users")["users"]
+    for part in (shown, *shown["identities"]):
+        assert part["created_at"] is part["updated_at"] is None
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+@pytest.mark.parametrize(("filter", "collected"), [("", 0), ("user", 3000), ("user", -1)])
+@pytest.mark.parametrize("size", [2, 5])
+def test_cursors_lead_through_users_without_times(
+    monkeypatch: pytest.MonkeyPatch, filter: str, collected: int, is_ascending: bool, size: int
+) -> None:
+    monkeypatch.setattr(queries, "COLLECT_LIMIT", collected)
+    expected = _without_times() if is_ascending else _without_times()[::-1]
+    pages = _by_cursor(UserFilter(aud="authenticated", text=filter, is_ascending=is_ascending), size=size)
+    assert [each for page in pages for each in page] == expected
+    assert {len(page) for page in pages[:-1]} == {size}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
+    _thousands(12_000)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "EXPLAIN SELECT u.id, u.created_at FROM users u WHERE u.aud = 'authenticated'"
+            " ORDER BY u.created_at DESC, u.id DESC LIMIT 50 OFFSET 5000"
+        )
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Index" in plan
+    assert "Sort" not in plan
+    assert "Seq Scan" not in plan
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [
+        ("email=ann@example.com", "users_email_partial_key"),
+        ("phone=15551234567", "users_phone_key"),
+        ("id=6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", "users_pkey"),
+    ],
+)
+def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index: str) -> None:
+    _thousands(12_000)
+    wanted = filters.parse(QueryDict(condition), aud="authenticated")
+    sql, values = queries._match(wanted)
+    found = db.rows(f"EXPLAIN {sql}", values)
+    plan = "\n".join(line for (line,) in found)
+    assert index in plan
+    assert "Seq Scan" not in plan

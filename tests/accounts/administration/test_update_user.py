@@ -1,0 +1,365 @@
+"""GET and PUT /admin/users/{user_id}."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from accounts.models import Identity, User
+from authsvc import clock
+from tests.accounts.administration.admin_requests import (
+    EMAIL_EXISTS,
+    PHONE_EXISTS,
+    USER_NOT_FOUND,
+    ask,
+    can_sign_in,
+    done,
+)
+from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.factories import PASSWORD, make_factor, make_flow, make_one_time_token, make_session, make_user
+from tests.observations import audit_payloads, audit_trail, contents, refused
+from tokens.models import FlowState, OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "ann@example.com"
+PHONE = "15551234567"
+SOMEBODY = "11111111-1111-4111-8111-111111111111"
+
+
+def path(user: User) -> str:
+    return f"/admin/users/{user.id}"
+
+
+def test_a_user_is_shown_whole_and_nothing_changes(api: Api) -> None:
+    user = make_user(email=EMAIL, data={"a": 1})
+    make_factor(user, friendly_name="phone", secret="hidden")
+    before = contents()
+    answer = ask(api, "GET", path(user))
+    shown = answer.json()
+    assert (shown["id"], shown["email"], shown["user_metadata"]["a"]) == (str(user.id), EMAIL, 1)
+    assert [factor["friendly_name"] for factor in shown["factors"]] == ["phone"]
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert b"hidden" not in answer.content
+    assert b"argon2" not in answer.content
+    assert contents() == before
+
+
+def test_a_user_of_another_audience_is_found_by_id(api: Api) -> None:
+    user = make_user(audience="other")
+    assert done(api, "GET", path(user))["aud"] == "other"
+    assert done(api, "PUT", path(user), {"role": "editor"})["role"] == "editor"
+
+
+@pytest.mark.parametrize("written", ["{id}", "{hex}", "%7B{id}%7D", "urn:uuid:{id}", "{id}/"])
+def test_an_id_can_be_written_in_several_ways(api: Api, written: str) -> None:
+    user = make_user()
+    assert done(api, "GET", f"/admin/users/{written.format(id=user.id, hex=user.id.hex)}")["id"] == str(user.id)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_an_unknown_id_is_not_found(api: Api, method: str) -> None:
+    make_user()
+    before = contents()
+    refused(ask(api, method, f"/admin/users/{SOMEBODY}", {}), *USER_NOT_FOUND)
+    refused(ask(api, method, "/admin/users/abc", {}), 404, "validation_failed", "user_id must be an UUID")
+    assert contents() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_things_at_once(api: Api, mailbox: Mailbox) -> None:
+    user = make_user(email=EMAIL)
+    wish = {
+        "role": "testing",
+        "app_metadata": {"roles": ["writer", "editor"]},
+        "ban_duration": "24h",
+        "email": "New@Example.com",
+        "phone": "+234567890",
+    }
+    shown = done(api, "PUT", path(user), wish)
+    assert (shown["role"], shown["email"], shown["phone"]) == ("testing", "new@example.com", "234567890")
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "roles": ["writer", "editor"]}
+    assert "banned_until" in shown
+    said = {each["provider"]: each for each in shown["identities"]}
+    assert said["email"]["identity_data"]["email"] == said["email"]["email"] == "new@example.com"
+    assert said["email"]["identity_data"]["email_verified"] is False
+    assert said["phone"]["identity_data"] == {
+        "sub": str(user.id),
+        "phone": "234567890",
+        "email_verified": False,
+        "phone_verified": False,
+    }
+    assert {each["id"] for each in shown["identities"]} == {str(user.id)}
+    assert shown == done(api, "GET", path(user))
+    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert audit_payloads() == [
+        {
+            "action": "user_modified",
+            "actor_id": "00000000-0000-0000-0000-000000000000",
+            "actor_username": "service_role",
+            "actor_via_sso": False,
+            "log_type": "user",
+            "traits": {"user_id": str(user.id), "user_email": "new@example.com", "user_phone": "234567890"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        b"null",
+        {"id": SOMEBODY, "aud": "other", "password_hash": "$2y$10$x", "is_sso_user": True},
+        {"role": "", "email": "", "phone": "", "ban_duration": "", "user_metadata": None, "app_metadata": None},
+        {"role": "  ", "email_confirm": False, "phone_confirm": False, "user_metadata": {}, "app_metadata": {}},
+    ],
+)
+def test_an_empty_request_changes_nothing(api: Api, wish: Any) -> None:
+    user = make_user(banned_until=clock.now() + timedelta(hours=1))
+    make_session(user)
+    before = done(api, "GET", path(user))
+    after = done(api, "PUT", path(user), wish)
+    assert {**after, "updated_at": ""} == {**before, "updated_at": ""}
+    assert Session.objects.count() == 1
+    assert [action for action, _ in audit_trail()] == ["user_modified"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "code", "text"),
+    [
+        ({"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
+        ({"phone": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
+        (
+            {"ban_duration": "24"},
+            400,
+            "validation_failed",
+            'invalid format for ban duration: time: missing unit in duration "24"',
+        ),
+        ({"password": "ä" * 37}, 400, "validation_failed", "Password cannot be longer than 72 characters"),
+        ({"role": "r" * 256}, 400, "validation_failed", "The role is too long"),
+        # The first fault is told.
+        ({"email": "xx", "phone": "x"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
+        ({"phone": "x", "ban_duration": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
+    ],
+)
+def test_an_invalid_request_changes_nothing(api: Api, wish: Any, status: int, code: str, text: str) -> None:
+    user = make_user()
+    before = contents()
+    refused(ask(api, "PUT", path(user), {"role": "editor", **wish}), status, code, text)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("password", ["", "short"])
+def test_the_policy_holds_for_passwords_of_administrators(api: Api, password: str) -> None:
+    answer = ask(api, "PUT", path(make_user()), {"password": password, "ban_duration": None})
+    text = "Password should be at least 6 characters."
+    refused(answer, 422, "weak_password", text, weak_password={"reasons": ["length"]})
+
+
+def test_a_malformed_ban_is_reported_before_a_weak_password(api: Api) -> None:
+    answer = ask(api, "PUT", path(make_user()), {"password": "1", "ban_duration": "x"})
+    assert answer.json()["error_code"] == "validation_failed"
+
+
+def test_a_body_of_another_shape_is_refused(api: Api) -> None:
+    user = make_user()
+    for body in (b"", b"[]", {"role": 1}, {"user_metadata": "x"}):
+        assert ask(api, "PUT", path(user), body).json()["error_code"] == "bad_json"
+
+
+def test_a_new_password_ends_everything_before(api: Api) -> None:
+    user = make_user(email=EMAIL, recovery_sent_at=clock.now(), email_change="new@example.com")
+    signed_in = [make_session(user) for _ in range(2)]
+    for token_type in (TokenType.RECOVERY, TokenType.EMAIL_CHANGE_NEW):
+        make_one_time_token(user, token_type)
+    make_flow(user)
+    bystander = make_session()
+    shown = done(api, "PUT", path(user), {"password": "newsecret"})
+    assert "recovery_sent_at" not in shown
+    assert "new_email" not in shown
+    assert list(Session.objects.values_list("id", flat=True)) == [bystander.session.id]
+    assert (OneTimeToken.objects.count(), FlowState.objects.count()) == (0, 0)
+    for each in signed_in:
+        assert api.get("/user", bearer=each.access_token).json()["error_code"] == "session_not_found"
+        answer = api.post("/token?grant_type=refresh_token", {"refresh_token": each.refresh_token})
+        assert answer.json()["error_code"] == "refresh_token_not_found"
+    assert can_sign_in(api, "newsecret", email=EMAIL)
+    assert not can_sign_in(api, PASSWORD, email=EMAIL)
+
+
+def test_a_ban_and_its_end(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    made = make_session(user)
+    at = clock.now()
+    assert "banned_until" in done(api, "PUT", path(user), {"ban_duration": "2h45m"})
+    banned_until = User.objects.get().banned_until
+    assert banned_until is not None
+    assert timedelta(hours=2, minutes=45) <= banned_until - at < timedelta(hours=2, minutes=46)
+    refused(api.get("/user", bearer=made.access_token), 403, "user_banned", "User is banned")
+    assert not can_sign_in(api, PASSWORD, email=EMAIL)
+    assert "banned_until" not in done(api, "PUT", path(user), {"ban_duration": "none"})
+    assert api.get("/user", bearer=made.access_token).status_code == 200
+    assert can_sign_in(api, PASSWORD, email=EMAIL)
+
+
+@pytest.mark.parametrize(
+    ("had", "given", "has"),
+    [
+        (
+            {"roles": ["x"], "a": {"c": 2}, "provider": "email"},
+            {"roles": None, "a": {"b": 1}},
+            {"a": {"b": 1}, "provider": "email"},
+        ),
+        ({"a": 1}, {"a": None, "b": None}, {}),
+        (None, {"a": 1}, {"a": 1}),
+        ({"a": 1}, {"A": [None]}, {"a": 1, "A": [None]}),
+    ],
+)
+def test_metadata_are_merged(api: Api, had: Any, given: Any, has: Any) -> None:
+    user = make_user(raw_app_meta_data=had, raw_user_meta_data=had)
+    shown = done(api, "PUT", path(user), {"app_metadata": given, "user_metadata": given})
+    assert (shown["app_metadata"], shown["user_metadata"]) == (has, has)
+
+
+def test_confirming_by_hand(api: Api) -> None:
+    user = make_user(email=EMAIL, phone=PHONE, confirmed=False)
+    make_one_time_token(user, TokenType.CONFIRMATION)
+    shown = done(api, "PUT", path(user), {"email_confirm": True, "phone_confirm": True, "user_metadata": {"b": 1}})
+    assert shown["email_confirmed_at"] == shown["phone_confirmed_at"] == shown["updated_at"]
+    assert shown["user_metadata"]["email_verified"] is True
+    assert shown["user_metadata"]["b"] == 1
+    assert OneTimeToken.objects.count() == 0
+    assert can_sign_in(api, PASSWORD, email=EMAIL)
+
+
+def test_confirmation_cannot_be_withdrawn(api: Api) -> None:
+    user = make_user()
+    assert "email_confirmed_at" in done(api, "PUT", path(user), {"email_confirm": False})
+
+
+def test_the_same_address_again_takes_no_proof_away(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    Identity.objects.update(identity_data={"sub": str(user.id), "email": EMAIL, "email_verified": True})
+    secret = make_one_time_token(user)
+    shown = done(api, "PUT", path(user), {"email": EMAIL, "role": "editor"})
+    assert shown["identities"][0]["identity_data"]["email_verified"] is True
+    assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
+
+
+@pytest.mark.parametrize("wish", [{"email": "new@example.com"}, {"phone": PHONE}])
+def test_what_was_sent_to_an_address_given_up_opens_nothing(api: Api, wish: dict[str, str]) -> None:
+    user = make_user(email=EMAIL, phone="15557654321")
+    secret = make_one_time_token(user)
+    flow = make_flow(user)
+    done(api, "PUT", path(user), wish)
+    answer = api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})
+    assert answer.json()["error_code"] == "otp_expired"
+    assert not FlowState.objects.filter(id=flow.id).exists()
+
+
+def test_an_address_confirmed_with_its_change(api: Api) -> None:
+    shown = done(api, "PUT", path(make_user()), {"email": EMAIL, "email_confirm": True})
+    assert shown["identities"][0]["identity_data"]["email_verified"] is True
+    assert shown["user_metadata"]["email_verified"] is True
+
+
+@pytest.mark.parametrize(
+    ("wish", "provider", "is_anonymous"),
+    [
+        ({"email": EMAIL, "email_confirm": True}, "email", False),
+        ({"phone": PHONE, "phone_confirm": True}, "phone", False),
+        ({"email": EMAIL}, "email", True),
+        ({"email": EMAIL, "phone_confirm": True}, "email", True),
+    ],
+)
+def test_an_anonymous_user_becomes_permanent(api: Api, wish: dict[str, Any], provider: str, is_anonymous: bool) -> None:
+    user = make_user(email="", password="", is_anonymous=True, raw_app_meta_data={})
+    user.identities.all().delete()
+    shown = done(api, "PUT", path(user), wish)
+    assert (shown["is_anonymous"], [each["provider"] for each in shown["identities"]]) == (is_anonymous, [provider])
+    assert shown["app_metadata"] == {}
+
+
+@pytest.mark.parametrize("audience", ["authenticated", "other"])
+def test_an_identifier_of_another_user_is_refused(api: Api, audience: str) -> None:
+    make_user(email=EMAIL, phone=PHONE, audience=audience)
+    user = make_user()
+    before = contents()
+    refused(ask(api, "PUT", path(user), {"email": EMAIL.upper()}), *EMAIL_EXISTS)
+    refused(ask(api, "PUT", path(user), {"phone": PHONE}), *PHONE_EXISTS)
+    assert contents() == before
+
+
+def test_the_number_of_an_sso_user_is_refused_by_the_index_alone(api: Api) -> None:
+    make_user(phone=PHONE, is_sso_user=True)
+    user = make_user()
+    before = contents()
+    refused(ask(api, "PUT", path(user), {"phone": PHONE, "password": "newsecret"}), *PHONE_EXISTS)
+    assert contents() == before
+
+
+def test_the_present_address_of_the_user_is_accepted(api: Api) -> None:
+    user = make_user(email=EMAIL, phone=PHONE)
+    at = clock.now()
+    said = {"sub": "7", "email": "at.google@example.com"}
+    Identity.objects.create(
+        provider="google", provider_id="7", user=user, identity_data=said, created_at=at, updated_at=at
+    )
+    assert done(api, "PUT", path(user), {"email": "at.google@example.com", "phone": PHONE})["phone"] == PHONE
+
+
+def test_users_of_sso_may_share_an_address(api: Api) -> None:
+    make_user(email=EMAIL)
+    user = make_user(is_sso_user=True)
+    assert done(api, "PUT", path(user), {"email": EMAIL})["email"] == EMAIL
+
+
+def test_a_first_password_can_make_an_identity(api: Api, auth_config: ChangeConfig) -> None:
+    user = make_user(email=EMAIL, password="", raw_app_meta_data={"provider": "google", "providers": ["google"]})
+    Identity.objects.update(provider="google", provider_id=str(uuid4()))
+    auth_config(experimental={"email_identity_on_password_enabled": True})
+    shown = done(api, "PUT", path(user), {"password": "newsecret", "app_metadata": {"plan": "pro"}})
+    assert [each["provider"] for each in shown["identities"]] == ["google", "email"]
+    assert shown["identities"][1]["identity_data"]["email_verified"] is True
+    assert shown["app_metadata"] == {"provider": "google", "providers": ["google", "email"], "plan": "pro"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "enabled"),
+    [
+        ({}, False),
+        ({"is_sso_user": True}, True),
+        ({"is_anonymous": True}, True),
+        ({"email_confirmed_at": None}, True),
+    ],
+)
+def test_a_first_password_makes_no_identity(
+    api: Api, auth_config: ChangeConfig, columns: dict[str, Any], enabled: bool
+) -> None:
+    user = make_user(email=EMAIL, password="", **columns)
+    Identity.objects.update(provider="google", provider_id=str(uuid4()))
+    auth_config(experimental={"email_identity_on_password_enabled": enabled})
+    shown = done(api, "PUT", path(user), {"password": "newsecret"})
+    assert [each["provider"] for each in shown["identities"]] == ["google"]
+
+
+def test_a_second_password_makes_no_identity(api: Api, auth_config: ChangeConfig) -> None:
+    user = make_user(email=EMAIL)
+    Identity.objects.update(provider="google", provider_id=str(uuid4()))
+    auth_config(experimental={"email_identity_on_password_enabled": True})
+    shown = done(api, "PUT", path(user), {"password": "newsecret"})
+    assert [each["provider"] for each in shown["identities"]] == ["google"]
+
+
+def test_a_role_makes_an_operator_with_the_next_token(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    before = make_session(user)
+    done(api, "PUT", path(user), {"role": " svc_admin "})
+    assert api.get("/admin/users", bearer=before.access_token).status_code == 403
+    tokens = api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}).json()
+    assert api.get("/admin/users", bearer=tokens["access_token"]).status_code == 200
+    done(api, "PUT", path(user), {"role": "authenticated"})
+    assert api.get("/admin/users", bearer=tokens["access_token"]).status_code == 403

@@ -1,0 +1,131 @@
+"""Claiming an account: nothing that another person prepared remains once the owner has verified the address."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from accounts.models import Factor, Identity, User
+from authsvc import clock
+from tests.accounts.administration import admin_requests
+from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_factor, make_session, make_user
+from tests.observations import let_limits_pass, refused
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "ann@example.com"
+THIEF = "15550001234"
+NEW_PASSWORD = "a much better one 9"
+
+
+def test_a_change_left_pending_is_not_sent_again_after_a_new_password(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(
+        signup={"phone_enabled": True},
+        sms={"test_codes": {THIEF: "123456"}},
+        mailer={"secure_email_change_enabled": False, "dev_inbox_enabled": True},
+    )
+    owner = make_user(email=EMAIL)
+    thief, own = make_session(owner), make_session(owner)
+    wish = {"phone": THIEF, "email": "thief@example.com"}
+    assert api.put("/user", wish, bearer=thief.access_token).status_code == 200
+    assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
+    sent = len(mailbox.emails)
+    let_limits_pass(timedelta(hours=1))
+    for kind in ("phone_change", "email_change"):
+        assert api.post("/resend", {"type": kind, "email": EMAIL}).status_code == 200
+        let_limits_pass(timedelta(hours=1))
+    answer = api.post("/verify", {"type": "phone_change", "phone": THIEF, "token": "123456"})
+    refused(answer, 403, "otp_expired", "Token has expired or is invalid")
+    assert len(mailbox.emails) == sent
+    owner.refresh_from_db()
+    assert (owner.email, owner.phone) == (EMAIL, None)
+
+
+def test_a_new_password_invalidates_issued_codes(api: Api, mailbox: Mailbox) -> None:
+    owner = make_user(email=EMAIL)
+    pair = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
+    api.post("/recover", {"email": EMAIL, **pair})
+    link = mailbox.emails[-1].variables["TokenHash"]
+    location = api.get(f"/verify?type=recovery&token={link}").headers["Location"]
+    code = location.partition("code=")[2]
+    own = make_session(owner)
+    assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
+    answer = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER})
+    refused(answer, 404, "flow_state_not_found", "invalid flow state, no valid flow state found")
+
+
+def test_an_owned_account_is_not_given_away_for_its_other_identifier(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"autoconfirm": True}, signup={"phone_enabled": True})
+    make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=clock.now())
+    answer = api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD})
+    refused(answer, 422, "user_already_exists", "User already registered")
+    assert User.objects.get().email_confirmed_at is None
+
+
+def test_a_sign_in_ended_while_a_change_is_prepared_changes_nothing(api: Api) -> None:
+    owner = make_user(email=EMAIL)
+    thief = make_session(owner)
+    own = make_session(owner)
+    assert api.post("/logout?scope=others", bearer=own.access_token).status_code == 204
+    answer = api.put("/user", {"password": NEW_PASSWORD}, bearer=thief.access_token)
+    refused(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}).status_code == 200
+
+
+@pytest.mark.parametrize("depth", range(880, 1000, 10))
+def test_no_depth_of_metadata_is_an_error_of_ours(api: Api, depth: int) -> None:
+    body = b'{"email":"deep@example.com","password":"%s","data":{"a":%s}}' % (
+        PASSWORD.encode(),
+        b"[" * depth + b"]" * depth,
+    )
+    answer = api.post("/signup", body)
+    assert answer.status_code in (200, 400)
+    assert User.objects.count() == (answer.status_code == 200)
+
+
+def planted() -> User:
+    """An account that a stranger has got by a provider which does not verify addresses, with a way in besides."""
+    user = make_user(email=EMAIL, password="", confirmed=False)
+    Identity.objects.filter(user=user).delete()
+    data = {"sub": "7", "email": EMAIL, "email_verified": False}
+    Identity.objects.create(user=user, provider="spotify", provider_id="7", identity_data=data)
+    make_factor(user)
+    make_session(user)
+    return user
+
+
+def nothing_is_left_of_the_stranger(user: User) -> None:
+    user.refresh_from_db()
+    assert [identity.provider for identity in user.identities.all()] == ["email"]
+    assert user.raw_app_meta_data == {"provider": "email", "providers": ["email"]}
+    assert not Factor.objects.filter(user=user).exists()
+    assert not Session.objects.filter(user=user).exists()
+
+
+def test_the_owners_sign_up_removes_an_earlier_external_identity(api: Api) -> None:
+    user = planted()
+    assert api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD}).status_code == 200
+    nothing_is_left_of_the_stranger(user)
+
+
+def test_nor_an_invitation(api: Api) -> None:
+    user = planted()
+    admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    nothing_is_left_of_the_stranger(user)
+
+
+def test_nor_a_sign_in_by_email(api: Api, mailbox: Mailbox) -> None:
+    user = planted()
+    assert api.post("/recover", {"email": EMAIL}).status_code == 200
+    link = mailbox.emails[-1].variables["TokenHash"]
+    stranger = Session.objects.get(user=user)
+    assert api.get(f"/verify?type=recovery&token={link}").status_code == 303
+    [own] = Session.objects.filter(user=user)
+    assert own.id != stranger.id
+    own.delete()
+    nothing_is_left_of_the_stranger(user)

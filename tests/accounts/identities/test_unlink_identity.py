@@ -1,0 +1,221 @@
+"""DELETE /user/identities/{identity_id}: errors, and the account after unlinking."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.models import Identity, User
+from authsvc import clock
+from authsvc.messaging import EmailKind
+from tests import factories
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import SignIn, make_user
+from tests.observations import audit_payloads, audit_trail, contents, refused
+from tokens.models import OneTimeToken, Session
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "ada@example.com"
+
+
+@pytest.fixture(autouse=True)
+def linking(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"manual_linking_enabled": True})
+
+
+def also(user: User, provider: str, *, email: str = "", minutes: int = 1, **said: Any) -> Identity:
+    """A further identity, `minutes` younger than the account."""
+    given = {"sub": provider, **({"email": email} if email else {}), **said}
+    return Identity.objects.create(
+        provider=provider, provider_id=provider, user=user, identity_data=given,
+        created_at=clock.now() + timedelta(minutes=minutes), updated_at=clock.now(),
+    )  # fmt: skip
+
+
+def known_as(provider: str, user: User) -> Identity:
+    return Identity.objects.get(user=user, provider=provider)
+
+
+def unlink(api: Api, signed_in: SignIn, identity: Identity | str, **headers: str) -> Answer:
+    id_ = identity if isinstance(identity, str) else str(identity.id)
+    return api.delete(f"/user/identities/{id_}", bearer=signed_in.access_token, headers=headers)
+
+
+@pytest.fixture
+def ada() -> SignIn:
+    """Somebody with an address, a password, and a link that is outstanding."""
+    user = make_user(email=EMAIL)
+    factories.make_one_time_token(user)
+    return factories.make_session(user)
+
+
+# Refusals
+
+
+def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(signup={"manual_linking_enabled": False})
+
+    refused(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
+
+
+def test_the_request_needs_a_signed_in_user(ada: SignIn, api: Api) -> None:
+    path = f"/user/identities/{known_as('email', ada.user).id}"
+
+    refused(api.delete(path), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    refused(api.delete(path, bearer=ada.access_token), 403, "user_banned", "User is banned")
+
+
+@pytest.mark.parametrize(
+    ("has_another", "identity_id", "status", "error_code", "text"),
+    [
+        (False, "x", 404, "validation_failed", "identity_id must be an UUID"),
+        (
+            False,
+            "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11",
+            422,
+            "single_identity_not_deletable",
+            "User must have at least 1 identity after unlinking",
+        ),
+        (True, "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", 422, "identity_not_found", "Identity doesn't exist"),
+        (True, "somebody else's", 422, "identity_not_found", "Identity doesn't exist"),
+    ],
+)
+def test_an_identity_that_cannot_be_removed_stays(
+    has_another: bool, identity_id: str, status: int, error_code: str, text: str, ada: SignIn, api: Api
+) -> None:
+    if has_another:
+        also(ada.user, "google", email=EMAIL)
+    if identity_id == "somebody else's":
+        identity_id = str(known_as("email", make_user()).id)
+    before = contents()
+
+    refused(unlink(api, ada, identity_id), status, error_code, text)
+    assert contents() == before
+
+
+def test_the_last_identity_stays(ada: SignIn, api: Api) -> None:
+    answer = unlink(api, ada, known_as("email", ada.user))
+
+    assert (answer.status_code, answer.json()["error_code"]) == (422, "single_identity_not_deletable")
+
+
+def test_the_requested_audience_must_be_the_tokens(ada: SignIn, api: Api) -> None:
+    also(ada.user, "google", email=EMAIL)
+
+    answer = unlink(api, ada, known_as("google", ada.user), **{"X-JWT-AUD": "elsewhere"})
+
+    refused(answer, 403, "unexpected_audience", "Token audience doesn't match request audience")
+
+
+def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, api: Api) -> None:
+    make_user(email="taken@example.com")
+    also(ada.user, "google", email="taken@example.com", email_verified=True)
+    before = contents()
+
+    refused(
+        unlink(api, ada, known_as("email", ada.user)),
+        422,
+        "email_conflict_identity_not_deletable",
+        "Unable to unlink identity due to email conflict",
+    )
+    assert contents() == before
+
+
+# What becomes of the account
+
+
+def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
+    ada: SignIn, api: Api, mailbox: Mailbox
+) -> None:
+    gone = also(ada.user, "google", email="other@example.com", email_verified=True)
+
+    answer = unlink(api, ada, gone)
+
+    assert (answer.status_code, answer.json()) == (200, {})
+    user = User.objects.get()
+    known: Any = user.raw_app_meta_data
+    assert (user.email, known) == (EMAIL, {"provider": "email", "providers": ["email"]})
+    assert OneTimeToken.objects.exists()
+    about = {"identity_id": str(gone.id), "provider": "google", "provider_id": "google"}
+    assert audit_trail() == [("identity_unlinked", about)]
+    assert audit_payloads()[0]["log_type"] == "user"
+    assert Session.objects.filter(id=ada.session.id).exists()
+    assert [(mail.kind, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
+        (EmailKind.IDENTITY_UNLINKED, EMAIL, "google")
+    ]
+
+
+def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
+    User.objects.update(phone="15551234567", phone_confirmed_at=clock.now())
+    gone = also(ada.user, "phone", phone="15551234567")
+
+    assert unlink(api, ada, gone).status_code == 200
+
+    user = User.objects.get()
+    assert (user.phone, user.phone_confirmed_at, user.email) == (None, None, EMAIL)
+
+
+def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
+    User.objects.update(phone="15551234567", phone_confirmed_at=clock.now(), email_change="new@example.com")
+    also(ada.user, "phone", phone="15551234567")
+
+    assert unlink(api, ada, known_as("email", ada.user)).status_code == 200
+
+    user = User.objects.get()
+    metadata: Any = user.raw_user_meta_data
+    assert (user.email, user.email_confirmed_at, user.email_change) == (None, None, "")
+    assert (user.phone, metadata["email_verified"]) == ("15551234567", False)
+    assert not OneTimeToken.objects.exists()
+    assert api.get("/user", bearer=ada.access_token).json()["app_metadata"]["providers"] == ["phone"]
+
+
+@pytest.mark.parametrize(
+    ("said", "autoconfirm", "stays_confirmed"),
+    [
+        ({"email_verified": True}, False, True),
+        ({"email_verified": False}, False, False),
+        ({}, False, False),
+        ({"email_verified": False}, True, True),
+    ],
+)
+def test_another_address_takes_the_place_of_the_one_that_goes(
+    said: dict[str, Any], autoconfirm: bool, stays_confirmed: bool, ada: SignIn, api: Api, mailbox: Mailbox,
+    auth_config: ChangeConfig,
+) -> None:  # fmt: skip
+    auth_config(mailer={"autoconfirm": autoconfirm})
+    also(ada.user, "google", email="new@example.com", **said)
+
+    assert unlink(api, ada, known_as("email", ada.user)).status_code == 200
+
+    user = User.objects.get()
+    metadata: Any = user.raw_user_meta_data
+    assert user.email == "new@example.com"
+    assert (user.email_confirmed_at is not None) == stays_confirmed
+    assert (metadata["email_verified"] is not False) == stays_confirmed
+    assert not OneTimeToken.objects.exists()
+    assert [(mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [(EMAIL, "email")]
+
+
+def test_a_verified_address_goes_before_an_older_one(ada: SignIn, api: Api) -> None:
+    also(ada.user, "google", email="older@example.com", email_verified=False, minutes=1)
+    also(ada.user, "github", email="verified@example.com", email_verified=True, minutes=2)
+
+    unlink(api, ada, known_as("email", ada.user))
+
+    user = User.objects.get()
+    known: Any = user.raw_app_meta_data
+    assert (user.email, known["providers"]) == ("verified@example.com", ["google", "github"])
+
+
+def test_an_address_that_another_identity_has_stays(ada: SignIn, api: Api) -> None:
+    also(ada.user, "google", email=EMAIL, email_verified=False)
+
+    unlink(api, ada, known_as("email", ada.user))
+
+    user = User.objects.get()
+    assert user.email == EMAIL
+    assert user.email_confirmed_at is not None

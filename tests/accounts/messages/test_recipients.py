@@ -1,0 +1,527 @@
+"""Recipients of emails: which are refused, in which order, without revealing accounts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import dns.resolver
+import pytest
+
+from accounts import errors
+from accounts.messages import mail_hosts, recipients
+from authsvc.conf import AuthConfig, Rate
+from authsvc.errors import UnexpectedFailure
+from authsvc.messaging import EmailKind
+from authsvc.models import RateLimit
+from tests.conftest import Api, Mailbox
+from tests.factories import PASSWORD, make_user
+from tests.fakes.dns_server import FakeDns
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.observations import contents, let_limits_pass, refused
+
+ChangeConfig = Callable[..., AuthConfig]
+
+EMAIL = "somebody@shop.net"
+QUOTA = "email rate limit exceeded"
+INVALID = in_json({"valid": False})
+
+
+@pytest.fixture
+def names(auth_config: ChangeConfig) -> Iterator[FakeDns]:
+    """Extended validation is on, and `shop.net` takes mail."""
+    auth_config(recipients={"extended_validation": True})
+    with FakeDns() as server:
+        server.records["shop.net", "MX"] = ["10 mx1.shop.net.", "20 MX2.shop.net."]
+        yield server
+
+
+@pytest.fixture
+def service(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
+    """A service that finds every address a good one unless it is told otherwise."""
+    with HttpPeer() as peer:
+        peer.answer(in_json({"valid": True}))
+        auth_config(recipients={"service_url": f"{peer.url}/check?v=1"})
+        yield peer
+
+
+def validate(address: str, kind: EmailKind = EmailKind.CONFIRMATION) -> None:
+    recipients.validate_address(address, kind=kind)
+
+
+def not_authorized(address: str) -> str:
+    return f'Email address "{address}" cannot be used as it is not authorized'
+
+
+def invalid(address: str) -> str:
+    return f'Email address "{address}" is invalid'
+
+
+# Listed recipients
+
+
+@pytest.mark.parametrize(
+    ("listed", "address", "passes"),
+    [
+        ((), "anybody@x.com", True),
+        (("a@x.com",), "a@x.com", True),
+        (("a@x.com",), "A@X.com", True),
+        (("A@X.Com", " b@x.com "), "b@x.com", True),
+        (("a@x.com",), "a+t@x.com", True),
+        (("a@x.com",), "a+t+u@x.com", True),
+        (("a+t@x.com",), "a+t@x.com", True),
+        (("a+t@x.com",), "a@x.com", False),
+        (("a@x.com",), "b@x.com", False),
+        (("a@x.com",), "aa@x.com", False),
+        (("a@x.com",), "a@x.com.org", False),
+        (("a@x.com",), "a@sub.x.com", False),
+        (("a@x.com",), "b+a@x.com", False),
+        (("",), "a@x.com", False),
+    ],
+)
+def test_allowed_recipients_pass_with_any_label(
+    auth_config: ChangeConfig, listed: tuple[str, ...], address: str, passes: bool
+) -> None:
+    auth_config(recipients={"authorized_addresses": listed})
+    if passes:
+        recipients.check_allowlist(address)
+        return
+    with pytest.raises(errors.EmailAddressNotAuthorized) as refusal:
+        recipients.check_allowlist(address)
+    assert (refusal.value.status, refusal.value.error_code) == (400, "email_address_not_authorized")
+    assert refusal.value.message == not_authorized(address)
+
+
+# What can be seen without asking anybody
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "test@gmail.com",
+        "Example@Gmail.com",
+        "someone@gmail.com",
+        "test@email.com",
+        "short@gmail.com",
+        "a@example.com",
+        "a@EXAMPLE.org",
+        "a@example.net",
+        "a@test.com",
+        "a@gamil.com",
+        "a@gamai.com",
+        "a@anonymous.com",
+        "anybody@email.com",
+        "a@localhost",
+        "a@local",
+        "a@test",
+        "a@example",
+        "a@invalid",
+        "a@shop.test",
+        "a@shop.example",
+        "a@shop.invalid",
+        "a@printer.local",
+        "a@x.localhost",
+        "a@intranet",
+        "a..b@shop.net",
+        ".a@shop.net",
+        "a.@shop.net",
+        "a@shop.net.",
+        "a@.shop.net",
+        "a@shop..net",
+        "A <a@shop.net>",
+        "a@b@shop.net",
+        "@shop.net",
+        "a",
+        "",
+        "a@shop.net\n",
+    ],
+)
+def test_a_fake_address_is_refused_without_a_look_up(names: FakeDns, service: HttpPeer, address: str) -> None:
+    names.records["email.com", "MX"] = ["10 mx.email.com."]
+    with pytest.raises(errors.EmailAddressInvalid) as refusal:
+        validate(address)
+    assert (refusal.value.status, refusal.value.error_code) == (400, "email_address_invalid")
+    assert refusal.value.message == invalid(address)
+    assert names.asked == []
+    if address != "a@intranet":  # found out beside the service, with the names
+        assert service.received == []
+
+
+@pytest.mark.parametrize("address", ["longer@gmail.com", "test@shop.net", "o'neil+x@shop.net", "a.b@shop.net"])
+def test_other_addresses_pass(names: FakeDns, address: str) -> None:
+    validate(address)
+
+
+def test_without_extended_validation_every_address_passes(auth_config: ChangeConfig) -> None:
+    with FakeDns() as server:
+        auth_config(recipients={"blocked_exchangers": frozenset({"mx1.shop.net"})})
+        for address in ("test@gmail.com", "a@localhost", EMAIL):
+            validate(address)
+    assert server.asked == []
+
+
+# What the DNS says
+
+
+@pytest.mark.parametrize(
+    ("records", "passes"),
+    [
+        ({("h.org", "MX"): ["10 mx.h.org."]}, True),
+        ({("h.org", "MX"): ["0 ."]}, True),
+        ({("h.org", "A"): ["192.0.2.1"]}, True),
+        ({("h.org", "AAAA"): ["2001:db8::1"]}, True),
+        ({("h.org", "TXT"): ['"v=spf1 -all"']}, False),
+        ({}, False),
+    ],
+    ids=["MX", "null MX", "A", "AAAA", "neither", "no such name"],
+)
+def test_a_host_must_have_an_exchanger_or_an_address(
+    names: FakeDns, records: dict[tuple[str, str], list[str]], passes: bool
+) -> None:
+    names.records.update(records)
+    if passes:
+        validate("a@H.org")
+        return
+    with pytest.raises(errors.EmailAddressInvalid) as refusal:
+        validate("a@H.org")
+    assert refusal.value.message == invalid("a@H.org")
+
+
+def test_a_name_server_that_fails_counts_in_favour(names: FakeDns) -> None:
+    names.fails.add("h.org")
+    validate("a@h.org")
+    assert names.asked
+
+
+def test_a_silent_name_server_and_a_silent_service_are_given_up_after_three_seconds(
+    names: FakeDns, service: HttpPeer
+) -> None:
+    names.silent.add("h.org")
+    service.answer(Answer(hang=True))
+    began = time.monotonic()
+    validate("a@h.org")
+    assert 2.5 < time.monotonic() - began < 3.5
+
+
+def test_without_any_name_server_every_host_passes(names: FakeDns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dns.resolver, "default_resolver", dns.resolver.Resolver(configure=False))
+    validate("a@h.org")
+
+
+def test_the_largest_hosts_are_not_looked_up(names: FakeDns) -> None:
+    for host in mail_hosts._WELL_KNOWN:
+        validate(f"somebody@{host}")
+    assert names.asked == []
+    assert len(mail_hosts._WELL_KNOWN) == 19
+
+
+@pytest.mark.parametrize("blocked", ["mx1.shop.net", "mx2.shop.net", "192.0.2.1", "2001:db8::1"])
+def test_email_to_a_blocked_exchanger_is_refused(names: FakeDns, auth_config: ChangeConfig, blocked: str) -> None:
+    names.records |= {("h.org", "A"): ["192.0.2.1"], ("h.org", "AAAA"): ["2001:db8::1"]}
+    address = "a@h.org" if blocked[0] in "12" else EMAIL
+    validate(address)
+    auth_config(recipients={"blocked_exchangers": frozenset({blocked})})
+    with pytest.raises(UnexpectedFailure) as refusal:
+        validate(address)
+    assert (refusal.value.status, refusal.value.error_code) == (500, "unexpected_failure")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (EmailKind.CONFIRMATION, "Error sending confirmation email"),
+        (EmailKind.INVITE, "Error sending invite email"),
+        (EmailKind.RECOVERY, "Error sending recovery email"),
+        (EmailKind.MAGIC_LINK, "Error sending magic link email"),
+        (EmailKind.EMAIL_CHANGE, "Error sending email change email"),
+        (EmailKind.REAUTHENTICATION, "Error sending reauthentication email"),
+    ],
+)
+def test_the_refusal_names_the_kind_of_email(
+    names: FakeDns, auth_config: ChangeConfig, kind: EmailKind, text: str
+) -> None:
+    auth_config(recipients={"blocked_exchangers": frozenset({"mx1.shop.net"})})
+    with pytest.raises(UnexpectedFailure) as refusal:
+        validate(EMAIL, kind)
+    assert refusal.value.message == text
+
+
+# What the service says
+
+
+def test_the_service_gets_the_address_and_the_operators_headers(service: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(recipients={"service_headers": {"X-Key": ("k",), "X-Many": ("a", "b")}})
+    validate(EMAIL)
+    (asked,) = service.received
+    assert (asked.method, asked.target, asked.json()) == ("POST", "/check?v=1", {"email": EMAIL})
+    assert asked.headers["Content-Type"] == "application/json"
+    assert (asked.headers["X-Key"], asked.headers["X-Many"]) == ("k", "a, b")
+
+
+@pytest.mark.parametrize(
+    "answer", [INVALID, in_json({"valid": False}, status=201), Answer(body=b' {"valid" : false, "a":1}')]
+)
+def test_an_address_that_the_service_finds_bad_is_refused(service: HttpPeer, answer: Answer) -> None:
+    service.answer(answer)
+    with pytest.raises(errors.EmailAddressInvalid) as refusal:
+        validate(EMAIL)
+    assert refusal.value.message == invalid(EMAIL)
+
+
+PASSES: dict[str, Answer] = {
+    "yes": in_json({"valid": True}),
+    "no, with an error's status": in_json({"valid": False}, status=500),
+    "no, by redirect": Answer(status=302, headers={"Location": "https://example.com/"}, body=b'{"valid":false}'),
+    "nothing said": in_json({}),
+    "null": in_json({"valid": None}),
+    "text": in_json({"valid": "false"}),
+    "number": in_json({"valid": 0}),
+    "a list": in_json([False]),
+    "false": in_json(False),
+    "HTML": Answer(body=b"<html></html>"),
+    "empty": Answer(body=b""),
+    "more than is read": Answer(body=b'{"reason":"no such mailbox","valid":false}'),
+    "closed": Answer(raw=b"", close=True),
+    "silence": Answer(hang=True),
+    "a byte now and then": Answer(body=b'{"valid":false}', drip=0.1),
+}
+
+
+@pytest.mark.parametrize("answer", PASSES.values(), ids=PASSES)
+def test_every_other_answer_passes(service: HttpPeer, monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
+    monkeypatch.setattr(recipients, "_TIMEOUT", timedelta(seconds=0.5))
+    service.answer(answer)
+    began = time.monotonic()
+    validate(EMAIL)
+    assert time.monotonic() - began < 1
+    assert len(service.received) == 1
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://", "nonsense", "file:///etc/passwd", "http://[x"])
+def test_an_unreachable_service_accepts_the_address(auth_config: ChangeConfig, url: str) -> None:
+    auth_config(recipients={"service_url": url})
+    validate(EMAIL)
+
+
+def test_dns_and_service_are_queried_concurrently(names: FakeDns, service: HttpPeer) -> None:
+    names.delay = 0.4
+    service.answer(Answer(body=b'{"valid":true}', delay=0.4))
+    began = time.monotonic()
+    validate(EMAIL)
+    assert time.monotonic() - began < 0.75
+    assert (len(names.asked), len(service.received)) == (1, 1)
+
+
+def test_either_of_the_two_refuses(names: FakeDns, service: HttpPeer) -> None:
+    with pytest.raises(errors.EmailAddressInvalid):
+        validate("a@nowhere.org")
+    service.answer(INVALID)
+    with pytest.raises(errors.EmailAddressInvalid):
+        validate(EMAIL)
+
+
+def test_no_log_line_shows_the_operators_headers_or_the_address(
+    service: HttpPeer, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    auth_config(recipients={"service_headers": {"X-Key": ("hunter2",)}})
+    service.answer(Answer(raw=b"", close=True))
+    validate(EMAIL)
+    shown = " ".join(f"{each.getMessage()} {vars(each)}" for each in caplog.records)
+    assert "the email validation service gave no answer" in shown
+    assert "hunter2" not in shown
+    assert EMAIL not in shown
+
+
+# At the endpoints
+
+
+@pytest.mark.django_db
+def test_a_sign_up_is_open_to_listed_addresses_alone(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
+    auth_config(recipients={"authorized_addresses": ("a@x.com",)})
+    assert api.post("/signup", {"email": "a+t@x.com", "password": PASSWORD}).status_code == 200
+    before = contents()
+    answer = api.post("/signup", {"email": "b@x.com", "password": PASSWORD})
+    refused(answer, 400, "email_address_not_authorized", not_authorized("b@x.com"))
+    assert contents() == before
+    assert [mail.to for mail in mailbox.emails] == ["a+t@x.com"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("address", ["test@gmail.com", "a@example.com", "short@gmail.com"])
+def test_a_sign_up_needs_an_address_that_takes_email(api: Api, mailbox: Mailbox, names: FakeDns, address: str) -> None:
+    before = contents()
+    answer = api.post("/signup", {"email": address, "password": PASSWORD})
+    refused(answer, 400, "email_address_invalid", invalid(address))
+    assert contents() == before
+    assert mailbox.emails == []
+
+
+def requests_for(address: str) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        ("/signup", {"email": address, "password": PASSWORD}),
+        ("/recover", {"email": address}),
+        ("/resend", {"type": "signup", "email": address}),
+        ("/magiclink", {"email": address}),
+        ("/otp", {"email": address}),
+    ]
+
+
+def known_or_not(state: str, address: str = EMAIL) -> None:
+    if state != "unknown":
+        make_user(email=address, confirmed=state == "confirmed")
+
+
+STATES = ["unknown", "unconfirmed", "confirmed"]
+PATHS = ["/signup", "/recover", "/resend", "/magiclink", "/otp"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("path", PATHS)
+def test_a_refused_recipient_reveals_no_account(
+    api: Api, mailbox: Mailbox, names: FakeDns, service: HttpPeer, auth_config: ChangeConfig, path: str, state: str
+) -> None:
+    known_or_not(state)
+    body = dict(requests_for(EMAIL))[path]
+    before = contents()
+
+    auth_config(recipients={"authorized_addresses": ("a@x.com",)})
+    refused(api.post(path, body), 400, "email_address_not_authorized", not_authorized(EMAIL))
+    let_limits_pass(timedelta(minutes=16))
+
+    auth_config(recipients={"authorized_addresses": ()})
+    service.answer(INVALID)
+    refused(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
+    let_limits_pass(timedelta(minutes=16))
+
+    service.answer(in_json({"valid": True}))
+    names.records.clear()
+    refused(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
+
+    assert contents() == before
+    assert mailbox.emails == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/signup", "Error sending confirmation email"),
+        ("/recover", "Error sending recovery email"),
+        ("/resend", "Error sending confirmation email"),
+    ],
+)
+def test_a_blocked_exchanger_reveals_no_account(
+    api: Api, mailbox: Mailbox, names: FakeDns, auth_config: ChangeConfig, path: str, text: str, state: str
+) -> None:
+    auth_config(recipients={"blocked_exchangers": frozenset({"mx2.shop.net"})})
+    known_or_not(state)
+    before = contents()
+    answer = api.post(path, dict(requests_for(EMAIL))[path])
+    assert (answer.status_code, answer.json()["error_code"], answer.json()["msg"]) == (500, "unexpected_failure", text)
+    assert contents() == before
+    assert mailbox.emails == []
+
+
+@pytest.mark.django_db
+def test_a_blocked_exchanger_stops_a_magic_link(api: Api, names: FakeDns, auth_config: ChangeConfig) -> None:
+    auth_config(recipients={"blocked_exchangers": frozenset({"mx1.shop.net"})})
+    known_or_not("confirmed")
+    assert api.post("/magiclink", {"email": EMAIL}).json()["msg"] == "Error sending magic link email"
+
+
+# The quota
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("path", PATHS)
+def test_an_exhausted_quota_reveals_no_account(
+    api: Api, mailbox: Mailbox, auth_config: ChangeConfig, path: str, state: str
+) -> None:
+    auth_config(limits={"email_sent": Rate(events=1)})
+    assert api.post("/signup", {"email": "first@shop.net", "password": PASSWORD}).status_code == 200
+    known_or_not(state)
+    before = contents()
+
+    refused(api.post(path, dict(requests_for(EMAIL))[path]), 429, "over_email_send_rate_limit", QUOTA)
+
+    assert contents() == before
+    assert len(mailbox.emails) == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("path", ["/recover", "/resend"])
+def test_a_quota_of_nothing_refuses_even_under_autoconfirm(
+    api: Api, auth_config: ChangeConfig, path: str, state: str
+) -> None:
+    auth_config(limits={"email_sent": Rate(events=0)}, mailer={"autoconfirm": True})
+    known_or_not(state)
+    refused(api.post(path, dict(requests_for(EMAIL))[path]), 429, "over_email_send_rate_limit", QUOTA)
+
+
+@pytest.mark.django_db
+def test_requests_that_send_nothing_take_nothing(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"email_sent": Rate(events=1)})
+    make_user(email="confirmed@shop.net")
+    for number in range(3):
+        assert api.post("/recover", {"email": f"nobody{number}@shop.net"}).status_code == 200
+        assert api.post("/resend", {"type": "signup", "email": f"nobody{number}@shop.net"}).status_code == 200
+        let_limits_pass(timedelta(minutes=16))
+        answer = api.post("/signup", {"email": "confirmed@shop.net", "password": PASSWORD})
+        assert (answer.status_code, answer.json()["identities"]) == (200, [])
+    assert not RateLimit.objects.filter(bucket="email_sent").exists()
+    assert mailbox.emails == []
+    assert api.post("/recover", {"email": "confirmed@shop.net"}).status_code == 200
+    assert len(mailbox.emails) == 1
+    refused(api.post("/recover", {"email": "nobody@shop.net"}), 429, "over_email_send_rate_limit", QUOTA)
+
+
+@pytest.mark.django_db
+def test_under_autoconfirm_an_exhausted_quota_does_not_apply(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"email_sent": Rate(events=1)})
+    assert api.post("/signup", {"email": "first@shop.net", "password": PASSWORD}).status_code == 200
+    auth_config(mailer={"autoconfirm": True})
+    make_user(email=EMAIL)
+    assert api.post("/recover", {"email": EMAIL}).status_code == 200
+    assert api.post("/recover", {"email": "nobody@shop.net"}).status_code == 200
+
+
+@pytest.mark.django_db
+def test_the_allow_list_is_checked_before_the_quota_and_the_address_after_it(
+    api: Api, service: HttpPeer, auth_config: ChangeConfig
+) -> None:
+    service.answer(INVALID)
+    auth_config(
+        limits={"email_sent": Rate(events=1)}, recipients={"authorized_addresses": ("a@shop.net", "c@shop.net")}
+    )
+    for address in ("b@shop.net", "d@shop.net"):
+        answer = api.post("/signup", {"email": address, "password": PASSWORD})
+        refused(answer, 400, "email_address_not_authorized", not_authorized(address))
+    assert service.received == []
+    answer = api.post("/signup", {"email": "a@shop.net", "password": PASSWORD})
+    refused(answer, 400, "email_address_invalid", invalid("a@shop.net"))
+    answer = api.post("/signup", {"email": "c@shop.net", "password": PASSWORD})
+    refused(answer, 429, "over_email_send_rate_limit", QUOTA)
+    assert len(service.received) == 1
+
+
+@pytest.mark.django_db
+def test_the_interval_comes_before_the_recipient(api: Api, auth_config: ChangeConfig) -> None:
+    assert api.post("/recover", {"email": EMAIL}).status_code == 200
+    auth_config(recipients={"authorized_addresses": ("a@x.com",)})
+    assert api.post("/recover", {"email": EMAIL}).json()["msg"].startswith("For security purposes, you can only")
+
+
+@pytest.mark.django_db
+def test_two_addresses_cost_one_event(auth_config: ChangeConfig, service: HttpPeer) -> None:
+    auth_config(limits={"email_sent": Rate(events=5)})
+    recipients.reserve_email("new@shop.net", "old@shop.net", kind=EmailKind.EMAIL_CHANGE)
+    assert RateLimit.objects.get(bucket="email_sent").tokens == 4
+    assert [asked.json()["email"] for asked in service.received] == ["new@shop.net", "old@shop.net"]

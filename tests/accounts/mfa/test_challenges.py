@@ -1,0 +1,229 @@
+"""POST /factors/{factor_id}/challenge."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.models import Factor, FactorChallenge
+from authsvc import clock
+from authsvc.conf import Secret, Twilio
+from authsvc.messaging import SmsKind
+from authsvc.security import encryption
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
+from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.factories import make_session
+from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+
+pytestmark = pytest.mark.django_db
+
+NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
+CHANNEL_INVALID = (
+    "Invalid channel, supported values are 'sms' or 'whatsapp'. "
+    "'whatsapp' is only supported if Twilio or Twilio Verify is used as the provider."
+)
+TWILIO = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+
+
+@pytest.fixture(autouse=True)
+def phones(auth_config: ChangeConfig) -> None:
+    auth_config(
+        mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
+        sms={"provider": "twilio", "twilio": TWILIO, "autoconfirm": False},
+        mailer={"worker_enabled": False},
+    )
+
+
+@pytest.fixture
+def mobile() -> Owner:
+    return make_owner(factor_type="phone", status="unverified", phone=PHONE, friendly_name="mobile")
+
+
+@pytest.mark.parametrize("body", [None, b"not looked at", {"factorId": "x"}])
+@pytest.mark.parametrize("status", ["verified", "unverified"])
+def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, status: str, body: Any) -> None:
+    owner = make_owner(status=status)
+    before = clock.now()
+    answer = factor_requests.challenge(
+        api, owner.token, owner.factor.id, body, headers={"X-Forwarded-For": "203.0.113.7"}
+    )
+    shown = done(answer)
+    challenge = FactorChallenge.objects.get()
+    assert shown == {
+        "id": str(challenge.id),
+        "type": "totp",
+        "expires_at": int((challenge.created_at + timedelta(seconds=300)).timestamp()),
+    }
+    assert before <= challenge.created_at <= clock.now()
+    assert (challenge.ip_address, challenge.verified_at, challenge.otp_code) == ("203.0.113.7", None, "")
+    assert Factor.objects.get().last_challenged_at == challenge.created_at
+    assert not mailbox.texts
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["actor_id"]) == ("challenge_created", str(owner.user.id))
+    assert entry["traits"] == {"factor_id": str(owner.factor.id), "factor_status": status}
+
+
+def test_several_challenges_may_be_open(api: Api) -> None:
+    owner = make_owner()
+    for _ in range(3):
+        done(factor_requests.challenge(api, owner.token, owner.factor.id))
+    assert FactorChallenge.objects.count() == 3
+
+
+def test_a_challenge_is_of_ones_own_factor(api: Api) -> None:
+    owner, stranger = make_owner(), make_session()
+    before = contents()
+    refused(factor_requests.challenge(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
+    refused(factor_requests.challenge(api, stranger.access_token, factor_requests.NIL), *NOT_FOUND)
+    refused(
+        factor_requests.challenge(api, stranger.access_token, "abc"),
+        404,
+        "validation_failed",
+        "factor_id must be an UUID",
+    )
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    ("switch", "factor_type", "code", "name"),
+    [
+        ("totp_verify_enabled", "totp", "mfa_totp_verify_not_enabled", "TOTP"),
+        ("phone_verify_enabled", "phone", "mfa_phone_verify_not_enabled", "Phone"),
+    ],
+)
+def test_a_type_may_be_switched_off(
+    api: Api, auth_config: ChangeConfig, switch: str, factor_type: str, code: str, name: str
+) -> None:
+    auth_config(mfa={switch: False})
+    owner = make_owner(factor_type=factor_type)
+    text = f"MFA verification is disabled for {name}"
+    refused(factor_requests.challenge(api, owner.token, owner.factor.id, {}), 422, code, text)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "123456"), 422, code, text)
+
+
+def test_the_challenges_of_a_client_are_limited(api: Api) -> None:
+    owner = make_owner()
+    given = {"headers": {"X-Forwarded-For": "203.0.113.44"}}
+    statuses = [factor_requests.challenge(api, owner.token, owner.factor.id, **given).status_code for _ in range(31)]
+    assert statuses == [200] * 30 + [429]
+    done(factor_requests.challenge(api, owner.token, owner.factor.id))
+
+
+# Phones
+
+
+@pytest.mark.parametrize("channel", [None, "", "sms", "whatsapp"])
+def test_a_phone_is_texted_a_code(api: Api, mailbox: Mailbox, mobile: Owner, channel: str | None) -> None:
+    shown = done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel}))
+    challenge = FactorChallenge.objects.get()
+    assert (shown["id"], shown["type"]) == (str(challenge.id), "phone")
+    (text,) = mailbox.texts
+    assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.FACTOR, PHONE, channel or "sms", mobile.user.id)
+    assert text.variables == {"Code": challenge.otp_code}
+    assert len(challenge.otp_code or "") == 6
+    assert text.expires_at == challenge.created_at + timedelta(seconds=300)
+    assert audit_trail()[-1][0] == "challenge_created"
+
+
+def test_the_length_of_the_code_is_a_setting(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
+) -> None:
+    auth_config(mfa={"phone_otp_length": 9})
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    assert len(mailbox.texts[0].variables["Code"]) == 9
+
+
+def test_the_code_is_sealed_where_columns_are_encrypted(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
+) -> None:
+    key = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
+    auth_config(database={"encrypt": True, "encryption_key_id": "k1", "encryption_key": key,
+                          "decryption_keys": {"k1": key}})  # fmt: skip
+    challenge_id = factor_requests.challenged(api, mobile.token, mobile.factor.id, {})
+    challenge = FactorChallenge.objects.get()
+    code = mailbox.texts[0].variables["Code"]
+    assert code not in (challenge.otp_code or "")
+    assert encryption.decrypt(challenge.otp_code or "", bound_to=challenge.id) == code
+    done(factor_requests.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
+
+
+def test_a_phone_waits_before_it_is_texted_again(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
+    refused(
+        answer,
+        429,
+        "over_sms_send_rate_limit",
+        "For security purposes, you can only request this after 59 seconds.",
+    )
+    assert len(mailbox.texts) == FactorChallenge.objects.count() == 1
+    let_limits_pass(timedelta(seconds=61))
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+
+
+@pytest.mark.parametrize("written", [f"+{PHONE}", f" {PHONE[:1]} {PHONE[1:]} "], ids=["plain", "with blanks"])
+def test_a_number_that_is_enrolled_again_waits_all_the_same(
+    api: Api, mailbox: Mailbox, mobile: Owner, written: str
+) -> None:
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    done(factor_requests.unenroll(api, mobile.token, mobile.factor.id))
+    again = done(factor_requests.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
+    answer = factor_requests.challenge(api, mobile.token, again, {})
+    assert (answer.status_code, answer.json()["error_code"]) == (429, "over_sms_send_rate_limit")
+    assert len(mailbox.texts) == 1
+    let_limits_pass(timedelta(seconds=61))
+    done(factor_requests.challenge(api, mobile.token, again, {}))
+
+
+def test_the_interval_is_that_of_one_user_and_one_number(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    other = done(
+        factor_requests.enroll(api, mobile.token, factor_type="phone", phone="+15557654321", friendly_name="other")
+    )["id"]
+    done(factor_requests.challenge(api, mobile.token, other, {}))
+    stranger = make_owner(factor_type="phone", status="unverified", phone=PHONE)
+    done(factor_requests.challenge(api, stranger.token, stranger.factor.id, {}))
+    assert [text.to for text in mailbox.texts] == [PHONE, "15557654321", PHONE]
+
+
+def test_a_challenge_that_is_refused_takes_no_turn(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
+) -> None:
+    assert factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": "pigeon"}).status_code == 400
+    auth_config(sms={"provider": ""})
+    assert factor_requests.challenge(api, mobile.token, mobile.factor.id, {}).status_code == 500
+    auth_config(sms={"provider": "twilio"})
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    assert len(mailbox.texts) == 1
+
+
+def test_fixed_codes_and_quotas_of_text_messages_are_not_for_factors(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
+) -> None:
+    config = auth_config(sms={"test_codes": {PHONE: "000000"}})
+    auth_config(limits={"sms_sent": type(config.limits.sms_sent)(events=0)})
+    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    assert len(mailbox.texts) == 1
+
+
+def test_a_code_by_text_message_needs_a_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
+    auth_config(sms={"provider": ""})
+    before = contents()
+    answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
+    assert (answer.status_code, answer.json()["msg"]) == (500, "Failed to get SMS provider")
+    assert contents() == before
+
+
+def test_not_every_carrier_has_every_channel(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
+    auth_config(sms={"provider": "vonage"})
+    for channel in ("whatsapp", "pigeon"):
+        answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel})
+        refused(answer, 400, "validation_failed", CHANNEL_INVALID)
+
+
+@pytest.mark.parametrize("body", [None, b"[]", {"channel": 1}])
+def test_a_phone_is_challenged_with_an_object(api: Api, mobile: Owner, body: Any) -> None:
+    assert factor_requests.challenge(api, mobile.token, mobile.factor.id, body).json()["error_code"] == "bad_json"

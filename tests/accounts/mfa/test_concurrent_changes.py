@@ -1,0 +1,221 @@
+"""Requests that were authenticated before an operator removed a factor or ended the session, and write afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from accounts.administration import admin_factors
+from accounts.models import Factor, RecoveryCode, User
+from authsvc import audit, clock
+from authsvc.caller import Caller
+from authsvc.conf import Secret, Twilio
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import Owner, done, make_owner
+from tests.accounts.passkeys import passkey_requests
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import make_factor, make_session
+from tests.fakes.authenticator import Authenticator
+from tests.observations import contents, refused
+from tokens.models import Session
+from tokens.sessions import revocation
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Call = Callable[[], Answer]
+OPERATOR = {"actor": audit.Administrator(role="svc_admin"), "caller": Caller(address="203.0.113.7")}
+LATE = (401, "insufficient_aal", "AAL2 session is required to update email or password when MFA is enabled.")
+ENDED = (403, "session_not_found", "Session from session_id claim in JWT does not exist")
+CODES = "/factors/recovery_codes"
+
+
+@pytest.fixture(autouse=True)
+def switched_on(auth_config: ChangeConfig) -> None:
+    auth_config(
+        mfa={"recovery_codes_enabled": True},
+        passkeys={"enabled": True},
+        webauthn=passkey_requests.PARTY,
+        sms={"autoconfirm": True},
+        mailer={"worker_enabled": False},
+    )
+
+
+@pytest.fixture
+def owner(api: Api) -> Owner:
+    """Somebody whose session one of two factors has raised."""
+    owner = make_owner(friendly_name="lost")
+    make_factor(owner.user, friendly_name="kept", secret=factor_requests.SECRET)
+    factor_requests.step_up(api, owner)
+    return owner
+
+
+def wait_for_waiting(number: int) -> None:
+    """Until so many requests wait for a row of this database."""
+    deadline = time.monotonic() + 20
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")  # else a transaction sees the same all the time
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            found = cursor.fetchone()
+            if found and found[0] >= number:
+                return
+            assert time.monotonic() < deadline, f"{found} wait instead of {number}"
+            time.sleep(0.01)
+
+
+def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
+    """The answer to a call that was let in before `by`, which comes first to the row that both wait for."""
+
+    def run(each: Callable[[], Any]) -> Any:
+        try:
+            return each()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        with transaction.atomic():
+            User.objects.select_for_update().get(id=user.id)
+            first = threads.submit(run, by)
+            wait_for_waiting(1)
+            second = threads.submit(run, call)
+            wait_for_waiting(2)
+        first.result(20)
+        answer: Answer = second.result(20)
+        return answer
+
+
+def remove(owner: Owner) -> Callable[[], object]:
+    """An administrator takes away the factor that has raised the session; another is left."""
+    given = {"caller": OPERATOR["caller"], "at": clock.now()}
+    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **given)  # type: ignore[arg-type]
+
+
+def reset(owner: Owner) -> Callable[[], object]:
+    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+
+
+def evict(owner: Owner) -> Callable[[], object]:
+    return lambda: revocation.end_all_sessions(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+
+
+# What a request has to be ready with before it is overtaken, and then the request itself.
+
+
+def enrol(api: Api, owner: Owner) -> Call:
+    return partial(factor_requests.enroll, api, owner.token, friendly_name="new")
+
+
+def finish_enrolment(api: Api, owner: Owner) -> Call:
+    begun = make_factor(owner.user, friendly_name="begun", status="unverified", secret=factor_requests.SECRET)
+    challenge_id = factor_requests.challenged(api, owner.token, begun.id)
+    return lambda: factor_requests.verify(api, owner.token, begun.id, challenge_id, factor_requests.code())
+
+
+def unenrol(api: Api, owner: Owner) -> Call:
+    return partial(factor_requests.unenroll, api, owner.token, Factor.objects.get(friendly_name="kept").id)
+
+
+def change(what: dict[str, str], api: Api, owner: Owner) -> Call:
+    return partial(api.put, "/user", what, bearer=owner.token)
+
+
+def register_passkey(api: Api, owner: Owner) -> Call:
+    asked = passkey_requests.begun(api, owner.token)
+    credential = Authenticator().create(asked["options"])
+    return partial(passkey_requests.complete, api, owner.token, asked["challenge_id"], credential)
+
+
+def remove_passkey(api: Api, owner: Owner) -> Call:
+    made = done(passkey_requests.register(api, owner.token, Authenticator()))
+    return partial(api.delete, f"/passkeys/{made['id']}", bearer=owner.token)
+
+
+def make_codes(api: Api, owner: Owner) -> Call:
+    return partial(api.post, CODES, bearer=owner.token)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "refusal"),
+    [
+        pytest.param(enrol, (403, "insufficient_aal", "AAL2 required to enroll a new factor"), id="enrol"),
+        pytest.param(
+            finish_enrolment, (403, "insufficient_aal", "AAL2 required to enroll a new factor"), id="finish enrolment"
+        ),
+        pytest.param(unenrol, (422, "insufficient_aal", "AAL2 required to unenroll verified factor"), id="unenrol"),
+        pytest.param(partial(change, {"password": "another correct horse"}), LATE, id="password"),
+        pytest.param(partial(change, {"email": "thief@example.com"}), LATE, id="address"),
+        pytest.param(partial(change, {"phone": "15557654321"}), LATE, id="number"),
+        pytest.param(register_passkey, passkey_requests.NEEDS_AAL2, id="register passkey"),
+        pytest.param(remove_passkey, passkey_requests.NEEDS_AAL2, id="remove passkey"),
+        pytest.param(
+            make_codes, (403, "insufficient_aal", "AAL2 required to create recovery codes"), id="recovery codes"
+        ),
+    ],
+)
+@pytest.mark.parametrize("intervene", [remove, evict])
+def test_what_the_second_factor_allowed_is_refused_once_it_is_gone(
+    api: Api, owner: Owner, prepare: Callable[[Api, Owner], Call], refusal: Any, intervene: Any
+) -> None:
+    call = prepare(api, owner)
+    before = contents()
+    refused(overtaken(owner.user, call, intervene(owner)), *(ENDED if intervene is evict else refusal))
+    changed = {table for table, content in contents().items() if content != before[table]}
+    # What the operator has done, and the ceremony that the answer of an authenticator ends however it is.
+    assert changed <= {
+        "audit_log_entries", "mfa_factors", "mfa_challenges", "sessions", "mfa_amr_claims", "webauthn_challenges",
+    }  # fmt: skip
+    assert not RecoveryCode.objects.exists()
+    assert not Factor.objects.filter(friendly_name="new").exists()
+    assert not Session.objects.filter(aal="aal2").exists()
+
+
+def test_metadata_can_change_without_a_second_factor(api: Api, owner: Owner) -> None:
+    answer = overtaken(owner.user, change({"data": {"a": 1}}, api, owner), remove(owner))  # type: ignore[dict-item]
+    assert done(answer)["user_metadata"]["a"] == 1
+
+
+def test_no_codes_are_made_for_factors_that_are_reset_meanwhile(api: Api, owner: Owner) -> None:
+    answer = overtaken(owner.user, make_codes(api, owner), reset(owner))
+    refused(answer, 422, "mfa_factor_not_found", "A verified factor is required to create recovery codes")
+    assert not RecoveryCode.objects.exists()
+
+
+def test_a_code_stands_in_for_no_factor_that_is_reset_meanwhile(api: Api, owner: Owner) -> None:
+    codes = done(api.post(CODES, bearer=owner.token))["codes"]
+    low = make_session(owner.user)
+    call = partial(api.post, f"{CODES}/verify", {"code": codes[0]}, bearer=low.access_token)
+    refused(overtaken(owner.user, call, reset(owner)), 422, "mfa_verification_failed", "Invalid recovery code entered")
+    assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
+
+
+def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothing(
+    api: Api, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+    auth_config(mfa={"phone_verify_enabled": True}, sms={"provider": "twilio", "twilio": twilio})
+    owner = make_owner(factor_type="phone", phone=factor_requests.PHONE)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+    code = mailbox.texts[0].variables["Code"]
+    answer = overtaken(
+        owner.user,
+        lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code),
+        lambda: admin_factors.update(
+            owner.user.id,
+            owner.factor.id,
+            friendly_name="",
+            phone="15557654321",
+            actor=audit.Administrator(role="svc_admin"),
+            caller=Caller(address="203.0.113.7"),
+            at=clock.now(),
+        ),
+    )
+    refused(answer, 404, "mfa_factor_not_found", "Factor not found")
+    assert Session.objects.get().aal == "aal1"

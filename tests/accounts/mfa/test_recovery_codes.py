@@ -1,0 +1,233 @@
+"""/factors/recovery_codes: codes that replace a lost factor."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.mfa import recovery_codes
+from accounts.models import Factor, RecoveryCode
+from authsvc import clock
+from authsvc.conf import Secret, Twilio
+from authsvc.messaging import EmailKind
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import make_factor, make_session
+from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+from tests.tokens import wire as tokens
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+PATH = "/factors/recovery_codes"
+DISABLED = (422, "mfa_recovery_codes_not_enabled", "MFA recovery codes are disabled")
+INVALID = (422, "mfa_verification_failed", "Invalid recovery code entered")
+
+
+@pytest.fixture(autouse=True)
+def enabled(auth_config: ChangeConfig) -> None:
+    auth_config(
+        mfa={"recovery_codes_enabled": True},
+        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+    )
+
+
+def make_codes(api: Api, owner: Owner) -> list[str]:
+    raised = factor_requests.step_up(api, owner)["access_token"]
+    codes: list[str] = done(api.post(PATH, bearer=raised))["codes"]
+    return codes
+
+
+def use(api: Api, token: str, code: Any, **given: Any) -> Answer:
+    return api.post(f"{PATH}/verify", {"code": code}, bearer=token, **given)
+
+
+def remaining(api: Api, token: str) -> int:
+    return int(done(api.get(PATH, bearer=token))["remaining"])
+
+
+def test_a_set_is_shown_once_and_kept_as_digests(api: Api) -> None:
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    assert len(set(codes)) == 10
+    kept = set(RecoveryCode.objects.values_list("code_hash", flat=True))
+    assert len(kept) == 10
+    assert not kept & set(codes)
+    shown = api.get(PATH, bearer=owner.token)
+    assert shown.json() == {"remaining": 10}
+    assert shown.headers["Cache-Control"] == "no-store"
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["log_type"], entry["actor_id"]) == (
+        "recovery_codes_created", "factor", str(owner.user.id),
+    )  # fmt: skip
+
+
+def test_a_new_set_replaces_the_old_one(api: Api) -> None:
+    owner = make_owner()
+    old = make_codes(api, owner)
+    new = done(api.post(PATH, bearer=owner.token))["codes"]
+    assert not set(old) & set(new)
+    low = make_session(owner.user)
+    refused(use(api, low.access_token, old[0]), *INVALID)
+    done(use(api, low.access_token, new[0]))
+
+
+def test_a_code_raises_the_session_as_a_factor_does(api: Api, mailbox: Mailbox) -> None:
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    low, other = make_session(owner.user), make_session(owner.user)
+    shown = done(use(api, low.access_token, codes[3].upper()))
+    session = Session.objects.get(id=low.session.id)
+    assert (session.aal, session.factor_id, session.refresh_token_counter) == ("aal2", None, 2)
+    claims = tokens.claims(shown["access_token"])
+    assert claims["aal"] == "aal2"
+    assert [entry["method"] for entry in claims["amr"]] == ["mfa/recovery_code", "password"]
+    assert [factor["id"] for factor in shown["user"]["factors"]] == [str(owner.factor.id)]
+    assert not tokens.is_alive(other.session)
+    assert remaining(api, shown["access_token"]) == 9
+    assert audit_trail()[-1] == ("recovery_code_used", {"remaining": 9})
+    (mail,) = mailbox.emails
+    assert (mail.kind, mail.to, mail.variables["Remaining"]) == (EmailKind.RECOVERY_CODE_USED, owner.user.email, "9")
+    # What the lost factor stood in the way of is possible now.
+    done(factor_requests.unenroll(api, shown["access_token"], owner.factor.id))
+    done(factor_requests.enroll(api, shown["access_token"], friendly_name="new phone"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_mail_is_sent_whatever_notices_are_switched_on(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"notifications": frozenset(), "worker_enabled": False})
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    before = contents()["procrastinate_jobs"][0]
+    done(use(api, make_session(owner.user).access_token, codes[0]))
+    assert contents()["procrastinate_jobs"][0] == before + 1
+
+
+def test_a_code_is_used_once(api: Api) -> None:
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    done(use(api, owner.token, codes[0]))
+    refused(use(api, owner.token, codes[0]), *INVALID)
+    done(use(api, owner.token, codes[1]))
+
+
+@pytest.mark.parametrize("code", ["x", "0000-0000-0000-0000", "é", " "])
+def test_a_wrong_code_changes_nothing(api: Api, code: str) -> None:
+    owner = make_owner()
+    make_codes(api, owner)
+    low = make_session(owner.user)
+    before = contents()
+    refused(use(api, low.access_token, code), *INVALID)
+    assert contents() == before
+
+
+def test_the_codes_of_another_are_none(api: Api) -> None:
+    codes = make_codes(api, make_owner())
+    stranger = make_owner()
+    refused(use(api, stranger.token, codes[0]), *INVALID)
+
+
+@pytest.mark.parametrize("code", [None, ""])
+def test_a_code_is_there(api: Api, code: str | None) -> None:
+    refused(use(api, make_owner().token, code), 400, "validation_failed", "Code needs to be non-empty")
+
+
+@pytest.mark.parametrize("body", [None, b"[]", {"code": 1}])
+def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+    answer = api.post(f"{PATH}/verify", body, bearer=make_owner().token)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+
+
+def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_attempts": 3})
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    for number in range(3):
+        answer = use(api, owner.token, "wrong", headers={"X-Forwarded-For": f"203.0.113.{number}"})
+        refused(answer, *INVALID)
+    answer = use(api, owner.token, codes[0])
+    refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    # The factor has a count of its own.
+    Factor.objects.update(last_totp_step=None)
+    factor_requests.step_up(api, owner)
+    let_limits_pass(timedelta(seconds=1201))
+    done(use(api, owner.token, codes[0]))
+
+
+def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"header": ""}, codes={"max_attempts": 0})
+    owner = make_owner()
+    assert [use(api, owner.token, "x").status_code for _ in range(31)] == [422] * 30 + [429]
+
+
+def test_codes_are_made_in_a_session_that_has_shown_a_factor(api: Api) -> None:
+    nothing = make_session(aal="aal2")
+    refused(
+        api.post(PATH, bearer=nothing.access_token),
+        422,
+        "mfa_factor_not_found",
+        "A verified factor is required to create recovery codes",
+    )
+    owner = make_owner()
+    refused(api.post(PATH, bearer=owner.token), 403, "insufficient_aal", "AAL2 required to create recovery codes")
+    unfinished = make_owner(status="unverified")
+    assert api.post(PATH, bearer=unfinished.token).status_code == 422
+    assert not RecoveryCode.objects.exists()
+
+
+def test_the_codes_go_with_the_last_verified_factor(api: Api) -> None:
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    by_code = make_session(owner.user)
+    raised = done(use(api, by_code.access_token, codes[0]))["access_token"]
+    done(factor_requests.unenroll(api, raised, owner.factor.id))
+    assert not RecoveryCode.objects.exists()
+    assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("factor_type", ["totp", "phone"])
+def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
+    api: Api, mailbox: Mailbox, auth_config: ChangeConfig, factor_type: str
+) -> None:
+    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+    auth_config(
+        mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
+        sms={"provider": "twilio", "twilio": twilio},
+        mailer={"worker_enabled": False},
+    )
+    code, *_ = recovery_codes.generate()
+    owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
+    digest = recovery_codes.hash_code(code, user_id=owner.user.id)
+    RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=clock.now() - timedelta(days=9))
+    # Not as long as there is no factor at all, either.
+    refused(use(api, owner.token, code), *INVALID)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+    proof = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, proof))
+    assert not RecoveryCode.objects.exists()
+
+
+def test_a_second_factor_leaves_the_codes_as_they_are(api: Api) -> None:
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    second = make_factor(owner.user, friendly_name="second", status="unverified", secret=factor_requests.SECRET)
+    challenge_id = factor_requests.challenged(api, owner.token, second.id)
+    done(factor_requests.verify(api, owner.token, second.id, challenge_id, factor_requests.code()))
+    assert remaining(api, owner.token) == 10
+    done(use(api, make_session(owner.user).access_token, codes[0]))
+
+
+def test_all_of_it_is_off_unless_it_is_switched_on(api: Api, auth_config: ChangeConfig) -> None:
+    owner = make_owner()
+    codes = make_codes(api, owner)
+    auth_config(mfa={"recovery_codes_enabled": False})
+    for answer in (
+        api.get(PATH, bearer=owner.token),
+        api.post(PATH, bearer=owner.token),
+        use(api, owner.token, codes[0]),
+    ):
+        refused(answer, *DISABLED)

@@ -1,0 +1,544 @@
+"""POST /factors/{factor_id}/verify: conditions, effects and errors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import jwt
+import pytest
+from django.conf import settings
+
+from accounts.models import Factor, FactorChallenge
+from authsvc import clock
+from authsvc.conf import Secret, Twilio
+from authsvc.messaging import EmailKind
+from authsvc.security import encryption
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner, done, make_owner
+from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.factories import make_factor, make_legacy_tokens, make_older, make_session
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.mailer.sms.conftest import UseGateway, peer, use_gateway
+from tests.observations import audit_payloads, contents, let_limits_pass, refused
+from tests.tokens import wire as tokens
+from tokens.models import AmrClaim, LegacyRefreshToken, Session
+
+__all__ = ["peer", "use_gateway"]  # fixtures
+
+pytestmark = pytest.mark.django_db
+
+KEY = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
+ENCRYPTED = {"encrypt": True, "encryption_key_id": "k1", "encryption_key": KEY, "decryption_keys": {"k1": KEY}}
+WRONG_TOTP = (422, "mfa_verification_failed", "Invalid TOTP code entered")
+WRONG_PHONE = (422, "mfa_verification_failed", "Invalid MFA Phone code entered")
+ELSEWHERE = (422, "mfa_ip_address_mismatch", "Challenge and verify IP addresses mismatch.")
+UNKNOWN = (422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
+USED = (400, "refresh_token_already_used", "Invalid Refresh Token: Already Used")
+TOO_OFTEN = (429, "over_request_rate_limit", "Request rate limit reached")
+
+
+@pytest.fixture(autouse=True)
+def phones(auth_config: ChangeConfig) -> None:
+    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+    auth_config(
+        mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
+        sms={"provider": "twilio", "twilio": twilio},
+        mailer={"worker_enabled": False},
+        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+    )
+
+
+def expired(challenge_id: str) -> tuple[int, str, str]:
+    text = f"MFA challenge {challenge_id} has expired, verify against another challenge or create a new challenge."
+    return (422, "mfa_challenge_expired", text)
+
+
+def try_code(api: Api, owner: Owner, code: str) -> Any:
+    """A code on a new challenge."""
+    return factor_requests.verify(
+        api, owner.token, owner.factor.id, factor_requests.challenged(api, owner.token, owner.factor.id, {}), code
+    )
+
+
+# What a right code brings about
+
+
+@pytest.mark.parametrize("status", ["unverified", "verified"])
+def test_a_right_code_raises_the_session(api: Api, status: str) -> None:
+    owner = make_owner(status=status, friendly_name="phone app")
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, f" {factor_requests.code()} ")
+    shown = done(answer)
+    session = Session.objects.get()
+    assert (session.id, session.aal, session.factor_id) == (owner.session.id, "aal2", owner.factor.id)
+    assert (session.refresh_token_counter, session.refreshed_at) == (2, None)
+    claims = tokens.claims(shown["access_token"])
+    assert (claims["aal"], claims["session_id"]) == ("aal2", str(session.id))
+    assert [entry["method"] for entry in claims["amr"]] == ["totp", "password"]
+    assert {"token_type", "expires_in", "expires_at", "refresh_token", "user"} < set(shown)
+    (factor,) = shown["user"]["factors"]
+    assert (factor["id"], factor["status"], factor["friendly_name"]) == (str(owner.factor.id), "verified", "phone app")
+    assert api.get("/user", bearer=shown["access_token"]).json() == shown["user"]
+    challenge = FactorChallenge.objects.get()
+    assert challenge.verified_at is not None
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["log_type"]) == ("verification_attempted", "factor")
+    assert entry["traits"] == {
+        "factor_id": str(owner.factor.id), "challenge_id": challenge_id, "factor_type": "totp",
+    }  # fmt: skip
+
+
+def test_the_next_access_token_says_so_too_and_the_refresh_token_from_before_ends_all(api: Api) -> None:
+    owner = make_owner()
+    raised = factor_requests.step_up(api, owner)
+    next_pair = done(tokens.refresh(api, raised["refresh_token"]))
+    assert tokens.claims(next_pair["access_token"])["aal"] == "aal2"
+    refused(tokens.refresh(api, owner.refresh_token), *USED)
+    assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize("lenient", [{"allow_reuse": True}, {"rotation_enabled": False}])
+def test_a_refresh_token_from_before_is_worth_nothing_where_old_ones_are_forgiven(
+    api: Api, auth_config: ChangeConfig, lenient: dict[str, bool]
+) -> None:
+    auth_config(refresh=lenient)
+    owner = make_owner()
+    raised = factor_requests.step_up(api, owner)
+    refused(
+        tokens.refresh(api, owner.refresh_token),
+        400,
+        "refresh_token_not_found",
+        "Invalid Refresh Token: Refresh Token Not Found",
+    )
+    assert tokens.claims(done(tokens.refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        ({}, "refresh_token_already_used"),
+        ({"allow_reuse": True}, "refresh_token_not_found"),
+        ({"rotation_enabled": False}, "refresh_token_not_found"),
+    ],
+)
+def test_an_imported_session_is_converted_and_its_own_token_is_over(
+    api: Api, auth_config: ChangeConfig, config: dict[str, bool], code: str
+) -> None:
+    owner = make_owner()
+    [*_, imported] = make_legacy_tokens(owner.user)
+    assert imported.session is not None
+    access_token = signed(tokens.claims(owner.token) | {"session_id": str(imported.session.id)})
+    auth_config(refresh=config)
+    challenge_id = factor_requests.challenged(api, access_token, owner.factor.id)
+    raised = done(factor_requests.verify(api, access_token, owner.factor.id, challenge_id, factor_requests.code()))
+    session = Session.objects.get(id=imported.session.id)
+    assert (session.aal, session.refresh_token_counter) == ("aal2", 2)
+    assert not LegacyRefreshToken.objects.filter(revoked=False).exists()
+    assert [entry["action"] for entry in audit_payloads()[-2:]] == ["verification_attempted", "token_revoked"]
+    assert tokens.claims(done(tokens.refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
+    assert tokens.refresh(api, imported.token or "").json()["error_code"] == code
+
+
+def signed(claims: dict[str, Any]) -> str:
+    return jwt.encode(claims, settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
+
+
+def test_other_sign_ins_below_the_level_end(api: Api) -> None:
+    owner = make_owner()
+    other = make_factor(owner.user, friendly_name="other")
+    low, high, unknown = (
+        make_session(owner.user, aal=aal, factor_id=factor)
+        for aal, factor in (("aal1", None), ("aal2", other.id), (None, None))
+    )
+    stranger = make_session()
+    factor_requests.step_up(api, owner)
+    assert not tokens.is_alive(low.session)
+    for kept in (owner, high, unknown, stranger):
+        assert tokens.is_alive(kept.session)
+
+
+def test_a_new_sign_in_starts_below_again_and_the_raised_one_stays(api: Api) -> None:
+    owner = make_owner()
+    raised = factor_requests.step_up(api, owner)
+    low = make_session(owner.user)
+    assert tokens.claims(low.access_token)["aal"] == "aal1"
+    assert done(api.get("/user", bearer=raised["access_token"]))["id"] == str(owner.user.id)
+
+
+def test_a_method_that_is_used_again_keeps_its_row(api: Api) -> None:
+    owner = make_owner()
+    at = clock.now() - timedelta(hours=1)
+    AmrClaim.objects.create(session=owner.session, authentication_method="totp", created_at=at, updated_at=at)
+    factor_requests.step_up(api, owner)
+    claim = AmrClaim.objects.get(authentication_method="totp")
+    assert claim.created_at == at
+    assert claim.updated_at > at
+    assert factor_requests.methods(owner.session) == ["password", "totp"]
+
+
+def test_unfinished_enrolments_of_the_same_type_are_over(api: Api) -> None:
+    owner = make_owner(status="unverified")
+    make_factor(owner.user, status="unverified", friendly_name="same type")
+    make_factor(owner.user, status="verified", friendly_name="same type, done")
+    make_factor(owner.user, status="unverified", factor_type="phone", phone=PHONE, friendly_name="other type")
+    make_factor(make_session().user, status="unverified", friendly_name="somebody else's")
+    Session.objects.filter(id=owner.session.id).update(aal="aal2")
+    factor_requests.step_up(api, owner)
+    left = {factor.friendly_name for factor in Factor.objects.exclude(id=owner.factor.id)}
+    assert left == {"same type, done", "other type", "somebody else's"}
+
+
+def test_the_low_level_limit_of_a_session_ends_with_the_step(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(sessions={"allow_low_aal": timedelta(minutes=10)})
+    owner = make_owner()
+    assert factor_requests.step_up(api, owner)["expires_in"] == 3600
+
+
+# The notice
+
+
+@pytest.mark.parametrize("factor_type", ["totp", "phone"])
+def test_only_the_first_verification_sends_an_email(api: Api, mailbox: Mailbox, factor_type: str) -> None:
+    owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
+    for _ in range(2):
+        let_limits_pass(timedelta(minutes=2))
+        challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+        code = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
+        done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
+    (mail,) = mailbox.emails
+    assert (mail.kind, mail.to, mail.user_id) == (EmailKind.FACTOR_ENROLLED, owner.user.email, owner.user.id)
+    assert mail.variables["FactorType"] == factor_type
+
+
+def test_a_user_without_address_receives_no_email(api: Api, mailbox: Mailbox) -> None:
+    owner = make_owner(status="unverified")
+    type(owner.user).objects.update(email=None, phone="15551234567")
+    factor_requests.step_up(api, owner)
+    assert not mailbox.emails
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("code", [None, ""])
+def test_a_code_is_there(api: Api, code: str | None) -> None:
+    owner = make_owner()
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, code)
+    refused(answer, 400, "validation_failed", "Code needs to be non-empty")
+
+
+@pytest.mark.parametrize("body", [None, b"[]", {"challenge_id": "x", "code": "1"}, {"code": 1}])
+def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+    owner = make_owner()
+    answer = api.post(f"/factors/{owner.factor.id}/verify", body, bearer=owner.token)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+
+
+def test_the_challenge_is_one_of_this_factor(api: Api) -> None:
+    owner = make_owner()
+    other = make_factor(owner.user, friendly_name="other", secret=SECRET)
+    of_other = factor_requests.challenged(api, owner.token, other.id)
+    of_stranger = make_owner()
+    strange = factor_requests.challenged(api, of_stranger.token, of_stranger.factor.id)
+    for challenge_id in (of_other, strange, factor_requests.NIL, None):
+        refused(
+            factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN
+        )
+
+
+def test_a_challenge_is_verified_in_the_session_that_requested_it(api: Api) -> None:
+    owner = make_owner()
+    other = make_session(owner.user)
+    challenge_id = factor_requests.challenged(api, other.access_token, owner.factor.id)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN)
+    FactorChallenge.objects.update(session_id=None)  # as it was imported
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+
+
+def test_the_factor_is_ones_own(api: Api) -> None:
+    owner, stranger = make_owner(), make_session()
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, stranger.access_token, owner.factor.id, challenge_id, factor_requests.code())
+    refused(answer, 404, "mfa_factor_not_found", "Factor not found")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("made_at", "used_at"),
+    [("203.0.113.7", "203.0.113.8"), ("203.0.113.7", "2001:db8::7"), ("2001:db8::7", "2001:db8::8")],
+)
+def test_a_challenge_is_answered_from_where_it_was_made(api: Api, made_at: str, used_at: str) -> None:
+    owner = make_owner()
+    given = {"headers": {"X-Forwarded-For": made_at}}
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
+    for address, is_let_in in ((used_at, False), (made_at, True)):
+        elsewhere = {"headers": {"X-Forwarded-For": address}}
+        answer = factor_requests.verify(
+            api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **elsewhere
+        )
+        if is_let_in:
+            done(answer)
+        else:
+            refused(answer, *ELSEWHERE)
+
+
+@pytest.mark.parametrize("address", ["::1.2.3.4", "2001:db8:0:0:1:0:0:1", "::ffff:203.0.113.7"])
+def test_an_address_may_be_written_in_several_ways(api: Api, address: str) -> None:
+    owner = make_owner()
+    given = {"headers": {"X-Forwarded-For": address}}
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **given))
+
+
+def test_a_challenge_dies_of_age_and_is_gone(api: Api) -> None:
+    owner = make_owner()
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    make_older(FactorChallenge.objects.get(), by=timedelta(seconds=301))
+    refused(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()),
+        *expired(challenge_id),
+    )
+    assert not FactorChallenge.objects.exists()
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN)
+
+
+def test_the_life_of_a_challenge_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(mfa={"challenge_expiry": timedelta(seconds=900)})
+    owner = make_owner()
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    make_older(FactorChallenge.objects.get(), by=timedelta(seconds=890))
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda: factor_requests.code(steps=-2), lambda: factor_requests.code()[:5], factor_requests.wrong_code]
+)
+def test_a_wrong_code_changes_nothing_and_the_challenge_stays_open(api: Api, wrong: Any) -> None:
+    owner = make_owner(status="unverified")
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong()), *WRONG_TOTP)
+    challenge = FactorChallenge.objects.get()
+    assert (challenge.verified_at, challenge.attempts) == (None, 1)
+    assert Factor.objects.get().status == "unverified"
+    assert Session.objects.get().aal == "aal1"
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+
+
+def test_a_used_challenge_is_no_challenge(api: Api) -> None:
+    owner = make_owner()
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+    before = contents()
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *ELSEWHERE)
+    assert contents() == before
+
+
+def test_the_code_of_an_enrolment_is_good_for_one_sign_in_more(api: Api) -> None:
+    owner = make_owner(status="unverified")
+    code = factor_requests.code()
+    done(try_code(api, owner, code))
+    done(try_code(api, owner, code))
+    before = Session.objects.get().refresh_token_counter
+    refused(try_code(api, owner, code), *WRONG_TOTP)
+    assert Session.objects.get().refresh_token_counter == before
+
+
+def test_a_code_spends_those_before_it(api: Api) -> None:
+    owner = make_owner()
+    earlier, present = factor_requests.code(steps=-1), factor_requests.code()
+    done(try_code(api, owner, present))
+    refused(try_code(api, owner, earlier), *WRONG_TOTP)
+    done(try_code(api, owner, factor_requests.code(steps=1)))
+
+
+def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"header": ""})
+    owner = make_owner()
+    answers = [factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1") for _ in range(31)]
+    assert [answer.status_code for answer in answers] == [422] * 30 + [429]
+    refused(answers[-1], *TOO_OFTEN)
+    let_limits_pass(timedelta(seconds=61))
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1"), *UNKNOWN)
+
+
+# Guessing
+
+
+def test_a_challenge_dies_of_wrong_codes(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_attempts": 3})
+    owner = make_owner()
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    for _ in range(3):
+        refused(
+            factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code()),
+            *WRONG_TOTP,
+        )
+    refused(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()),
+        *expired(challenge_id),
+    )
+
+
+def test_wrong_codes_count_over_all_challenges_of_a_factor_and_over_all_addresses(
+    api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(codes={"max_attempts": 3})
+    owner = make_owner()
+    for number in range(3):
+        given = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
+        found = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
+        answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.wrong_code(), **given)
+        refused(answer, *WRONG_TOTP)
+    answer = try_code(api, owner, factor_requests.code())
+    refused(answer, *TOO_OFTEN)
+    assert 1100 < int(answer.headers["Retry-After"]) <= 1200
+    let_limits_pass(timedelta(seconds=1201))
+    done(try_code(api, owner, factor_requests.code()))
+
+
+def test_right_codes_do_not_count(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_attempts": 2})
+    owner = make_owner()
+    for _ in range(4):
+        done(try_code(api, owner, factor_requests.code()))
+        Factor.objects.update(last_totp_step=None)
+    for _ in range(2):
+        refused(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
+    refused(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
+
+
+def test_the_wrong_codes_of_one_factor_are_not_those_of_another(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_attempts": 1})
+    owner, other = make_owner(), make_owner()
+    refused(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
+    refused(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
+    done(try_code(api, other, factor_requests.code()))
+
+
+def test_counting_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_attempts": 0})
+    owner = make_owner()
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    for _ in range(12):
+        refused(
+            factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code()),
+            *WRONG_TOTP,
+        )
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+
+
+# Phones
+
+
+def test_the_code_that_was_texted_verifies_a_phone(api: Api, mailbox: Mailbox) -> None:
+    owner = make_owner(factor_type="phone", status="unverified", phone=PHONE)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+    code = mailbox.texts[0].variables["Code"]
+    for wrong in (code + "0", f" {code}", code[:5]):
+        refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
+    shown = done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
+    claims = tokens.claims(shown["access_token"])
+    assert (claims["aal"], claims["amr"][0]["method"]) == ("aal2", "mfa/phone")
+    assert (Factor.objects.get().status, Session.objects.get().factor_id) == ("verified", owner.factor.id)
+
+
+def test_a_challenge_without_a_code_is_answered_by_none(api: Api) -> None:
+    owner = make_owner(factor_type="phone", phone=PHONE)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+    FactorChallenge.objects.update(otp_code="")
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "0"), *WRONG_PHONE)
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_a_gateway_may_check_its_own_codes(
+    api: Api, peer: HttpPeer, use_gateway: UseGateway, is_approved: bool
+) -> None:
+    use_gateway("twilio_verify")
+    owner = make_owner(factor_type="phone", phone=PHONE)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+    stored = FactorChallenge.objects.get().otp_code
+    peer.answer(in_json({"status": "approved" if is_approved else "pending", "valid": is_approved}))
+    answer = factor_requests.verify(
+        api, owner.token, owner.factor.id, challenge_id, "918273" if is_approved else stored
+    )
+    (received,) = peer.received
+    assert received.form["To"] == f"+{PHONE}"
+    if is_approved:
+        done(answer)
+    else:
+        refused(answer, 403, "otp_expired", "Token has expired or is invalid")
+
+
+# Encryption
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_plain_secret_is_sealed_at_the_next_attempt(api: Api, auth_config: ChangeConfig, is_right: bool) -> None:
+    auth_config(database=ENCRYPTED)
+    owner = make_owner()
+    answer = try_code(api, owner, factor_requests.code() if is_right else factor_requests.wrong_code())
+    assert answer.status_code == (200 if is_right else 422)
+    stored = Factor.objects.get().secret or ""
+    assert SECRET not in stored
+    assert encryption.decrypt(stored, bound_to=owner.factor.id) == SECRET
+
+
+def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    owner = make_owner(factor_type="phone", phone=PHONE)
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
+    auth_config(database=ENCRYPTED)
+    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "x"), *WRONG_PHONE)
+    stored = FactorChallenge.objects.get().otp_code or ""
+    code = mailbox.texts[0].variables["Code"]
+    assert code not in stored
+    assert encryption.decrypt(stored, bound_to=FactorChallenge.objects.get().id) == code
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
+
+
+@pytest.mark.parametrize("broken", ["another row", "no base32"])
+def test_a_secret_that_cannot_be_read_is_our_failure(api: Api, auth_config: ChangeConfig, broken: str) -> None:
+    auth_config(database=ENCRYPTED)
+    owner = make_owner()
+    secret = encryption.encrypt(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
+    Factor.objects.update(secret=secret)
+    answer = try_code(api, owner, factor_requests.code())
+    assert (answer.status_code, answer.json()["msg"]) == (500, "Database error verifying MFA TOTP secret")
+
+
+# Tokens without a session
+
+
+def test_a_token_without_a_session_raises_nothing(api: Api) -> None:
+    owner = make_owner()
+    claims = tokens.claims(owner.token)
+    del claims["session_id"]
+    token = signed(claims)
+    challenge_id = factor_requests.challenged(api, token, owner.factor.id)
+    for answer, text in (
+        (
+            factor_requests.enroll(api, token, friendly_name="x"),
+            "A valid session and a registered user are required to enroll a factor",
+        ),
+        (
+            factor_requests.verify(api, token, owner.factor.id, challenge_id, factor_requests.code()),
+            "Cannot read SessionId claim as UUID",
+        ),
+        (
+            factor_requests.unenroll(api, token, owner.factor.id),
+            "A valid session and factor are required to unenroll a factor",
+        ),
+    ):
+        assert (answer.status_code, answer.json()["msg"]) == (500, text)
+    assert Factor.objects.count() == 1
+
+
+def test_a_factor_begun_before_there_was_one_does_not_raise_a_session_that_shows_none(api: Api) -> None:
+    owner = make_owner(status="unverified")
+    make_factor(owner.user, factor_type="phone", phone=PHONE, friendly_name="the owner's")
+    found = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.code())
+    refused(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
+    owner.factor.refresh_from_db()
+    owner.session.refresh_from_db()
+    assert (owner.factor.status, owner.session.aal) == ("unverified", "aal1")

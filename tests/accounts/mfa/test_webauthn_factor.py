@@ -1,0 +1,478 @@
+"""WebAuthn authenticators as second factors: /factors with challenges and responses."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from accounts.models import Factor, FactorChallenge, Passkey
+from authsvc import clock
+from authsvc.messaging import EmailKind
+from tests.accounts.administration import admin_requests
+from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.factor_requests import NIL, Owner, done, make_owner
+from tests.accounts.passkeys import passkey_requests
+from tests.accounts.passkeys.passkey_requests import PARTY
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import make_factor, make_older, make_session, make_user
+from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
+from tests.observations import audit_trail, contents, refused
+from tests.tokens import wire as tokens
+from tests.tokens.test_races import statuses, together
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+INVALID = (422, "mfa_verification_failed", "Invalid WebAuthn response")
+MALFORMED = (400, "validation_failed", "Invalid credential_response")
+UNKNOWN = (422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
+MAKE = UUID("fa2b99dc-9e39-4257-8f92-4a30d23c4118")
+
+
+@pytest.fixture(autouse=True)
+def webauthn(auth_config: ChangeConfig) -> None:
+    auth_config(
+        mfa={"web_authn_enroll_enabled": True, "web_authn_verify_enabled": True},
+        webauthn=PARTY,
+        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        mailer={"worker_enabled": False},
+    )
+
+
+def asked(api: Api, token: str, factor_id: object) -> dict[str, Any]:
+    """A new challenge; its options are under `options`."""
+    shown = done(factor_requests.challenge(api, token, factor_id, {}))
+    return {**shown, "options": shown["webauthn"]["credential_options"]["publicKey"]}
+
+
+def answer(api: Api, token: str, factor_id: object, challenge_id: object, given: Any, **sent: Any) -> Answer:
+    body = {"challenge_id": challenge_id, "webauthn": given}
+    return api.post(f"/factors/{factor_id}/verify", body, bearer=token, **sent)
+
+
+def create(api: Api, owner: Owner, device: Authenticator, **bent: Any) -> Answer:
+    """Challenge an unverified factor and answer with a new credential."""
+    begun = asked(api, owner.token, owner.factor.id)
+    given = {"type": "create", "credential_response": device.create(begun["options"], **bent)}
+    return answer(api, owner.token, owner.factor.id, begun["id"], given)
+
+
+def use(api: Api, token: str, factor_id: object, device: Authenticator, **bent: Any) -> Answer:
+    """Challenge a verified factor and answer with the device."""
+    begun = asked(api, token, factor_id)
+    given = {"type": "request", "credential_response": device.get(begun["options"], **bent)}
+    return answer(api, token, factor_id, begun["id"], given)
+
+
+def make_unverified() -> Owner:
+    return make_owner(status="unverified", factor_type="webauthn", friendly_name="key")
+
+
+def make_verified(api: Api) -> tuple[Owner, Authenticator]:
+    """Somebody with a key, signed in again at `aal1`."""
+    owner, device = make_unverified(), Authenticator()
+    done(create(api, owner, device, transports=["usb"]))
+    again = make_session(owner.user)
+    owner = Owner(
+        user=owner.user,
+        session=again.session,
+        factor=Factor.objects.get(id=owner.factor.id),
+        token=again.access_token,
+        refresh_token=again.refresh_token,
+    )
+    return owner, device
+
+
+# Enrolment
+
+
+def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
+    made = make_session()
+    shown = done(factor_requests.enroll(api, made.access_token, factor_type="webauthn", friendly_name="key"))
+    factor = Factor.objects.get()
+    assert shown == {"id": str(factor.id), "type": "webauthn", "friendly_name": "key"}
+    assert (factor.status, factor.secret, factor.web_authn_credential) == ("unverified", "", None)
+    assert audit_trail() == [("factor_in_progress", {"factor_id": str(factor.id), "factor_type": "webauthn"})]
+
+
+def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(mfa={"web_authn_enroll_enabled": False})
+    answer = factor_requests.enroll(api, make_session().access_token, factor_type="webauthn")
+    refused(answer, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
+
+
+# The challenge
+
+
+def test_a_new_factor_is_to_be_made(api: Api) -> None:
+    owner = make_unverified()
+    shown = done(factor_requests.challenge(api, owner.token, owner.factor.id, {"webauthn": {"rpId": "evil.example"}}))
+    challenge = FactorChallenge.objects.get()
+    assert set(shown) == {"id", "type", "expires_at", "webauthn"}
+    assert (shown["id"], shown["type"]) == (str(challenge.id), "webauthn")
+    assert shown["webauthn"]["type"] == "create"
+    options = shown["webauthn"]["credential_options"]["publicKey"]
+    assert list(options) == ["rp", "user", "challenge", "pubKeyCredParams", "timeout", "authenticatorSelection"]
+    assert options["rp"]["id"] == "localhost"
+    assert options["user"] == {
+        "name": owner.user.email, "displayName": owner.user.email, "id": encode(str(owner.user.id).encode()),
+    }  # fmt: skip
+    assert options["authenticatorSelection"] == {}
+    assert Factor.objects.get().last_challenged_at is not None
+    assert audit_trail() == []
+
+
+def test_a_user_without_address_has_an_empty_name(api: Api) -> None:
+    made = make_session(make_user(email="", phone="15551234567", phone_confirmed_at=clock.now()))
+    factor = make_factor(made.user, factor_type="webauthn", status="unverified")
+    user = asked(api, made.access_token, factor.id)["options"]["user"]
+    assert (user["name"], user["displayName"]) == ("", "")
+
+
+def test_a_verified_factor_is_to_be_used_or_any_other_key(api: Api) -> None:
+    owner, device = make_verified(api)
+    Session.objects.filter(id=owner.session.id).update(aal="aal2")
+    second = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="second")
+    options = asked(api, owner.token, second.id)["options"]
+    known = encode(device.newest.id)
+    assert options["excludeCredentials"] == [{"type": "public-key", "id": known, "transports": ["usb", "nfc"]}]
+    shown = asked(api, owner.token, owner.factor.id)
+    assert shown["webauthn"]["type"] == "request"
+    assert shown["options"] == {
+        "challenge": shown["options"]["challenge"],
+        "timeout": 300000,
+        "rpId": "localhost",
+        "allowCredentials": [{"type": "public-key", "id": known, "transports": ["usb"]}],
+    }
+
+
+@pytest.mark.parametrize("body", [None, "", "x", "[]"])
+def test_the_body_of_a_challenge_is_an_object(api: Api, body: Any) -> None:
+    owner = make_unverified()
+    said = factor_requests.challenge(api, owner.token, owner.factor.id, body)
+    assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
+
+
+def test_verification_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+    owner = make_unverified()
+    auth_config(mfa={"web_authn_verify_enabled": False})
+    disabled = (422, "mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn")
+    refused(factor_requests.challenge(api, owner.token, owner.factor.id, {}), *disabled)
+    refused(answer(api, owner.token, owner.factor.id, NIL, None), *disabled)
+
+
+def test_without_a_relying_party_there_is_no_challenge(api: Api, auth_config: ChangeConfig) -> None:
+    owner = make_unverified()
+    auth_config(webauthn={"rp_origins": ()})
+    said = factor_requests.challenge(api, owner.token, owner.factor.id, {})
+    assert (said.status_code, said.json()["error_code"]) == (500, "unexpected_failure")
+    assert not FactorChallenge.objects.exists()
+
+
+# A verification
+
+
+def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"notifications": frozenset({"mfa_factor_enrolled"})})
+    owner, device = make_unverified(), Authenticator(aaguid=MAKE, flags=UP | BE)
+    begun = asked(api, owner.token, owner.factor.id)
+    credential = device.create(begun["options"], transports=["usb", "cable"])
+    shown = done(
+        answer(
+            api,
+            owner.token,
+            owner.factor.id,
+            begun["id"],
+            {"type": "create", "rpId": "x", "rpOrigins": ["x"], "credential_response": credential},
+        )
+    )
+    claims = tokens.claims(shown["access_token"])
+    assert (claims["aal"], [entry["method"] for entry in claims["amr"]]) == ("aal2", ["mfa/webauthn", "password"])
+    (told,) = shown["user"]["factors"]
+    assert (told["status"], told["web_authn_aaguid"]) == ("verified", str(MAKE))
+    assert "credential" not in str(told)
+    factor = Factor.objects.get()
+    assert factor.web_authn_aaguid == MAKE
+    kept = factor.web_authn_credential
+    assert kept is not None
+    assert set(kept) == {
+        "id", "publicKey", "attestationType", "transport", "flags", "authenticator", "attestation",
+    }  # fmt: skip
+    assert base64.b64decode(kept["id"]) == device.newest.id
+    assert (kept["attestationType"], kept["transport"]) == ("none", ["usb", "hybrid"])
+    assert kept["flags"] == {
+        "userPresent": True, "userVerified": False, "backupEligible": True, "backupState": False,
+    }  # fmt: skip
+    assert kept["authenticator"] == {
+        "AAGUID": base64.b64encode(MAKE.bytes).decode(),
+        "signCount": 0,
+        "cloneWarning": False,
+        "attachment": "platform",
+    }
+    assert kept["attestation"]["publicKeyAlgorithm"] == -7
+    last = factor.last_webauthn_challenge_data
+    assert last is not None
+    del credential["clientExtensionResults"]  # nobody reads what there is of it
+    assert (last["type"], last["challenge"]["id"], last["credential_response"]) == ("create", begun["id"], credential)
+    assert not FactorChallenge.objects.exists()
+    traits = {"factor_id": str(factor.id), "challenge_id": begun["id"], "factor_type": "webauthn"}
+    assert audit_trail() == [("verification_attempted", traits)]
+    assert [email.kind for email in mailbox.emails] == [EmailKind.FACTOR_ENROLLED]
+
+
+def test_a_known_key_raises_the_next_session(api: Api) -> None:
+    owner, device = make_verified(api)
+    shown = done(use(api, owner.token, owner.factor.id, device))
+    assert tokens.claims(shown["access_token"])["aal"] == "aal2"
+    factor = Factor.objects.get()
+    assert factor.last_webauthn_challenge_data is not None
+    assert factor.last_webauthn_challenge_data["type"] == "request"
+    assert not FactorChallenge.objects.exists()
+
+
+def test_the_count_of_a_key_has_to_grow(api: Api) -> None:
+    owner, device = make_verified(api)
+    done(use(api, owner.token, owner.factor.id, device, count=9))
+    for count in (9, 8, 0):
+        answered = use(api, owner.token, owner.factor.id, device, count=count)
+        assert (answered.status_code, answered.json()["error_code"]) == (422, "mfa_verification_failed")
+    done(use(api, owner.token, owner.factor.id, device, count=10))
+
+
+def test_a_key_that_does_not_count_is_used_again(api: Api) -> None:
+    owner, device = make_verified(api)
+    for _ in range(2):
+        done(use(api, owner.token, owner.factor.id, device, count=0))
+
+
+def test_any_verified_key_will_do(api: Api) -> None:
+    owner, first = make_verified(api)
+    second = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="second")
+    Session.objects.filter(id=owner.session.id).update(aal="aal2")
+    device = Authenticator()
+    begun = asked(api, owner.token, second.id)
+    given = {"type": "create", "credential_response": device.create(begun["options"])}
+    done(answer(api, owner.token, second.id, begun["id"], given))
+    done(use(api, owner.token, owner.factor.id, device))
+    done(use(api, owner.token, second.id, first))
+
+
+@pytest.mark.parametrize("removed", ["challenged", "used"])
+@pytest.mark.parametrize("by_admin", [False, True], ids=["by its owner", "by an administrator"])
+def test_what_a_key_has_proved_goes_with_that_key(api: Api, removed: str, by_admin: bool) -> None:
+    owner, _ = make_verified(api)
+    used = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="used")
+    Session.objects.filter(id=owner.session.id).update(aal="aal2")
+    device = Authenticator()
+    begun = asked(api, owner.token, used.id)
+    given = {"type": "create", "credential_response": device.create(begun["options"])}
+    done(answer(api, owner.token, used.id, begun["id"], given))
+    low, other = make_session(owner.user), make_session(owner.user, aal="aal2", factor_id=used.id)
+    # The one factor is challenged, the key of the other is at hand.
+    raised = done(use(api, low.access_token, owner.factor.id, device))["access_token"]
+    assert Session.objects.get(id=low.session.id).factor_id == used.id
+    factor = owner.factor if removed == "challenged" else used
+    if by_admin:
+        admin_requests.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{factor.id}")
+    else:
+        done(factor_requests.unenroll(api, other.access_token, factor.id))
+    session = Session.objects.get(id=low.session.id)
+    if removed == "challenged":
+        assert (session.aal, session.factor_id) == ("aal2", used.id)
+        return
+    assert (session.aal, session.factor_id, factor_requests.methods(session)) == ("aal1", None, ["password"])
+    assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
+
+
+def test_an_imported_credential_is_read(api: Api) -> None:
+    owner, device = make_verified(api)
+    stored = Factor.objects.get().web_authn_credential
+    assert stored is not None
+    Factor.objects.update(
+        web_authn_credential={
+            "id": stored["id"],
+            "publicKey": stored["publicKey"],
+            "attestationType": "packed",
+            "transport": None,
+            "flags": stored["flags"],
+            "authenticator": {"AAGUID": "", "signCount": 7, "cloneWarning": False, "attachment": ""},
+        }
+    )
+    begun = asked(api, owner.token, owner.factor.id)
+    assert begun["options"]["allowCredentials"] == [{"type": "public-key", "id": encode(device.newest.id)}]
+    given = {"type": "request", "credential_response": device.get(begun["options"], names_user=False, count=8)}
+    done(answer(api, owner.token, owner.factor.id, begun["id"], given))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (None, "WebAuthn config required"),
+        ({}, "WebAuthn type must be create or request"),
+        ({"type": "x", "credential_response": {}}, "WebAuthn type must be create or request"),
+        ({"type": "create"}, "credential_response required"),
+        ({"type": "request", "credential_response": None}, "credential_response required"),
+    ],
+)
+def test_the_parts_of_a_response_are_validated_in_order(api: Api, given: Any, text: str) -> None:
+    owner = make_unverified()
+    refused(answer(api, owner.token, owner.factor.id, uuid4(), given), 400, "validation_failed", text)
+
+
+@pytest.mark.parametrize("given", ["x", 5, []])
+def test_an_answer_is_an_object(api: Api, given: Any) -> None:
+    owner = make_unverified()
+    said = answer(api, owner.token, owner.factor.id, NIL, given)
+    assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
+
+
+def test_an_unknown_challenge_is_not_found(api: Api) -> None:
+    owner = make_unverified()
+    given = {"type": "create", "credential_response": {}}
+    refused(answer(api, owner.token, owner.factor.id, uuid4(), given), *UNKNOWN)
+
+
+BENT: list[dict[str, Any]] = [
+    {"origin": "https://evil.example"},
+    {"rp_id": "evil.example"},
+    {"challenge": encode(bytes(32))},
+    {"flags": 0},
+]
+
+
+@pytest.mark.parametrize("bent", [*BENT, {"fmt": "homemade"}])
+def test_a_new_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
+    owner, device = make_unverified(), Authenticator()
+    begun = asked(api, owner.token, owner.factor.id)
+    before = contents()
+    given = {"type": "create", "credential_response": device.create(begun["options"], **bent)}
+    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    garbage = {"type": "create", "credential_response": {"garbage": True}}
+    refused(answer(api, owner.token, owner.factor.id, begun["id"], garbage), *MALFORMED)
+    assert contents() == before
+    good = {"type": "create", "credential_response": device.create(begun["options"])}
+    done(answer(api, owner.token, owner.factor.id, begun["id"], good))
+
+
+@pytest.mark.parametrize("bent", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"nobody"}])
+def test_the_use_of_a_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
+    owner, device = make_verified(api)
+    before = Session.objects.get(id=owner.session.id).aal
+    refused(use(api, owner.token, owner.factor.id, device, **bent), *INVALID)
+    assert (FactorChallenge.objects.count(), Session.objects.get(id=owner.session.id).aal) == (1, before)
+
+
+def test_a_response_has_the_type_of_its_challenge(api: Api) -> None:
+    owner, device = make_unverified(), Authenticator()
+    begun = asked(api, owner.token, owner.factor.id)
+    credential = device.create(begun["options"])
+    given = {"type": "request", "credential_response": credential}
+    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    verified, known = make_verified(api)
+    begun = asked(api, verified.token, verified.factor.id)
+    given = {"type": "create", "credential_response": known.get(begun["options"])}
+    refused(answer(api, verified.token, verified.factor.id, begun["id"], given), *INVALID)
+
+
+def test_a_challenge_made_before_the_factor_was_verified_adds_no_key(api: Api) -> None:
+    owner, device = make_unverified(), Authenticator()
+    old = asked(api, owner.token, owner.factor.id)
+    done(create(api, owner, device))
+    kept = Factor.objects.get().web_authn_credential
+    for given in (
+        {"type": "create", "credential_response": Authenticator().create(old["options"])},
+        {"type": "request", "credential_response": device.get(old["options"])},
+    ):
+        refused(answer(api, owner.token, owner.factor.id, old["id"], given), *INVALID)
+    assert Factor.objects.get().web_authn_credential == kept
+
+
+def test_the_key_of_another_user_is_refused(api: Api) -> None:
+    owner, _ = make_verified(api)
+    _, theirs = make_verified(api)
+    refused(use(api, owner.token, owner.factor.id, theirs), *INVALID)
+    refused(use(api, owner.token, owner.factor.id, theirs, names_user=False), *INVALID)
+
+
+def test_a_challenge_is_invalid_once_one_of_its_keys_is_removed(api: Api) -> None:
+    owner, device = make_verified(api)
+    second = make_factor(
+        owner.user,
+        factor_type="webauthn",
+        friendly_name="second",
+        web_authn_credential={**(owner.factor.web_authn_credential or {}), "id": base64.b64encode(b"x").decode()},
+    )
+    begun = asked(api, owner.token, owner.factor.id)
+    second.delete()
+    given = {"type": "request", "credential_response": device.get(begun["options"])}
+    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+
+
+def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(passkeys={"enabled": True})
+    owner, device = make_verified(api)
+    Session.objects.update(aal="aal2")
+    done(passkey_requests.register(api, owner.token, device))
+    Session.objects.update(aal="aal1")
+    passkey, key = device.credentials[1], device.credentials[0]
+    refused(use(api, owner.token, owner.factor.id, device, credential=passkey), *INVALID)
+    refused(passkey_requests.sign_in(api, device, credential=key), *passkey_requests.REFUSED)
+    assert Passkey.objects.count() == 1
+    begun = asked(api, owner.token, owner.factor.id)
+    assert [each["id"] for each in begun["options"]["allowCredentials"]] == [encode(key.id)]
+
+
+def test_an_answer_is_good_once(api: Api) -> None:
+    owner, device = make_verified(api)
+    begun = asked(api, owner.token, owner.factor.id)
+    given = {"type": "request", "credential_response": device.get(begun["options"], flags=UP | UV)}
+    done(answer(api, owner.token, owner.factor.id, begun["id"], given))
+    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *UNKNOWN)
+
+
+def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
+    owner = make_unverified()
+    begun = asked(api, owner.token, owner.factor.id)
+    given = [{"type": "create", "credential_response": Authenticator().create(begun["options"])} for _ in range(6)]
+    answers = together(
+        *[lambda each=each: answer(api, owner.token, owner.factor.id, begun["id"], each) for each in given]
+    )
+    assert statuses(answers) == {200: 1, 422: 5}
+
+
+def test_two_challenges_answered_at_once_verify_a_new_factor_once(api: Api) -> None:
+    owner = make_unverified()
+    begun = [asked(api, owner.token, owner.factor.id) for _ in range(4)]
+    given = [
+        (each["id"], {"type": "create", "credential_response": Authenticator().create(each["options"])})
+        for each in begun
+    ]
+    answers = together(*[lambda each=each: answer(api, owner.token, owner.factor.id, *each) for each in given])
+    assert statuses(answers) == {200: 1, 422: 3}
+
+
+def test_an_expired_challenge_is_over(api: Api) -> None:
+    owner, device = make_verified(api)
+    begun = asked(api, owner.token, owner.factor.id)
+    make_older(FactorChallenge.objects.get(), by=timedelta(seconds=301))
+    given = {"type": "request", "credential_response": device.get(begun["options"])}
+    said = answer(api, owner.token, owner.factor.id, begun["id"], given)
+    assert (said.status_code, said.json()["error_code"]) == (422, "mfa_challenge_expired")
+    assert not FactorChallenge.objects.exists()
+
+
+def test_a_challenge_is_answered_from_where_it_was_made(api: Api) -> None:
+    owner, device = make_verified(api)
+    begun = asked(api, owner.token, owner.factor.id)
+    given = {"type": "request", "credential_response": device.get(begun["options"])}
+    elsewhere = {"X-Forwarded-For": "203.0.113.9"}
+    said = answer(api, owner.token, owner.factor.id, begun["id"], given, headers=elsewhere)
+    assert (said.status_code, said.json()["error_code"]) == (422, "mfa_ip_address_mismatch")
+    assert not Session.objects.filter(id=owner.session.id, aal="aal2").exists()

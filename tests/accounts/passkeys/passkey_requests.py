@@ -1,0 +1,81 @@
+"""Requests about passkeys, and a user who has one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from accounts.models import Passkey, User
+from tests.conftest import Answer, Api
+from tests.factories import SignIn, make_session
+from tests.fakes.authenticator import Authenticator
+
+ORIGIN = "http://localhost:3000"
+PARTY = {"rp_id": "localhost", "rp_display_name": "Example App", "rp_origins": (ORIGIN,)}
+CHALLENGE_NOT_FOUND = (400, "webauthn_challenge_not_found", "Challenge not found or already used")
+CHALLENGE_EXPIRED = (400, "webauthn_challenge_expired", "Challenge has expired")
+MALFORMED = (400, "webauthn_verification_failed", "Invalid credential response")
+REFUSED = (400, "webauthn_verification_failed", "Credential verification failed")
+NEEDS_AAL2 = (403, "insufficient_aal", "AAL2 session is required to manage passkeys when MFA is enabled")
+TOO_MANY = (422, "too_many_passkeys", "Maximum number of passkeys reached")
+NOT_FOUND = (404, "validation_failed", "Passkey not found")
+BY_SSO = (422, "validation_failed", "SSO users cannot register passkeys")
+VISITOR = (403, "no_authorization", "Anonymous user not allowed to perform these actions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A user with a passkey, and what holds it."""
+
+    user: User
+    token: str
+    device: Authenticator
+    passkey: Passkey
+
+
+def begin(api: Api, token: str, body: Any = None) -> Answer:
+    return api.post("/passkeys/registration/options", {} if body is None else body, bearer=token)
+
+
+def begun(api: Api, token: str) -> dict[str, Any]:
+    return done(begin(api, token))
+
+
+def complete(api: Api, token: str, challenge_id: object, credential: object) -> Answer:
+    body = {"challenge_id": challenge_id, "credential": credential}
+    return api.post("/passkeys/registration/verify", body, bearer=token)
+
+
+def register(api: Api, token: str, device: Authenticator, **bent: Any) -> Answer:
+    """Both steps, the second one answered by the device."""
+    asked = begun(api, token)
+    return complete(api, token, asked["challenge_id"], device.create(asked["options"], **bent))
+
+
+def make_holder(api: Api, sign_in: SignIn | None = None, device: Authenticator | None = None) -> Holder:
+    sign_in, device = sign_in or make_session(), device or Authenticator()
+    made = done(register(api, sign_in.access_token, device))
+    passkey = Passkey.objects.get(id=made["id"])
+    return Holder(user=sign_in.user, token=sign_in.access_token, device=device, passkey=passkey)
+
+
+def asked(api: Api, **given: Any) -> dict[str, Any]:
+    """The options for anybody to sign in."""
+    return done(api.post("/passkeys/authentication/options", **given))
+
+
+def answer(api: Api, challenge_id: object, credential: object, **given: Any) -> Answer:
+    body = {"challenge_id": challenge_id, "credential": credential}
+    return api.post("/passkeys/authentication/verify", body, **given)
+
+
+def sign_in(api: Api, device: Authenticator, **bent: Any) -> Answer:
+    """Both steps, the second one answered by the device."""
+    begun = asked(api)
+    return answer(api, begun["challenge_id"], device.get(begun["options"], **bent))
+
+
+def done(answer: Answer) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.content
+    body: dict[str, Any] = answer.json()
+    return body

@@ -1,0 +1,328 @@
+"""POST /passkeys/authentication/options and /passkeys/authentication/verify."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from accounts.models import Passkey, PasskeyChallenge, User
+from authsvc import clock
+from authsvc.api import captcha
+from authsvc.conf import Secret
+from tests.accounts.passkeys.passkey_requests import (
+    CHALLENGE_EXPIRED,
+    CHALLENGE_NOT_FOUND,
+    MALFORMED,
+    PARTY,
+    REFUSED,
+    answer,
+    asked,
+    begun,
+    done,
+    make_holder,
+    sign_in,
+)
+from tests.conftest import Api, ChangeConfig
+from tests.factories import make_factor, make_older, make_session, make_user
+from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.observations import audit_payloads, contents, refused
+from tests.tokens import wire as tokens
+from tests.tokens.test_races import statuses, together
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+OPTIONS, VERIFY = "/passkeys/authentication/options", "/passkeys/authentication/verify"
+NIL = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture(autouse=True)
+def passkeys(auth_config: ChangeConfig) -> None:
+    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
+
+
+# The options
+
+
+def test_the_options_name_no_credential(api: Api) -> None:
+    shown = asked(api)
+    challenge = PasskeyChallenge.objects.get()
+    assert (challenge.challenge_type, challenge.user_id) == ("authentication", None)
+    assert shown == {
+        "challenge_id": str(challenge.id),
+        "expires_at": int(challenge.expires_at.timestamp()),
+        "options": {
+            "challenge": challenge.session_data["challenge"],
+            "timeout": 300000,
+            "rpId": "localhost",
+            "userVerification": "preferred",
+        },
+    }
+
+
+@pytest.mark.parametrize("body", [None, "", "x", {"gotrue_meta_security": {"captcha_token": 5}}])
+def test_the_body_is_not_looked_at_while_captchas_are_off(api: Api, body: Any) -> None:
+    assert api.post(OPTIONS, body).status_code == 200
+
+
+def test_there_are_only_so_many_in_a_time(api: Api) -> None:
+    assert {api.post(OPTIONS).status_code for _ in range(30)} == {200}
+    refused(api.post(OPTIONS), 429, "over_request_rate_limit", "Request rate limit reached")
+    # Answers are not counted.
+    refused(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
+
+
+def test_the_rate_limit_is_checked_before_the_captcha(api: Api, captcha_service: HttpPeer) -> None:
+    for _ in range(30):
+        assert api.post(OPTIONS, {}).json()["error_code"] == "captcha_failed"
+    refused(api.post(OPTIONS, {}), 429, "over_request_rate_limit", "Request rate limit reached")
+
+
+@pytest.fixture
+def captcha_service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    auth_config(captcha={"enabled": True, "secret": Secret("s"), "timeout": timedelta(seconds=2)})
+    with HttpPeer() as peer:
+        monkeypatch.setitem(captcha._SERVICES, "hcaptcha", f"{peer.url}/siteverify")
+        yield peer
+
+
+def test_a_captcha_has_to_be_solved_for_the_options_alone(api: Api, captcha_service: HttpPeer) -> None:
+    solved = {"gotrue_meta_security": {"captcha_token": "t"}}
+    refused(
+        api.post(OPTIONS, {}),
+        400,
+        "captcha_failed",
+        "captcha protection: request disallowed (no captcha_token found)",
+    )
+    captcha_service.answer(in_json({"success": False, "error-codes": ["bad"]}))
+    refused(api.post(OPTIONS, solved), 400, "captcha_failed", "captcha protection: request disallowed (bad)")
+    captcha_service.answer(in_json({"success": True}))
+    assert api.post(OPTIONS, solved).status_code == 200
+    refused(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
+
+
+def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(webauthn={"rp_id": ""})
+    for said in (api.post(OPTIONS), answer(api, NIL, {})):
+        error_id = said.json()["error_id"]
+        refused(said, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
+
+
+# A sign-in
+
+
+def test_a_passkey_signs_its_user_in(api: Api) -> None:
+    holder = make_holder(api)
+    begun = asked(api)
+    credential = holder.device.get(begun["options"])
+    shown = done(answer(api, begun["challenge_id"], credential, headers={"User-Agent": "Phone"}))
+    claims = tokens.claims(shown["access_token"])
+    assert (claims["sub"], claims["aal"]) == (str(holder.user.id), "aal1")
+    assert [entry["method"] for entry in claims["amr"]] == ["passkey"]
+    session = Session.objects.get(id=claims["session_id"])
+    assert (session.aal, session.user_agent) == ("aal1", "Phone")
+    assert shown["user"]["id"] == str(holder.user.id)
+    assert api.get("/user", bearer=shown["access_token"]).json() == shown["user"]
+    passkey = Passkey.objects.get()
+    assert passkey.last_used_at is not None
+    assert (passkey.sign_count, passkey.updated_at) == (1, passkey.last_used_at)
+    user = User.objects.get()
+    assert user.last_sign_in_at == passkey.last_used_at
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["log_type"], entry["actor_id"]) == ("login", "account", str(holder.user.id))
+    assert entry["traits"] == {"passkey_id": str(passkey.id)}
+    assert not PasskeyChallenge.objects.exists()
+    done(tokens.refresh(api, shown["refresh_token"]))
+
+
+def test_with_a_second_factor_the_session_begins_below_it(api: Api) -> None:
+    holder = make_holder(api)
+    make_factor(holder.user)
+    shown = done(sign_in(api, holder.device))
+    assert tokens.claims(shown["access_token"])["aal"] == "aal1"
+
+
+def test_one_authenticator_holds_passkeys_of_many(api: Api) -> None:
+    device = Authenticator()
+    first, second = make_holder(api, device=device), make_holder(api, device=device)
+    for holder, credential in ((first, device.credentials[0]), (second, device.credentials[1])):
+        assert done(sign_in(api, device, credential=credential))["user"]["id"] == str(holder.user.id)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("body", "error_code", "text"),
+    [
+        ({}, "validation_failed", "challenge_id is required"),
+        ({"challenge_id": NIL}, "validation_failed", "credential is required"),
+        ({"challenge_id": "x", "credential": {}}, "validation_failed", "challenge_id must be a valid UUID"),
+        ({"challenge_id": str(uuid4()), "credential": {}}, *CHALLENGE_NOT_FOUND[1:]),
+    ],
+)
+def test_the_parts_of_a_response_are_validated_in_order(
+    api: Api, body: dict[str, Any], error_code: str, text: str
+) -> None:
+    refused(api.post(VERIFY, body), 400, error_code, text)
+
+
+def test_a_malformed_body_is_refused(api: Api) -> None:
+    said = api.post(VERIFY, "x")
+    assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
+
+
+def test_an_answer_is_good_once(api: Api) -> None:
+    holder = make_holder(api)
+    begun = asked(api)
+    credential = holder.device.get(begun["options"])
+    done(answer(api, begun["challenge_id"], credential))
+    refused(answer(api, begun["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    other = asked(api)
+    refused(answer(api, other["challenge_id"], credential), *REFUSED)
+    assert Session.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
+    holder = make_holder(api)
+    begun = asked(api)
+    credential = holder.device.get(begun["options"])
+    answers = together(*[lambda: answer(api, begun["challenge_id"], credential)] * 8)
+    assert statuses(answers) == {200: 1, 400: 7}
+    assert Session.objects.count() == 2
+
+
+def test_a_challenge_of_a_registration_is_not_for_signing_in(api: Api) -> None:
+    holder = make_holder(api)
+    asked = begun(api, holder.token)
+    credential = holder.device.get(asked["options"])
+    refused(answer(api, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    assert PasskeyChallenge.objects.count() == 1
+
+
+def test_an_expired_challenge_is_over(api: Api) -> None:
+    holder = make_holder(api)
+    begun = asked(api)
+    make_older(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
+    refused(answer(api, begun["challenge_id"], holder.device.get(begun["options"])), *CHALLENGE_EXPIRED)
+    assert not PasskeyChallenge.objects.exists()
+
+
+@pytest.mark.parametrize("garbage", [{"garbage": True}, "x", 5, [], {"id": "YQ", "type": "public-key"}])
+def test_what_is_no_credential_takes_the_challenge_with_it(api: Api, garbage: object) -> None:
+    begun = asked(api)
+    refused(answer(api, begun["challenge_id"], garbage), *MALFORMED)
+    refused(answer(api, begun["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    "bent",
+    [
+        {"origin": "https://evil.example"},
+        {"rp_id": "evil.example"},
+        {"challenge": encode(bytes(32))},
+        {"type": "webauthn.create"},
+        {"flags": UV},
+        {"flags": UP | BE},
+        {"signature": b"x"},
+        {"names_user": False},
+        {"user_handle": b""},
+        {"user_handle": b"\xff"},
+        {"user_handle": b"nobody"},
+        {"user_handle": str(uuid4()).encode()},
+    ],
+)
+def test_nothing_tells_why_a_credential_is_refused(api: Api, bent: dict[str, Any]) -> None:
+    holder = make_holder(api)
+    begun = asked(api)
+    before = contents()
+    refused(answer(api, begun["challenge_id"], holder.device.get(begun["options"], **bent)), *REFUSED)
+    after = contents()
+    assert {table for table in after if after[table] != before[table]} == {"webauthn_challenges"}
+
+
+def test_a_user_handle_in_another_spelling_is_refused(api: Api) -> None:
+    holder = make_holder(api)
+    refused(sign_in(api, holder.device, user_handle=holder.user.id.hex.encode()), *REFUSED)
+
+
+def test_the_credential_of_another_user_is_refused(api: Api) -> None:
+    holder, other = make_holder(api), make_holder(api)
+    refused(sign_in(api, holder.device, user_handle=str(other.user.id).encode()), *REFUSED)
+
+
+def test_a_user_without_passkeys_is_indistinguishable_from_an_unknown_user(api: Api) -> None:
+    user = make_user()
+    holder = make_holder(api)
+    refused(sign_in(api, holder.device, user_handle=str(user.id).encode()), *REFUSED)
+
+
+def test_a_removed_passkey_is_refused(api: Api) -> None:
+    holder = make_holder(api)
+    Passkey.objects.all().delete()
+    refused(sign_in(api, holder.device), *REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("columns", "error_code", "text"),
+    [
+        ({"email_confirmed_at": None}, "email_not_confirmed", "Email not confirmed"),
+        ({"phone": "15551234567"}, "phone_not_confirmed", "Phone not confirmed"),
+        ({"banned_until": clock.now() + timedelta(days=1)}, "user_banned", "User is banned"),
+        (
+            {"email_confirmed_at": None, "banned_until": clock.now() + timedelta(days=1)},
+            "email_not_confirmed",
+            "Email not confirmed",
+        ),
+    ],
+)
+def test_account_errors_are_reported_after_verification(
+    api: Api, columns: dict[str, Any], error_code: str, text: str
+) -> None:
+    holder = make_holder(api)
+    User.objects.filter(id=holder.user.id).update(**columns)
+    refused(sign_in(api, holder.device, signature=b"x"), *REFUSED)
+    refused(sign_in(api, holder.device), 403, error_code, text)
+    assert Session.objects.count() == 1
+    assert Passkey.objects.get().last_used_at is None
+
+
+# The count of an authenticator
+
+
+@pytest.mark.parametrize(("stored", "said"), [(0, 0), (0, 5), (5, 6)])
+def test_a_count_that_grows_is_kept(api: Api, stored: int, said: int) -> None:
+    holder = make_holder(api)
+    Passkey.objects.update(sign_count=stored)
+    done(sign_in(api, holder.device, count=said))
+    assert Passkey.objects.get().sign_count == said
+
+
+@pytest.mark.parametrize(("stored", "said"), [(5, 5), (5, 4), (5, 0)])
+def test_a_count_that_does_not_grow_is_refused(
+    api: Api, caplog: pytest.LogCaptureFixture, stored: int, said: int
+) -> None:
+    holder = make_holder(api)
+    Passkey.objects.update(sign_count=stored)
+    before = Session.objects.count()
+    with caplog.at_level(logging.WARNING):
+        refused = sign_in(api, holder.device, count=said)
+    assert (refused.status_code, refused.json()["error_code"]) == (400, "webauthn_verification_failed")
+    assert Passkey.objects.get().sign_count == stored
+    assert Session.objects.count() == before
+    assert any("cloned" in record.getMessage() for record in caplog.records)
+
+
+def test_a_sign_in_leaves_other_sessions_as_they_are(api: Api) -> None:
+    holder = make_holder(api)
+    other = make_session(holder.user, aal="aal2")
+    done(sign_in(api, holder.device))
+    assert tokens.is_alive(other.session)
+    assert Session.objects.count() == 3

@@ -1,0 +1,216 @@
+"""Listing, renaming and removing passkeys, by users and administrators, and the setting that disables passkeys."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from accounts.models import Passkey
+from authsvc import clock
+from tests.accounts.administration import admin_requests
+from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_holder, register, sign_in
+from tests.conftest import Api, ChangeConfig
+from tests.factories import make_factor, make_session, make_user
+from tests.fakes.authenticator import Authenticator
+from tests.observations import audit_payloads, contents, refused
+from tests.tokens import wire as tokens
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+NO_TOKEN = (401, "no_authorization", "This endpoint requires a valid Bearer token")
+ROUTES = [
+    ("POST", "/passkeys/registration/options"),
+    ("POST", "/passkeys/registration/verify"),
+    ("POST", "/passkeys/authentication/options"),
+    ("POST", "/passkeys/authentication/verify"),
+    ("GET", "/passkeys"),
+    ("PATCH", "/passkeys/6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11"),
+    ("DELETE", "/passkeys/6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11"),
+]
+
+
+@pytest.fixture(autouse=True)
+def passkeys(auth_config: ChangeConfig) -> None:
+    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
+
+
+# The switch
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize("bearer", ["", "nonsense"])
+def test_while_passkeys_are_off_there_is_nothing(
+    api: Api, auth_config: ChangeConfig, method: str, path: str, bearer: str
+) -> None:
+    auth_config(passkeys={"enabled": False})
+    refused(api.request(method, path, "x", bearer=bearer), 404, "passkey_disabled", "Passkeys are disabled")
+
+
+def test_administrators_see_passkeys_while_they_are_off(api: Api, auth_config: ChangeConfig) -> None:
+    holder = make_holder(api)
+    auth_config(passkeys={"enabled": False})
+    path = f"/admin/users/{holder.user.id}/passkeys"
+    (shown,) = admin_requests.done(api, "GET", path)
+    assert shown["id"] == str(holder.passkey.id)
+    assert admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}").status_code == 204
+
+
+# The list
+
+
+def test_a_new_user_has_no_passkeys_even_if_anonymous(api: Api) -> None:
+    for user in (make_user(), make_user(email="", is_anonymous=True)):
+        answer = api.get("/passkeys", bearer=make_session(user).access_token)
+        assert (answer.status_code, answer.json()) == (200, [])
+    refused(api.get("/passkeys"), *NO_TOKEN)
+
+
+def test_ones_own_are_listed_oldest_first(api: Api) -> None:
+    holder = make_holder(api)
+    done(register(api, holder.token, holder.device))
+    make_holder(api)
+    second = Passkey.objects.filter(user=holder.user).latest("created_at")
+    assert api.get("/passkeys", bearer=holder.token).json() == [
+        {"id": str(each.id), "friendly_name": "Passkey", "created_at": clock.rfc3339(each.created_at)}
+        for each in (holder.passkey, second)
+    ]
+
+
+def test_a_used_one_says_when(api: Api) -> None:
+    holder = make_holder(api)
+    done(sign_in(api, holder.device))
+    (shown,) = api.get("/passkeys", bearer=holder.token).json()
+    used_at = Passkey.objects.get().last_used_at
+    assert used_at is not None
+    assert shown["last_used_at"] == clock.rfc3339(used_at)
+
+
+def test_one_without_a_name_has_none(api: Api) -> None:
+    holder = make_holder(api)
+    Passkey.objects.update(friendly_name="")
+    (shown,) = api.get("/passkeys", bearer=holder.token).json()
+    assert set(shown) == {"id", "created_at"}
+
+
+# Another name
+
+
+@pytest.mark.parametrize("name", ["Work laptop", "x" * 120, "é" * 60])
+def test_a_passkey_gets_another_name(api: Api, name: str) -> None:
+    holder = make_holder(api)
+    make_factor(holder.user)  # asks for nothing here
+    shown = done(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": name}, bearer=holder.token))
+    passkey = Passkey.objects.get()
+    assert shown == {"id": str(passkey.id), "friendly_name": name, "created_at": clock.rfc3339(passkey.created_at)}
+    assert passkey.friendly_name == name
+    assert passkey.updated_at > holder.passkey.updated_at
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["log_type"]) == ("passkey_updated", "user")
+    assert entry["traits"] == {"passkey_id": str(passkey.id)}
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({}, "friendly_name is required"),
+        ({"friendly_name": ""}, "friendly_name is required"),
+        ({"friendly_name": "x" * 121}, "friendly_name must be 120 characters or less"),
+        ({"friendly_name": "é" * 60 + "x"}, "friendly_name must be 120 characters or less"),
+    ],
+)
+def test_a_name_has_a_length(api: Api, body: dict[str, Any], text: str) -> None:
+    holder = make_holder(api)
+    for passkey_id in (holder.passkey.id, uuid4()):
+        refused(api.patch(f"/passkeys/{passkey_id}", body, bearer=holder.token), 400, "validation_failed", text)
+
+
+def test_a_name_is_given_to_ones_own_alone(api: Api) -> None:
+    holder, other = make_holder(api), make_holder(api)
+    before = contents()
+    for passkey_id in (other.passkey.id, uuid4(), "x"):
+        refused(api.patch(f"/passkeys/{passkey_id}", {"friendly_name": "mine"}, bearer=holder.token), *NOT_FOUND)
+    refused(api.patch("/passkeys/x", "no JSON", bearer=holder.token), *NOT_FOUND)
+    answer = api.patch(f"/passkeys/{holder.passkey.id}", "no JSON", bearer=holder.token)
+    assert answer.json()["error_code"] == "bad_json"
+    refused(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": "mine"}), *NO_TOKEN)
+    assert contents() == before
+
+
+# Removal
+
+
+def test_a_passkey_is_removed_and_its_sessions_stay(api: Api) -> None:
+    holder = make_holder(api)
+    signed_in = done(sign_in(api, holder.device))
+    answer = api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert not Passkey.objects.exists()
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["actor_id"]) == ("passkey_deleted", str(holder.user.id))
+    assert entry["traits"] == {"passkey_id": str(holder.passkey.id)}
+    done(tokens.refresh(api, signed_in["refresh_token"]))
+
+
+def test_with_a_second_factor_removal_takes_that(api: Api) -> None:
+    holder = make_holder(api)
+    make_factor(holder.user)
+    for passkey_id in (holder.passkey.id, "x"):
+        refused(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NEEDS_AAL2)
+    Session.objects.update(aal="aal2")
+    assert api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token).status_code == 204
+
+
+def test_ones_own_alone_are_removed(api: Api) -> None:
+    holder, other = make_holder(api), make_holder(api)
+    before = contents()
+    for passkey_id in (other.passkey.id, uuid4(), "x"):
+        refused(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NOT_FOUND)
+    refused(api.delete(f"/passkeys/{holder.passkey.id}"), *NO_TOKEN)
+    assert contents() == before
+
+
+# Administrators
+
+
+def test_administrators_list_and_remove(api: Api) -> None:
+    holder = make_holder(api)
+    make_factor(holder.user)
+    path = f"/admin/users/{holder.user.id}/passkeys"
+    assert admin_requests.done(api, "GET", path) == api.get("/passkeys", bearer=holder.token).json()
+    answer = admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["actor_username"]) == ("passkey_deleted", "service_role")
+    assert entry["traits"] == {"user_id": str(holder.user.id), "passkey_id": str(holder.passkey.id)}
+    assert admin_requests.done(api, "GET", path) == []
+
+
+def test_administrators_find_a_passkey_among_those_of_its_user(api: Api) -> None:
+    holder, other = make_holder(api), make_holder(api)
+    path = f"/admin/users/{holder.user.id}/passkeys"
+    before = contents()
+    for passkey_id in (other.passkey.id, uuid4(), "x"):
+        refused(admin_requests.ask(api, "DELETE", f"{path}/{passkey_id}"), *NOT_FOUND)
+    for method, end in (("GET", ""), ("DELETE", f"/{holder.passkey.id}")):
+        refused(
+            admin_requests.ask(api, method, f"/admin/users/{uuid4()}/passkeys{end}"), *admin_requests.USER_NOT_FOUND
+        )
+        refused(
+            admin_requests.ask(api, method, f"/admin/users/x/passkeys{end}"),
+            404,
+            "validation_failed",
+            "user_id must be an UUID",
+        )
+        refused(api.request(method, f"{path}{end}"), *NO_TOKEN)
+        refused(api.request(method, f"{path}{end}", bearer=holder.token), *admin_requests.NOT_ADMIN)
+    assert contents() == before
+
+
+def test_passkeys_go_with_their_user(api: Api) -> None:
+    device = Authenticator()
+    holder = make_holder(api, device=device)
+    admin_requests.done(api, "DELETE", f"/admin/users/{holder.user.id}", {"should_soft_delete": True})
+    assert not Passkey.objects.exists()

@@ -1,0 +1,308 @@
+"""POST /passkeys/registration/options and /passkeys/registration/verify."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from accounts.models import CeremonyType, Passkey, PasskeyChallenge, User
+from authsvc import clock
+from tests.accounts.passkeys.passkey_requests import (
+    BY_SSO,
+    CHALLENGE_EXPIRED,
+    CHALLENGE_NOT_FOUND,
+    MALFORMED,
+    NEEDS_AAL2,
+    PARTY,
+    REFUSED,
+    TOO_MANY,
+    VISITOR,
+    asked,
+    begin,
+    begun,
+    complete,
+    done,
+    make_holder,
+    register,
+)
+from tests.conftest import Api, ChangeConfig
+from tests.factories import make_factor, make_older, make_session, make_user
+from tests.fakes.authenticator import BE, BS, UP, Authenticator, encode
+from tests.observations import audit_payloads, contents, refused
+from tests.tokens.test_races import statuses, together
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+EXISTS = (422, "webauthn_credential_exists", "This credential is already registered")
+NIL = "00000000-0000-0000-0000-000000000000"
+BITWARDEN = UUID("d548826e-79b4-db40-a3d8-11116f7e8349")
+
+
+@pytest.fixture(autouse=True)
+def passkeys(auth_config: ChangeConfig) -> None:
+    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
+
+
+# The options
+
+
+def test_the_options_describe_the_credential_and_its_user(api: Api) -> None:
+    made = make_session()
+    shown = begun(api, made.access_token)
+    challenge = PasskeyChallenge.objects.get()
+    assert set(shown) == {"challenge_id", "options", "expires_at"}
+    assert shown["challenge_id"] == str(challenge.id)
+    assert shown["expires_at"] == int(challenge.expires_at.timestamp())
+    assert 299 <= shown["expires_at"] - clock.now().timestamp() <= 301
+    assert (challenge.challenge_type, challenge.user_id) == ("registration", made.user.id)
+    options = shown["options"]
+    assert list(options) == [
+        "rp", "user", "challenge", "pubKeyCredParams", "timeout", "authenticatorSelection", "attestation",
+    ]  # fmt: skip
+    assert options["rp"] == {"name": "Example App", "id": "localhost"}
+    assert options["user"] == {
+        "name": made.user.email, "displayName": made.user.email, "id": encode(str(made.user.id).encode()),
+    }  # fmt: skip
+    assert options["authenticatorSelection"] == {"residentKey": "required", "userVerification": "preferred"}
+    assert options["attestation"] == "none"
+    assert challenge.session_data["challenge"] == options["challenge"]
+    assert audit_payloads() == []
+
+
+@pytest.mark.parametrize("body", ["", "x", {}, {"a": 1}])
+def test_the_body_is_not_looked_at(api: Api, body: Any) -> None:
+    assert begin(api, make_session().access_token, body).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("data", "phone", "name", "display_name"),
+    [
+        ({"name": "John Doe"}, None, "a@example.com", "John Doe"),
+        ({"name": ""}, None, "a@example.com", "a@example.com"),
+        ({"name": 5}, None, "a@example.com", "a@example.com"),
+        ({}, None, "a@example.com", "a@example.com"),
+        ({}, "15551234567", "15551234567", "15551234567"),
+    ],
+)
+def test_people_are_named_as_they_can_be(
+    api: Api, data: dict[str, Any], phone: str | None, name: str, display_name: str
+) -> None:
+    user = make_user(email="a@example.com", data=data)
+    if phone:
+        User.objects.filter(id=user.id).update(email=None, phone=phone, phone_confirmed_at=clock.now())
+        user.refresh_from_db()
+    shown = begun(api, make_session(user).access_token)["options"]["user"]
+    assert (shown["name"], shown["displayName"]) == (name, display_name)
+
+
+def test_what_there_is_already_is_not_made_again(api: Api) -> None:
+    holder = make_holder(api)
+    shown = begun(api, holder.token)["options"]["excludeCredentials"]
+    assert shown == [{"type": "public-key", "id": encode(holder.device.newest.id)}]
+
+
+@pytest.mark.parametrize("missing", ["rp_id", "rp_display_name", "rp_origins"])
+def test_without_a_relying_party_nothing_can_be_made(api: Api, auth_config: ChangeConfig, missing: str) -> None:
+    holder = make_holder(api)
+    auth_config(webauthn={missing: ()})
+    for answer in (begin(api, holder.token), complete(api, holder.token, NIL, {})):
+        error_id = answer.json()["error_id"]
+        refused(answer, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
+
+
+# Who may
+
+
+@pytest.mark.parametrize("step", ["options", "verify"])
+def test_registration_needs_a_permanent_signed_in_user(api: Api, step: str) -> None:
+    path = f"/passkeys/registration/{step}"
+    refused(api.post(path, {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    visitor = make_session(make_user(email="", is_anonymous=True))
+    refused(api.post(path, {}, bearer=visitor.access_token), *VISITOR)
+    by_sso = make_session(make_user(is_sso_user=True))
+    refused(api.post(path, {}, bearer=by_sso.access_token), *BY_SSO)
+
+
+def test_with_a_second_factor_it_takes_that(api: Api) -> None:
+    low = make_session()
+    before = begun(api, low.access_token)
+    make_factor(low.user)
+    credential = Authenticator().create(before["options"])
+    refused(begin(api, low.access_token), *NEEDS_AAL2)
+    refused(complete(api, low.access_token, before["challenge_id"], credential), *NEEDS_AAL2)
+    refused(api.post("/passkeys/registration/verify", "no JSON", bearer=low.access_token), *NEEDS_AAL2)
+    assert PasskeyChallenge.objects.count() == 1
+    Session.objects.update(aal="aal2")
+    done(complete(api, low.access_token, before["challenge_id"], credential))
+
+
+def test_an_unverified_factor_asks_for_nothing(api: Api) -> None:
+    made = make_session()
+    make_factor(made.user, status="unverified")
+    assert begin(api, made.access_token).status_code == 200
+
+
+# The credential
+
+
+def test_a_credential_is_kept(api: Api) -> None:
+    made = make_session()
+    device = Authenticator(aaguid=BITWARDEN, flags=UP | BE | BS)
+    answer = register(api, made.access_token, device, transports=["internal", "cable"])
+    shown = done(answer)
+    passkey = Passkey.objects.get()
+    assert shown == {
+        "id": str(passkey.id), "friendly_name": "Bitwarden", "created_at": clock.rfc3339(passkey.created_at),
+    }  # fmt: skip
+    assert (bytes(passkey.credential_id), passkey.user_id) == (device.newest.id, made.user.id)
+    assert (passkey.attestation_type, passkey.aaguid, passkey.sign_count) == ("none", BITWARDEN, 0)
+    assert (passkey.transports, passkey.backup_eligible, passkey.backed_up) == (["internal", "hybrid"], True, True)
+    assert passkey.last_used_at is None
+    assert not PasskeyChallenge.objects.exists()
+    (entry,) = audit_payloads()
+    assert (entry["action"], entry["log_type"], entry["actor_id"]) == ("passkey_created", "user", str(made.user.id))
+    assert entry["traits"] == {"passkey_id": str(passkey.id)}
+
+
+def test_a_make_that_is_not_known_is_a_passkey(api: Api) -> None:
+    assert make_holder(api, device=Authenticator(aaguid=uuid4())).passkey.friendly_name == "Passkey"
+
+
+@pytest.mark.parametrize(
+    ("body", "error_code", "text"),
+    [
+        ({}, "validation_failed", "challenge_id is required"),
+        ({"challenge_id": "", "credential": {}}, "validation_failed", "challenge_id is required"),
+        ({"challenge_id": NIL}, "validation_failed", "credential is required"),
+        ({"challenge_id": NIL, "credential": None}, "validation_failed", "credential is required"),
+        ({"challenge_id": "not-a-uuid"}, "validation_failed", "credential is required"),
+        ({"challenge_id": "not-a-uuid", "credential": {}}, "validation_failed", "challenge_id must be a valid UUID"),
+        ({"challenge_id": NIL, "credential": {}}, *CHALLENGE_NOT_FOUND[1:]),
+        ({"challenge_id": str(uuid4()), "credential": {}}, *CHALLENGE_NOT_FOUND[1:]),
+    ],
+)
+def test_the_parts_of_a_response_are_validated_in_order(
+    api: Api, body: dict[str, Any], error_code: str, text: str
+) -> None:
+    token = make_session().access_token
+    before = contents()
+    refused(api.post("/passkeys/registration/verify", body, bearer=token), 400, error_code, text)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("body", ["", "x", "[]", '{"challenge_id":5}'])
+def test_a_malformed_body_is_refused(api: Api, body: str) -> None:
+    answer = api.post("/passkeys/registration/verify", body, bearer=make_session().access_token)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+    assert answer.json()["msg"].startswith("Could not parse request body as JSON: ")
+
+
+def test_a_challenge_of_another_user_or_type_is_not_found_and_stays(api: Api) -> None:
+    made, other = make_session(), make_session()
+    of_other = begun(api, other.access_token)
+    for_sign_in = asked(api)
+    for challenge in (of_other, for_sign_in):
+        credential = Authenticator().create({**of_other["options"], **challenge["options"]})
+        refused(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    assert PasskeyChallenge.objects.count() == 2
+
+
+def test_an_expired_challenge_is_over(api: Api) -> None:
+    made = make_session()
+    asked = begun(api, made.access_token)
+    make_older(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
+    credential = Authenticator().create(asked["options"])
+    refused(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_EXPIRED)
+    refused(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    ("bent", "refusal"),
+    [
+        ({"origin": "https://evil.example"}, REFUSED),
+        ({"rp_id": "evil.example"}, REFUSED),
+        ({"challenge": encode(bytes(32))}, REFUSED),
+        ({"flags": 0}, REFUSED),
+        ({"fmt": "homemade"}, REFUSED),
+        (None, MALFORMED),
+    ],
+)
+def test_an_answer_that_is_refused_takes_its_challenge_with_it(
+    api: Api, bent: dict[str, Any] | None, refusal: tuple[int, str, str]
+) -> None:
+    made = make_session()
+    asked = begun(api, made.access_token)
+    device = Authenticator()
+    credential = {"garbage": True} if bent is None else device.create(asked["options"], **bent)
+    refused(complete(api, made.access_token, asked["challenge_id"], credential), *refusal)
+    good = device.create(asked["options"])
+    refused(complete(api, made.access_token, asked["challenge_id"], good), *CHALLENGE_NOT_FOUND)
+    assert not Passkey.objects.exists()
+
+
+def test_a_credential_belongs_to_one_user(api: Api) -> None:
+    holder = make_holder(api)
+    other = make_session()
+    answer = register(api, other.access_token, holder.device, credential=holder.device.newest)
+    refused(answer, *EXISTS)
+    assert Passkey.objects.get().user_id == holder.user.id
+    assert [entry["action"] for entry in audit_payloads()] == ["passkey_created"]
+
+
+# How many
+
+
+def test_there_are_only_so_many(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(passkeys={"max_per_user": 1})
+    made = make_session()
+    first, second = begun(api, made.access_token), begun(api, made.access_token)
+    device = Authenticator()
+    done(complete(api, made.access_token, first["challenge_id"], device.create(first["options"])))
+    refused(complete(api, made.access_token, second["challenge_id"], device.create(second["options"])), *TOO_MANY)
+    refused(begin(api, made.access_token), *TOO_MANY)
+    assert Passkey.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_not_even_at_the_same_moment_are_there_more(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(passkeys={"max_per_user": 2})
+    made = make_session()
+    device = Authenticator()
+    asked = [begun(api, made.access_token) for _ in range(6)]
+    made_credentials = [device.create(each["options"]) for each in asked]
+    answers = together(
+        *[
+            lambda each=each, credential=credential: complete(api, made.access_token, each["challenge_id"], credential)
+            for each, credential in zip(asked, made_credentials, strict=True)
+        ]
+    )
+    assert statuses(answers) == {200: 2, 422: 4}
+    assert Passkey.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_challenge_answered_by_many_is_won_by_one(api: Api) -> None:
+    made = make_session()
+    asked = begun(api, made.access_token)
+    credentials = [Authenticator().create(asked["options"]) for _ in range(6)]
+    answers = together(
+        *[
+            lambda credential=credential: complete(api, made.access_token, asked["challenge_id"], credential)
+            for credential in credentials
+        ]
+    )
+    assert statuses(answers) == {200: 1, 400: 5}
+    assert Passkey.objects.count() == 1
+
+
+def test_who_was_thrown_out_meanwhile_registers_nothing(api: Api) -> None:
+    made = make_session()
+    asked = begun(api, made.access_token)
+    Session.objects.all().delete()
+    answer = complete(api, made.access_token, asked["challenge_id"], Authenticator().create(asked["options"]))
+    assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
+    assert PasskeyChallenge.objects.filter(challenge_type=CeremonyType.REGISTRATION).exists()

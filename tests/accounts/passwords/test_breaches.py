@@ -1,0 +1,360 @@
+"""Breached passwords: look-up requests, refusals, failures and caching."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from accounts import errors
+from accounts.models import User
+from accounts.passwords import breaches, policy
+from authsvc.conf import AuthConfig
+from tests.conftest import Api
+from tests.factories import make_one_time_token, make_user
+from tests.fakes.http_peer import Answer, HttpPeer
+from tests.observations import contents, refused
+from tokens.models import TokenType
+
+ChangeConfig = Callable[..., AuthConfig]
+
+PWNED = "password"
+SUFFIX = "1E4C9B93F3F0682250B6CF8331B7EE68FD8"
+PWNED_TEXT = "Password is known to be weak and easy to guess, please choose a different one."
+NO_CHECK = "Unable to perform password strength check with HaveIBeenPwned.org."
+NO_CHECK_ALLOWED = (
+    "Unable to perform password strength check with HaveIBeenPwned.org, pwned passwords are being allowed"
+)
+OTHERS = "003D68EB55068C33ACE09247EE4C639306B:3\r\n012C192B2F16F82EA0EB9EF18D9D539B0DD:100\r\n"
+
+
+def list_of(*lines: str) -> Answer:
+    return Answer(body=(OTHERS + "\r\n".join(lines)).encode())
+
+
+KNOWN = list_of(f"{SUFFIX}:3")
+
+
+@pytest.fixture
+def service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    """The service that lists breached passwords and knows one; the look-up is on, nothing is remembered."""
+    auth_config(breaches={"enabled": True})
+    monkeypatch.setattr(breaches, "_no_advice_before", 0.0)
+    breaches._bloom.cache_clear()
+    with HttpPeer() as peer:
+        peer.answer(KNOWN)
+        monkeypatch.setattr(breaches, "_RANGES", f"{peer.url}/range/")
+        yield peer
+
+
+def sign_up(api: Api, password: str = PWNED) -> Any:
+    return api.post("/signup", {"email": "user@example.com", "password": password})
+
+
+# A breached password
+
+
+@pytest.mark.django_db
+def test_a_breached_password_is_refused_at_sign_up(api: Api, service: HttpPeer) -> None:
+    before = contents()
+    refused(sign_up(api), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
+    assert contents() == before
+
+
+def test_only_the_beginning_of_the_hash_leaves(service: HttpPeer) -> None:
+    assert breaches.is_breached(PWNED)
+    (asked,) = service.received
+    assert (asked.method, asked.target, asked.body) == ("GET", "/range/5BAA6", b"")
+    assert asked.headers["User-Agent"] == "authsvc/0.1.0"
+    sent = f"{asked.target} {dict(asked.headers.items())}".upper()
+    assert SUFFIX[:6] not in sent
+    assert "PASSWORD" not in sent
+
+
+def test_the_service_is_called_at_its_address() -> None:
+    assert breaches._RANGES == "https://api.pwnedpasswords.com/range/"
+
+
+def test_the_user_agent_can_be_chosen(service: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(breaches={"user_agent": "my site/2"})
+    breaches.is_breached(PWNED)
+    assert service.received[0].headers["User-Agent"] == "my site/2"
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        (f"{SUFFIX}:3", True),
+        (f"{SUFFIX}:9545824", True),
+        (f"{SUFFIX}:003", True),
+        (f"{SUFFIX}:3 \t", True),
+        (f"{SUFFIX}:3\r\n{SUFFIX}:0", True),
+        (f"{SUFFIX}:0", False),
+        (f"{SUFFIX}:000", False),
+        (f"{SUFFIX}:", False),
+        (f"{SUFFIX}:-3", False),
+        (f"{SUFFIX}:3x", False),
+        (f"{SUFFIX}", False),
+        (f" {SUFFIX}:3", False),
+        (f"{SUFFIX.lower()}:3", False),
+        (f"5BAA6{SUFFIX}:3", False),
+        (f"{SUFFIX[:-1]}:3", False),
+        ("", False),
+        ("<html>\r\n\xff", False),
+    ],
+)
+def test_of_the_list_well_formed_lines_with_a_count_are_read(service: HttpPeer, line: str, known: bool) -> None:
+    service.answer(Answer(body=(OTHERS + line).encode("latin-1")))
+    assert breaches.is_breached(PWNED) is known
+
+
+def test_all_reasons_are_reported_in_order(service: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(passwords={"min_length": 9, "required_characters": ("0123456789",)})
+    with pytest.raises(errors.WeakPassword) as refusal:
+        policy.validate_password(PWNED)
+    assert refusal.value.reasons == ("length", "characters", "pwned")
+    assert refusal.value.message == (
+        "Password should be at least 9 characters. "
+        f"Password should contain at least one character of each: 0123456789. {PWNED_TEXT}"
+    )
+
+
+def test_a_password_that_is_too_long_is_not_looked_up(service: HttpPeer) -> None:
+    with pytest.raises(errors.PasswordTooLong):
+        policy.validate_password("x" * 73)
+    assert service.received == []
+
+
+def test_a_disabled_look_up_sends_no_request(service: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(breaches={"enabled": False})
+    policy.validate_password(PWNED)
+    assert policy.find_weakness(PWNED) is None
+    assert service.received == []
+
+
+@pytest.mark.django_db
+def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, service: HttpPeer) -> None:
+    user = make_user(password="", confirmed=False)
+    secret = make_one_time_token(user, TokenType.CONFIRMATION)
+    body = {"type": "signup", "token_hash": secret.link_token, "password": PWNED}
+    refused(api.post("/verify", body), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
+    assert len(service.received) == 1
+
+
+# When nobody can say
+
+FAILURES: dict[str, Answer] = {
+    "unavailable": Answer(status=503),
+    "not found": Answer(status=404, body=KNOWN.body),
+    "no content": Answer(status=204),
+    "a redirect": Answer(status=302, headers={"Location": "https://example.com/"}),
+    "a closed connection": Answer(raw=b"", close=True),
+    "half an answer": Answer(headers={"Content-Length": "100000"}, body=KNOWN.body, close=True),
+    "a flood": Answer(body=b"x" * 5_000_000),
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
+def test_a_failing_look_up_accepts_with_a_warning(
+    api: Api, service: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
+) -> None:
+    service.answer(answer)
+    with caplog.at_level(logging.WARNING, logger="accounts.passwords.breaches"):
+        assert sign_up(api).status_code == 200
+    assert [(each.levelname, each.message) for each in caplog.records] == [("WARNING", NO_CHECK_ALLOWED)]
+    assert len(service.received) == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
+def test_a_failed_look_up_refuses_the_password_when_configured(
+    api: Api, service: HttpPeer, auth_config: ChangeConfig, answer: Answer
+) -> None:
+    auth_config(breaches={"fail_closed": True})
+    service.answer(answer)
+    before = contents()
+
+    told = sign_up(api)
+
+    assert (told.status_code, told.json()["error_code"], told.json()["msg"]) == (500, "unexpected_failure", NO_CHECK)
+    assert contents() == before
+
+
+def test_a_service_that_is_silent_is_given_up(
+    service: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auth_config(breaches={"fail_closed": True})
+    monkeypatch.setattr(breaches, "_TIMEOUT", breaches._TIMEOUT / 10)
+    service.answer(Answer(hang=True))
+    began = time.monotonic()
+    with pytest.raises(errors.BreachLookupFailed):
+        breaches.is_breached(PWNED)
+    assert 0.4 < time.monotonic() - began < 1.5
+
+
+def test_a_service_that_is_not_there_fails_too(
+    service: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaches, "_RANGES", "http://127.0.0.1:1/range/")
+    policy.validate_password(PWNED)
+    auth_config(breaches={"fail_closed": True})
+    with pytest.raises(errors.BreachLookupFailed):
+        policy.validate_password(PWNED)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("answer", [KNOWN, FAILURES["unavailable"]])
+@pytest.mark.parametrize("fail_closed", [False, True])
+def test_no_log_line_shows_the_password_or_its_hash(
+    api: Api,
+    service: HttpPeer,
+    auth_config: ChangeConfig,
+    caplog: pytest.LogCaptureFixture,
+    answer: Answer,
+    fail_closed: bool,
+) -> None:
+    secret = "horse battery staple 7"
+    caplog.set_level(logging.DEBUG)
+    auth_config(breaches={"fail_closed": fail_closed})
+    service.answer(answer)
+    sign_up(api, secret)
+    shown = " ".join(f"{each.getMessage()} {vars(each)}" for each in caplog.records)
+    assert secret not in shown
+    assert hashlib.sha1(secret.encode()).hexdigest()[5:12].upper() not in shown.upper()
+
+
+# Signing in
+
+
+def sign_in(api: Api, user: User, password: str = PWNED) -> Any:
+    return api.post("/token?grant_type=password", {"email": user.email, "password": password})
+
+
+@pytest.mark.django_db
+def test_a_sign_in_reports_a_breached_password(api: Api, service: HttpPeer) -> None:
+    answer = sign_in(api, make_user(password=PWNED))
+    assert answer.status_code == 200
+    assert answer.json()["weak_password"] == {"message": PWNED_TEXT, "reasons": ["pwned"]}
+
+
+@pytest.mark.django_db
+def test_a_wrong_password_is_not_looked_up(api: Api, service: HttpPeer) -> None:
+    assert sign_in(api, make_user(password="another one"), PWNED).status_code == 400
+    assert service.received == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("answer", [*FAILURES.values(), Answer(hang=True)], ids=[*FAILURES, "silence"])
+@pytest.mark.parametrize("fail_closed", [False, True])
+def test_a_failing_look_up_neither_stops_nor_delays_a_sign_in(
+    api: Api, service: HttpPeer, auth_config: ChangeConfig, answer: Answer, fail_closed: bool
+) -> None:
+    auth_config(breaches={"fail_closed": fail_closed})
+    service.answer(answer)
+    user = make_user(password=PWNED)
+    began = time.monotonic()
+
+    first = sign_in(api, user)
+    after_first = time.monotonic()
+    second = sign_in(api, user)
+
+    assert (first.status_code, first.json()["weak_password"]) == (200, None)
+    assert (second.status_code, second.json()["weak_password"]) == (200, None)
+    assert after_first - began < 2
+    assert time.monotonic() - after_first < 0.9
+    assert len(service.received) == 1
+
+
+@pytest.mark.django_db
+def test_advice_comes_back_after_half_a_minute(api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.answer(Answer(status=503), KNOWN)
+    user = make_user(password=PWNED)
+    assert sign_in(api, user).json()["weak_password"] is None
+    assert 29 < breaches._no_advice_before - time.monotonic() <= 30
+    monkeypatch.setattr(breaches, "_no_advice_before", time.monotonic())
+    assert sign_in(api, user).json()["weak_password"]["reasons"] == ["pwned"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_transaction_is_open_during_the_look_up(
+    api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside: list[bool] = []
+    ask = breaches._shared_call
+
+    def spy(prefix: str) -> Any:
+        inside.append(transaction.get_connection().in_atomic_block)
+        return ask(prefix)
+
+    monkeypatch.setattr(breaches, "_shared_call", spy)
+    sign_up(api)
+    sign_in(api, make_user(password=PWNED))
+    user = make_user(password="", confirmed=False)
+    secret = make_one_time_token(user, TokenType.CONFIRMATION)
+    api.post("/verify", {"type": "signup", "token_hash": secret.link_token, "password": PWNED})
+    assert inside == [False] * 3
+
+
+# Several at once, and what is remembered
+
+
+def test_look_ups_of_one_range_at_once_share_a_call(service: HttpPeer) -> None:
+    service.answer(Answer(body=KNOWN.body, delay=0.3))
+    found: list[bool] = []
+    threads = [threading.Thread(target=lambda: found.append(breaches.is_breached(PWNED))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 20
+    assert len(service.received) == 1
+    assert breaches.is_breached(PWNED)
+    assert len(service.received) == 2
+
+
+def test_a_timeout_does_not_cancel_the_look_up_of_other_requests(
+    service: HttpPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaches, "_ADVICE_TIMEOUT", breaches._ADVICE_TIMEOUT / 10)
+    service.answer(Answer(body=KNOWN.body, delay=0.5))
+    found: list[bool] = []
+    other = threading.Thread(target=lambda: found.append(breaches.is_breached(PWNED)))
+    assert not breaches.is_known_breached(PWNED)
+    other.start()
+    other.join()
+    assert found == [True]
+    assert len(service.received) == 1
+
+
+def test_a_failure_is_shared_and_then_forgotten(service: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(breaches={"fail_closed": True})
+    service.answer(Answer(status=503), KNOWN)
+    with pytest.raises(errors.BreachLookupFailed):
+        breaches.is_breached(PWNED)
+    assert breaches.is_breached(PWNED)
+
+
+def test_breached_hashes_are_cached_when_configured(service: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(breaches={"bloom_enabled": True})
+    assert breaches.is_breached(PWNED)
+    service.answer(Answer(status=503))
+    assert breaches.is_breached(PWNED)
+    assert breaches.is_known_breached(PWNED)
+    assert len(service.received) == 1
+    assert not breaches.is_breached("not in any list")
+    assert len(service.received) == 2
+
+
+def test_padding_is_not_remembered(service: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(breaches={"bloom_enabled": True})
+    service.answer(list_of(f"{SUFFIX}:0"))
+    assert not breaches.is_breached(PWNED)
+    assert not breaches.is_breached(PWNED)
+    assert len(service.received) == 2

@@ -1,0 +1,129 @@
+"""Stored hashes: our own format and the formats of imported accounts."""
+
+from __future__ import annotations
+
+import re
+
+import bcrypt
+import pytest
+from django.test import override_settings
+
+from accounts.passwords import hashers
+
+ARGON2I = "$argon2i$v=19$m=16,t=2,p=1$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g"
+ARGON2ID = "$argon2id$v=19$m=32,t=3,p=2$SFVpOWJ0eXhjRzVkdGN1RQ$RXnb8rh7LaDcn07xsssqqulZYXOM/EUCEFMVcAcyYVk"
+FIREBASE = (
+    "$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=ou9tdYTGyYm8kuR6Dt0Bp0kDuAYoXrK16mbZO4yGwAn3oLspjnN0/c41v8xZnO1n14J3MjKj1b2"
+    "g6AUCAlFwMw==$C0sHCg9ek77hsg==$zKVTMvnWVw5BBOZNUdnsalx4c4c7y/w7IS5p6Ut2+CfEFFlz37J9huyQfov4iizN8dbjvEJlM5tQaJP84+"
+    "hfTw=="
+)
+BCRYPT_4 = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"
+BCRYPT_10 = "$2y$10$srNl09aPtc2qr.0Vl.NtjekJRt/NxRxYQm3qd3OvfcKsJgVnr6.Ve"
+
+# Verified by the same code whatever writes new hashes.
+OURS = "accounts.passwords.hashers.Argon2id"
+
+
+@pytest.mark.parametrize(
+    ("stored", "password"),
+    [
+        (ARGON2I, "test"),
+        (ARGON2ID, "test"),
+        (FIREBASE, "mytestpassword"),
+        (BCRYPT_4, "test"),
+        (BCRYPT_10, "test"),
+        (BCRYPT_4.replace("$2y$", "$2a$"), "test"),
+        (BCRYPT_4.replace("$2y$", "$2$"), "test"),
+    ],
+)
+def test_imported_hashes_are_verified_and_to_be_replaced(stored: str, password: str) -> None:
+    assert hashers.verify(password, stored)
+    assert not hashers.verify(f"{password}1", stored)
+    assert not hashers.verify("", stored)
+    assert hashers.is_supported(stored)
+    assert hashers.needs_rehash(stored)
+
+
+@pytest.mark.parametrize(
+    ("stored", "password"),
+    [
+        (ARGON2ID.replace("argon2id", "argon2d"), "test"),
+        (ARGON2ID.replace("argon2id", "argon2"), "test"),
+        (ARGON2ID.replace("v=19", "v=16"), "test"),
+        (ARGON2ID.replace("v=19$", ""), "test"),
+        (ARGON2ID.replace("p=2", "p=2,keyid=AA"), "test"),
+        (ARGON2ID.replace("p=2", "p=2,data=AA"), "test"),
+        (ARGON2ID.replace("p=2", "p=256"), "test"),
+        (ARGON2ID.replace("p=2", "p=17"), "test"),
+        (ARGON2ID.replace("t=3", "t=21"), "test"),
+        (ARGON2ID.replace("m=32", "m=1048577"), "test"),
+        (ARGON2ID.replace("m=32", "m=-1"), "test"),
+        (ARGON2ID.replace("SFVpOWJ0eXhjRzVkdGN1RQ", ""), "test"),
+        (ARGON2ID.rpartition("$")[0] + "$", "test"),
+        (ARGON2ID + "=", "test"),
+        (ARGON2ID + "\n", "test"),
+        (FIREBASE.replace("v=1", "v=2"), "mytestpassword"),
+        (FIREBASE.replace("n=14", "n=0"), "mytestpassword"),
+        (FIREBASE.replace("r=8", "r=0"), "mytestpassword"),
+        (FIREBASE.replace("p=1", "p=0"), "mytestpassword"),
+        (FIREBASE.replace("p=1", "p=256"), "mytestpassword"),
+        (FIREBASE.replace("n=14", "n=17"), "mytestpassword"),
+        (FIREBASE.replace("n=14", "n=99"), "mytestpassword"),
+        (FIREBASE.replace("n=14,r=8", "n=16,r=1"), "mytestpassword"),
+        (FIREBASE.replace("r=8", "r=999999"), "mytestpassword"),
+        (FIREBASE.replace("n=14,r=8,p=1", "n=1,r=100000,p=255"), "mytestpassword"),
+        (FIREBASE.replace("ss=Bw==", "ss=B"), "mytestpassword"),
+        (FIREBASE.replace("C0sHCg9ek77hsg==", "C0sHCg9ek77hsg"), "mytestpassword"),
+        (FIREBASE.replace("hfTw==", "hfT!=="), "mytestpassword"),
+        (BCRYPT_4.replace("$04$", "$03$"), "test"),
+        (BCRYPT_4.replace("$04$", "$32$"), "test"),
+        (BCRYPT_4[:-1], "test"),
+        (BCRYPT_4.replace("$2y$", "$3y$"), "test"),
+        ("test", "test"),
+        ("", ""),
+        ("$", "test"),
+        ("!unusable", "test"),
+        ("pbkdf2_sha256$1$a$b", "test"),
+    ],
+)
+def test_a_malformed_or_too_expensive_hash_matches_nothing(stored: str, password: str) -> None:
+    assert not hashers.verify(password, stored)
+    assert not hashers.is_supported(stored)
+    assert hashers.needs_rehash(stored)
+
+
+def test_bcrypt_sees_the_first_72_bytes() -> None:
+    stored = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
+    assert hashers.verify("x" * 80, stored)
+    assert not hashers.verify("x" * 71, stored)
+
+
+@pytest.mark.parametrize("without", [",ss=Bw==", ",sk="])
+def test_a_firebase_hash_may_lack_separator_and_signer_key(without: str) -> None:
+    stored = re.sub(rf"{without}[^,$]*", "", FIREBASE)
+    assert stored != FIREBASE
+    assert hashers.is_supported(stored)
+    assert not hashers.verify("mytestpassword", stored)
+
+
+@override_settings(PASSWORD_HASHERS=[OURS])
+def test_new_hashes_are_argon2id_with_the_minimum_parameters() -> None:
+    stored = hashers.encode("correct horse")
+    assert re.fullmatch(r"\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22,}\$[A-Za-z0-9+/]{43}", stored)
+    assert hashers.verify("correct horse", stored)
+    assert not hashers.verify("correct horse ", stored)
+    assert not hashers.needs_rehash(stored)
+    assert stored != hashers.encode("correct horse")
+
+
+@override_settings(PASSWORD_HASHERS=[OURS])
+def test_argon2id_with_the_same_costs_needs_no_rehash() -> None:
+    assert not hashers.needs_rehash("$argon2id$v=19$m=19456,t=2,p=1$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g")
+    for other in ("m=19457,t=2,p=1", "m=19456,t=3,p=1", "m=19456,t=2,p=2"):
+        assert hashers.needs_rehash(f"$argon2id$v=19${other}$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g")
+
+
+def test_passwords_may_be_written_in_any_script() -> None:
+    stored = hashers.encode("пароль🔑")
+    assert hashers.verify("пароль🔑", stored)
+    assert not hashers.verify("пароль", stored)

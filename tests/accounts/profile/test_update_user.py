@@ -1,0 +1,550 @@
+"""PUT /user: metadata and password, required credentials, and the order of errors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import jwt
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from accounts.models import User
+from accounts.passwords import hashing
+from authsvc import clock
+from authsvc.conf import Rate, Secret
+from authsvc.messaging import EmailKind
+from authsvc.security import encryption
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import (
+    PASSWORD,
+    SignIn,
+    make_factor,
+    make_one_time_token,
+    make_session,
+    make_user,
+)
+from tests.observations import audit_trail, contents, refused
+from tokens.models import OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "user@example.com"
+PHONE = "15551234567"
+NEW_PASSWORD = "another horse battery"
+MODIFIED = ("user_modified", None)
+UPDATED_PASSWORD = ("user_updated_password", None)
+CHANNEL_INVALID = (
+    "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio Verify"
+    " is used as the provider."
+)
+TOO_SHORT = "Password should be at least 6 characters."
+SENT_TIMES = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
+CURRENT_PASSWORD = "Current password required when setting new password."
+
+
+def put(api: Api, made: SignIn, body: Any, **given: Any) -> Answer:
+    return api.put("/user", body, bearer=made.access_token, **given)
+
+
+def changed(answer: Answer) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.content
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def sign_in(api: Api, password: str, **who: str) -> int:
+    return api.post("/token?grant_type=password", {"password": password, **(who or {"email": EMAIL})}).status_code
+
+
+def queued_jobs() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM procrastinate_jobs")
+        return int(cursor.fetchone()[0])
+
+
+# Metadata
+
+
+def test_data_is_merged_and_null_removes_a_key(api: Api) -> None:
+    made = make_session(make_user(email=EMAIL, data={"a": 1, "b": {"x": 1}, "gone": 1}))
+    answer = put(api, made, {"data": {"b": {"y": [None, "ü"]}, "c": 1.5, "gone": None, "never": None}})
+
+    shown = changed(answer)
+    known = {"sub": str(made.user.id), "email": EMAIL, "email_verified": True, "phone_verified": False}
+    assert shown["user_metadata"] == {**known, "a": 1, "b": {"y": [None, "ü"]}, "c": 1.5}
+    assert answer.headers["Cache-Control"] == "no-store"
+    after = User.objects.get()
+    assert after.raw_user_meta_data == shown["user_metadata"]
+    assert shown["updated_at"] > clock.rfc3339(made.user.created_at or clock.now())
+    assert audit_trail() == [MODIFIED]
+    assert api.get("/user", bearer=made.access_token).json() == shown
+
+
+def test_data_of_a_row_without_any_begins_it(api: Api) -> None:
+    made = make_session(make_user(email=EMAIL, raw_user_meta_data=None, raw_app_meta_data=None))
+    assert changed(put(api, made, {"data": {"a": 1, "b": None}}))["user_metadata"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        "null",
+        dict.fromkeys(("email", "phone", "password", "data", "app_metadata", "nonce", "channel", "code_challenge")),
+        {"email": "", "phone": "", "nonce": "", "channel": "", "code_challenge": "", "data": {}},
+        {"email": "USER@example.com", "phone": "+1 5551234567", "code_challenge": "x", "channel": "sms"},
+        {"is_anonymous": True, "role": "admin", "id": "x", "user_metadata": {"a": 1}},
+    ],
+)
+def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body: Any) -> None:
+    made = make_session(make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now()))
+    before = api.get("/user", bearer=made.access_token).json()
+    shown = changed(put(api, made, body))
+    assert {**shown, "updated_at": ""} == {**before, "updated_at": ""}
+    assert audit_trail() == [MODIFIED]
+    assert (mailbox.emails, mailbox.texts) == ([], [])
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_only_the_signed_in_may_change_anything(api: Api, slash: str) -> None:
+    answer = api.put(f"/user{slash}", {"data": {"a": 1}})
+    refused(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+
+
+@pytest.mark.parametrize("body", ["{", "", "[]", '{"data": []}', '{"password": 1}', '{"email": {}}'])
+def test_a_body_of_another_form_is_refused(api: Api, body: str) -> None:
+    answer = put(api, make_session(), body)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+
+
+def test_changes_of_one_client_are_limited_before_the_body_is_read(api: Api) -> None:
+    made = make_session()
+    for _ in range(30):
+        assert put(api, made, "{").status_code == 400
+    refused(put(api, made, "{"), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert api.get("/user", bearer=made.access_token).status_code == 200
+
+
+# What the operator says of a user
+
+
+def test_app_metadata_is_merged_for_a_member_of_the_group_of_administrators(api: Api) -> None:
+    made = make_session(make_user(email=EMAIL, role="admin"))
+    shown = changed(put(api, made, {"app_metadata": {"plan": "gold", "gone": None}}))
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "plan": "gold"}
+    assert changed(put(api, made, {"app_metadata": {"plan": None}}))["app_metadata"] == {
+        "provider": "email", "providers": ["email"],
+    }  # fmt: skip
+    assert audit_trail() == [MODIFIED] * 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "jwt_settings"),
+    [
+        ({}, {}),
+        ({"role": "svc_admin"}, {}),
+        ({"role": "admin"}, {"admin_group_name": "operators"}),
+        ({"role": ""}, {"admin_group_name": ""}),
+        ({"role": "admin"}, {"aud": "staff"}),
+        ({"role": "admin", "aud": "staff"}, {}),
+    ],
+)
+@pytest.mark.parametrize("app_metadata", [{}, {"plan": "gold"}])
+def test_app_metadata_is_for_that_group_alone(
+    api: Api,
+    auth_config: ChangeConfig,
+    columns: dict[str, Any],
+    jwt_settings: dict[str, Any],
+    app_metadata: dict[str, Any],
+) -> None:
+    made = make_session(make_user(email=EMAIL, **columns))
+    auth_config(jwt=jwt_settings)
+    before = contents()
+    answer = put(api, made, {"app_metadata": app_metadata, "data": {"a": 1}})
+    refused(answer, 403, "not_admin", "Updating app_metadata requires admin privileges")
+    assert contents() == before
+
+
+# The password
+
+
+def test_a_new_password_ends_every_other_sign_in_and_every_secret(api: Api, mailbox: Mailbox) -> None:
+    columns: dict[str, Any] = {f"{name}_sent_at": clock.now() - timedelta(minutes=5) for name in SENT_TIMES}
+    user = make_user(email=EMAIL, **columns)
+    for token_type in TokenType:
+        make_one_time_token(user, token_type)
+    older, made, stranger = make_session(user), make_session(user), make_session()
+    make_one_time_token(stranger.user)
+
+    shown = changed(put(api, made, {"password": NEW_PASSWORD}))
+
+    assert not {f"{name}_sent_at" for name in SENT_TIMES} & set(shown)
+    after = User.objects.get(id=user.id)
+    assert hashing.verify_password(NEW_PASSWORD, after.password)
+    assert {getattr(after, f"{name}_sent_at") for name in SENT_TIMES} == {None}
+    assert set(Session.objects.values_list("id", flat=True)) == {made.session.id, stranger.session.id}
+    assert [row.user_id for row in OneTimeToken.objects.all()] == [stranger.user.id]
+    assert audit_trail() == [UPDATED_PASSWORD, MODIFIED]
+    (mail,) = mailbox.emails
+    assert (mail.kind, mail.to, mail.user_id) == (EmailKind.PASSWORD_CHANGED, EMAIL, user.id)
+    assert set(mail.variables) == {"SiteURL", "Email", "Data"}
+
+    assert [sign_in(api, password) for password in (PASSWORD, NEW_PASSWORD)] == [400, 200]
+    for sign, status in ((made, 200), (older, 400)):
+        answer = api.post("/token?grant_type=refresh_token", {"refresh_token": sign.refresh_token})
+        assert answer.status_code == status
+    assert api.get("/user", bearer=older.access_token).json()["error_code"] == "session_not_found"
+
+
+def test_a_pending_change_ends_with_its_secrets(api: Api) -> None:
+    made = make_session(make_user(email=EMAIL, email_change="new@example.com", phone_change=PHONE))
+    shown = changed(put(api, made, {"password": NEW_PASSWORD}))
+    assert {"new_email", "new_phone"}.isdisjoint(shown)
+
+
+def test_a_token_without_a_session_ends_them_all(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    make_session(user)
+    claims = jwt.decode(make_session(user).access_token, options={"verify_signature": False})
+    del claims["session_id"]
+    bearer = jwt.encode(claims, settings.AUTH.jwt.secret.reveal())
+    assert api.put("/user", {"password": NEW_PASSWORD}, bearer=bearer).status_code == 200
+    assert not Session.objects.exists()
+
+
+def test_a_user_without_a_password_gets_the_first_one(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(passwords={"update_requires_current": True})
+    made = make_session(make_user(email=EMAIL, password=""))
+    changed(put(api, made, {"password": NEW_PASSWORD}))
+    assert sign_in(api, NEW_PASSWORD) == 200
+
+
+@pytest.mark.parametrize("has_address", [True, False])
+@pytest.mark.parametrize("switched_on", [True, False])
+def test_a_notification_is_queued_when_enabled(
+    api: Api, auth_config: ChangeConfig, has_address: bool, switched_on: bool
+) -> None:
+    user = make_user(email=EMAIL) if has_address else make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+    made = make_session(user)
+    auth_config(mailer={"notifications": frozenset({"password_changed"} if switched_on else ())})
+    before = queued_jobs()
+    changed(put(api, made, {"password": NEW_PASSWORD}))
+    assert queued_jobs() - before == int(has_address and switched_on)
+
+
+def test_a_quota_that_is_used_up_does_not_keep_a_password_from_being_changed(
+    api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(mailer={"notifications": frozenset({"password_changed"})}, limits={"email_sent": Rate(events=0)})
+    changed(put(api, make_session(), {"password": NEW_PASSWORD}))
+
+
+@pytest.mark.parametrize(
+    ("password", "status", "error_code", "text", "further"),
+    [
+        ("", 422, "weak_password", TOO_SHORT, {"weak_password": {"reasons": ["length"]}}),
+        ("12345", 422, "weak_password", TOO_SHORT, {"weak_password": {"reasons": ["length"]}}),
+        ("x" * 73, 400, "validation_failed", "Password cannot be longer than 72 characters", {}),
+        (PASSWORD, 422, "same_password", "New password should be different from the old password.", {}),
+    ],
+)
+def test_a_password_that_is_no_new_one_is_refused(
+    api: Api, password: str, status: int, error_code: str, text: str, further: dict[str, Any]
+) -> None:
+    made = make_session(make_user(email=EMAIL))
+    before = contents()
+    refused(put(api, made, {"password": password, "data": {"a": 1}}), status, error_code, text, **further)
+    assert contents() == before
+
+
+def test_the_current_password_of_an_imported_hash_is_recognised(api: Api, auth_config: ChangeConfig) -> None:
+    stored = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # of "test"
+    made = make_session(make_user(email=EMAIL, password_hash=stored))
+    auth_config(passwords={"update_requires_current": True})
+    answer = put(api, made, {"password": NEW_PASSWORD, "current_password": "Test"})
+    refused(answer, 400, "current_password_invalid", CURRENT_PASSWORD)
+    changed(put(api, made, {"password": NEW_PASSWORD, "current_password": "test"}))
+    assert sign_in(api, NEW_PASSWORD) == 200
+
+
+# The current password
+
+
+@pytest.fixture
+def requires_current(auth_config: ChangeConfig) -> None:
+    auth_config(passwords={"update_requires_current": True})
+
+
+@pytest.mark.usefixtures("requires_current")
+@pytest.mark.parametrize(
+    ("given", "error_code"),
+    [
+        ({}, "current_password_required"),
+        ({"current_password": ""}, "current_password_required"),
+        ({"current_password": "wrong"}, "current_password_invalid"),
+        ({"current_password": NEW_PASSWORD}, "current_password_invalid"),
+        ({"current_password": PASSWORD}, ""),
+    ],
+)
+def test_the_current_password_can_be_required(api: Api, given: dict[str, str], error_code: str) -> None:
+    made = make_session(make_user(email=EMAIL))
+    before = contents()
+    answer = put(api, made, {"password": NEW_PASSWORD, **given})
+    if error_code:
+        refused(answer, 400, error_code, CURRENT_PASSWORD)
+        assert contents() == before
+    else:
+        changed(answer)
+
+
+@pytest.mark.usefixtures("requires_current")
+@pytest.mark.parametrize(
+    ("method", "status"), [("otp", 200), ("magiclink", 200), ("recovery", 200), ("password", 400), ("anonymous", 400)]
+)
+def test_a_session_by_recovery_needs_no_current_password(api: Api, method: str, status: int) -> None:
+    made = make_session(make_user(email=EMAIL), method=method)
+    assert put(api, made, {"password": NEW_PASSWORD}).status_code == status
+
+
+@pytest.mark.usefixtures("requires_current")
+def test_other_changes_need_no_current_password(api: Api) -> None:
+    changed(put(api, make_session(), {"data": {"a": 1}}))
+
+
+# Second factors
+
+
+@pytest.mark.parametrize("body", [{"password": NEW_PASSWORD}, {"email": "new@example.com"}, {"phone": PHONE}])
+@pytest.mark.parametrize(("status", "second"), [("verified", False), ("verified", True), ("unverified", False)])
+def test_a_user_with_a_second_factor_uses_it_first(
+    api: Api, auth_config: ChangeConfig, body: dict[str, str], status: str, second: bool
+) -> None:
+    auth_config(sms={"test_codes": {PHONE: "123456"}})
+    made = make_session(make_user(email=EMAIL), aal="aal2" if second else "aal1")
+    make_factor(made.user, status=status)
+    before = contents()
+    answer = put(api, made, body)
+    if second or status == "unverified":
+        changed(answer)
+    else:
+        text = "AAL2 session is required to update email or password when MFA is enabled."
+        refused(answer, 401, "insufficient_aal", text)
+        assert contents() == before
+
+
+def test_metadata_needs_no_second_factor(api: Api) -> None:
+    made = make_session(make_user(email=EMAIL))
+    make_factor(made.user)
+    changed(put(api, made, {"data": {"a": 1}, "email": EMAIL}))
+
+
+# The order of refusals
+
+WRONG = {"email": "x", "phone": "x", "channel": "x", "password": "1", "code_challenge": "x", "app_metadata": {}}
+TAKEN = {"email": "taken@example.com", "phone": "15550000000"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "body", "refusal"),
+    [
+        (
+            {},
+            WRONG | {"email": "x" * 251 + "@b.co"},
+            (400, "validation_failed", "An email address is too long"),
+        ),
+        ({}, WRONG, (400, "validation_failed", "Unable to validate email address: invalid format")),
+        ({}, WRONG | {"email": None}, (400, "validation_failed", "Invalid phone number format (E.164 required)")),
+        ({}, WRONG | TAKEN, (400, "validation_failed", CHANNEL_INVALID)),
+        ({}, WRONG | TAKEN | {"channel": "whatsapp"}, (400, "validation_failed", CHANNEL_INVALID)),
+        ({}, WRONG | TAKEN | {"channel": "sms"}, (422, "weak_password", TOO_SHORT)),
+        (
+            {},
+            WRONG | TAKEN | {"channel": "sms", "password": PASSWORD},
+            (400, "validation_failed", "PKCE flow requires code_challenge_method and code_challenge"),
+        ),
+        (
+            {"factor": True},
+            {"password": PASSWORD, "app_metadata": {}, "code_challenge": "x"},
+            (403, "not_admin", "Updating app_metadata requires admin privileges"),
+        ),
+        (
+            {"factor": True, "is_anonymous": True, "is_sso_user": True},
+            {"password": PASSWORD},
+            (401, "insufficient_aal", "AAL2 session is required to update email or password when MFA is enabled."),
+        ),
+        (
+            {"is_anonymous": True, "is_sso_user": True},
+            {"password": PASSWORD},
+            (
+                422,
+                "validation_failed",
+                "Updating password of an anonymous user without an email or phone is not allowed",
+            ),
+        ),
+        *(
+            (
+                {"is_sso_user": True},
+                body,
+                (422, "user_sso_managed", "Updating email, phone, password of a SSO account only possible via SSO"),
+            )
+            for body in (TAKEN, {"phone": "15550000000"}, {"password": PASSWORD}, {"nonce": "1", "data": {"a": 1}})
+        ),
+        (
+            {},
+            TAKEN | {"password": PASSWORD},
+            (422, "email_exists", "A user with this email address has already been registered"),
+        ),
+        (
+            {},
+            TAKEN | {"email": "TAKEN@example.com"},
+            (422, "email_exists", "A user with this email address has already been registered"),
+        ),
+        (
+            {},
+            TAKEN | {"email": "free@example.com", "password": PASSWORD},
+            (422, "phone_exists", "A user with this phone number has already been registered"),
+        ),
+        (
+            {},
+            {"email": "free@example.com", "password": PASSWORD},
+            (400, "reauthentication_needed", "Password update requires reauthentication"),
+        ),
+        (
+            {},
+            {"email": "free@example.com", "password": PASSWORD, "nonce": ""},
+            (400, "reauthentication_needed", "Password update requires reauthentication"),
+        ),
+        (
+            {},
+            {"email": "free@example.com", "password": PASSWORD, "nonce": "123456"},
+            (422, "reauthentication_not_valid", "Nonce has expired or is invalid"),
+        ),
+        (
+            {"fresh": True},
+            {"email": "free@example.com", "password": PASSWORD},
+            (400, "current_password_required", CURRENT_PASSWORD),
+        ),
+        (
+            {"fresh": True},
+            {"email": "free@example.com", "password": PASSWORD, "current_password": "wrong"},
+            (400, "current_password_invalid", CURRENT_PASSWORD),
+        ),
+        (
+            {"fresh": True},
+            {"email": "free@example.com", "password": PASSWORD, "current_password": PASSWORD},
+            (422, "same_password", "New password should be different from the old password."),
+        ),
+        (
+            {"fresh": True},
+            {"email": "free@example.com", "password": NEW_PASSWORD, "current_password": PASSWORD},
+            (429, "over_email_send_rate_limit", "email rate limit exceeded"),
+        ),
+    ],
+)
+def test_refusals_come_in_their_order_and_leave_nothing(
+    api: Api,
+    auth_config: ChangeConfig,
+    mailbox: Mailbox,
+    columns: dict[str, Any],
+    body: dict[str, Any],
+    refusal: tuple[int, str, str],
+) -> None:
+    user_columns = {name: value for name, value in columns.items() if name not in ("factor", "fresh")}
+    age = timedelta(0) if columns.get("fresh") else timedelta(days=2)
+    made = make_session(make_user(email=EMAIL, **user_columns), created_at=clock.now() - age)
+    make_user(email="taken@example.com", phone="15550000000", audience="staff")
+    if columns.get("factor"):
+        make_factor(made.user)
+    auth_config(
+        passwords={"update_requires_reauthentication": True, "update_requires_current": True},
+        limits={"email_sent": Rate(events=0)},
+    )
+    before = contents()
+    further: dict[str, Any] = {"weak_password": {"reasons": ["length"]}} if refusal[1] == "weak_password" else {}
+    refused(put(api, made, {"data": {"a": 1}, **body}), *refusal, **further)
+    assert contents() == before
+    assert (mailbox.emails, mailbox.texts) == ([], [])
+
+
+def test_a_refused_email_rolls_the_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    made = make_session(make_user(email=EMAIL))
+    auth_config(recipients={"authorized_addresses": ("nobody@example.com",)})
+    before = contents()
+    answer = put(api, made, {"password": NEW_PASSWORD, "email": "new@example.com", "data": {"a": 1}})
+    text = 'Email address "new@example.com" cannot be used as it is not authorized'
+    refused(answer, 400, "email_address_not_authorized", text)
+    assert contents() == before
+    assert mailbox.emails == []
+    assert sign_in(api, PASSWORD) == 200
+
+
+def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
+    made = make_session(make_user(email=EMAIL))
+    before = {table: held for table, held in contents().items() if not table.startswith("procrastinate")}
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE procrastinate_jobs RENAME TO procrastinate_jobs_away")
+    try:
+        answer = put(api, made, {"email": "new@example.com", "password": NEW_PASSWORD})
+        told = answer.json()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE procrastinate_jobs_away RENAME TO procrastinate_jobs")
+    refused(answer, 500, "unexpected_failure", "Error sending email change email", error_id=told["error_id"])
+    after = {table: held for table, held in contents().items() if not table.startswith("procrastinate")}
+    assert after == before
+
+
+def test_several_changes_are_one(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    auth_config(sms={"test_codes": {PHONE: "123456"}})
+    made = make_session(make_user(email=EMAIL))
+    body = {"email": "new@example.com", "phone": PHONE, "password": NEW_PASSWORD, "data": {"name": "Ada"}}
+    shown = changed(put(api, made, body))
+    assert (shown["email"], shown["new_email"]) == (EMAIL, "new@example.com")
+    assert (shown["phone"], shown["new_phone"]) == ("", PHONE)
+    assert shown["user_metadata"]["name"] == "Ada"
+    assert shown["email_change_sent_at"] == shown["phone_change_sent_at"] == shown["updated_at"]
+    assert audit_trail() == [UPDATED_PASSWORD, MODIFIED]
+    kinds = [mail.kind for mail in mailbox.emails]
+    assert kinds == [EmailKind.PASSWORD_CHANGED, EmailKind.EMAIL_CHANGE, EmailKind.EMAIL_CHANGE]
+    assert {mail.variables["Data"]["name"] for mail in mailbox.emails[1:]} == {"Ada"}
+    assert sorted(OneTimeToken.objects.values_list("token_type", flat=True)) == [
+        "email_change_token_current", "email_change_token_new", "phone_change_token",
+    ]  # fmt: skip
+
+
+# Column encryption
+
+
+@pytest.mark.parametrize("written_by", ["sign-up", "repeated sign-up", "invitation", "change"])
+def test_with_column_encryption_no_hash_stands_open(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, written_by: str
+) -> None:
+    key = Secret("pwFoiPyybQMqNmYVN0gUnpbfpGQV2sDv9vp0ZAxi_Y4")
+    auth_config(
+        database={"encrypt": True, "encryption_key_id": "a", "encryption_key": key, "decryption_keys": {"a": key}}
+    )
+    credentials = {"email": EMAIL, "password": NEW_PASSWORD}
+    if written_by == "change":
+        changed(put(api, make_session(make_user(email=EMAIL)), {"password": NEW_PASSWORD}))
+    elif written_by == "invitation":
+        user = make_user(email=EMAIL, password="", confirmed=False, invited_at=clock.now())
+        secret = make_one_time_token(user, TokenType.CONFIRMATION)
+        body = {"type": "invite", "token_hash": secret.link_token, "password": NEW_PASSWORD}
+        assert api.post("/verify", body).status_code == 200
+    else:
+        if written_by == "repeated sign-up":
+            make_user(email=EMAIL, confirmed=False)
+        assert api.post("/signup", credentials).status_code == 200
+    user = User.objects.get()
+    assert (user.password or "").startswith('{"key_id":"a"')
+    assert hashing.verify_password(NEW_PASSWORD, encryption.decrypt(user.password or "", bound_to=user.id))
+
+
+def test_the_next_token_contains_the_changes(api: Api) -> None:
+    made = make_session(make_user(email=EMAIL))
+    changed(put(api, made, {"data": {"plan": "free"}}))
+    answer = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
+    payload = jwt.decode(answer.json()["access_token"], options={"verify_signature": False})
+    assert payload["user_metadata"]["plan"] == "free"

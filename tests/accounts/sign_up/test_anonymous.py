@@ -1,0 +1,236 @@
+"""Anonymous users: sign-in through POST /signup, and becoming permanent through PUT /user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jwt
+import pytest
+
+from accounts.models import Identity, User
+from authsvc.conf import Rate, Secret, Vonage
+from authsvc.messaging import EmailKind
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import CHALLENGE, VERIFIER, make_user
+from tests.observations import audit_trail, contents, query_of, refused
+from tokens.models import AmrClaim, OneTimeToken, Session
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "user@example.com"
+PHONE = "15551234567"
+PASSWORD = "correct horse battery staple"
+MODIFIED = ("user_modified", None)
+
+
+@pytest.fixture(autouse=True)
+def visitors_enabled(auth_config: ChangeConfig) -> None:
+    auth_config(
+        signup={"anonymous_enabled": True, "phone_enabled": True},
+        sms={"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")},
+    )
+
+
+def visit(api: Api, **data: Any) -> dict[str, Any]:
+    """The session of a new visitor."""
+    answer = api.post("/signup", {"data": data})
+    assert answer.status_code == 200, answer.content
+    session: dict[str, Any] = answer.json()
+    return session
+
+
+def put(api: Api, session: dict[str, Any], body: dict[str, Any]) -> Answer:
+    return api.put("/user", body, bearer=session["access_token"])
+
+
+def changed(answer: Answer) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.content
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def claims(session: dict[str, Any]) -> dict[str, Any]:
+    decoded: dict[str, Any] = jwt.decode(session["access_token"], options={"verify_signature": False})
+    return decoded
+
+
+def confirm_email(api: Api, mailbox: Mailbox) -> dict[str, Any]:
+    code = mailbox.emails[-1].variables["Token"]
+    answer = api.post("/verify", {"type": "email_change", "email": EMAIL, "token": code})
+    assert answer.status_code == 200, answer.content
+    session: dict[str, Any] = answer.json()
+    return session
+
+
+def confirm_phone(api: Api, mailbox: Mailbox) -> dict[str, Any]:
+    code = mailbox.texts[-1].variables["Code"]
+    answer = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": code})
+    assert answer.status_code == 200, answer.content
+    session: dict[str, Any] = answer.json()
+    return session
+
+
+def test_an_anonymous_user_has_a_session_that_can_be_refreshed(api: Api) -> None:
+    session = visit(api, theme="dark")
+    user = session["user"]
+    assert (user["email"], user["phone"], user["is_anonymous"], user["identities"]) == ("", "", True, [])
+    assert (user["app_metadata"], user["user_metadata"]) == ({}, {"theme": "dark"})
+    assert claims(session)["is_anonymous"] is True
+    assert claims(session)["amr"][0]["method"] == "anonymous"
+    again = api.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]}).json()
+    assert claims(again)["is_anonymous"] is True
+    assert claims(again)["sub"] == user["id"]
+
+
+def test_an_anonymous_user_may_change_metadata(api: Api) -> None:
+    session = visit(api, theme="dark")
+    shown = changed(put(api, session, {"data": {"theme": None, "name": "Ada"}}))
+    assert (shown["user_metadata"], shown["app_metadata"], shown["is_anonymous"]) == ({"name": "Ada"}, {}, True)
+
+
+@pytest.mark.parametrize("further", [{}, {"email": ""}, {"data": {"a": 1}}])
+def test_an_anonymous_user_without_email_or_phone_cannot_set_a_password(api: Api, further: dict[str, Any]) -> None:
+    session = visit(api)
+    before = contents()
+    text = "Updating password of an anonymous user without an email or phone is not allowed"
+    refused(put(api, session, {"password": PASSWORD, **further}), 422, "validation_failed", text)
+    assert contents() == before
+
+
+def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
+    visitor = visit(api, theme="dark")
+    shown = changed(put(api, visitor, {"email": EMAIL, "password": PASSWORD, "data": {"name": "Ada"}}))
+
+    assert (shown["email"], shown["new_email"], shown["is_anonymous"]) == ("", EMAIL, True)
+    assert shown["identities"] == []
+    assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_CHANGE, EMAIL)]
+    said = mailbox.emails[0].variables
+    assert (said["Email"], said["NewEmail"], said["SendingTo"]) == ("", EMAIL, EMAIL)
+    credentials = {"email": EMAIL, "password": PASSWORD}
+    assert api.post("/token?grant_type=password", credentials).json()["error_code"] == "invalid_credentials"
+
+    session = confirm_email(api, mailbox)
+    user = session["user"]
+    assert (user["id"], user["is_anonymous"], user["email"]) == (visitor["user"]["id"], False, EMAIL)
+    assert "new_email" not in user
+    assert user["app_metadata"] == {"provider": "email", "providers": ["email"]}
+    assert user["email_confirmed_at"] == user["confirmed_at"] == user["updated_at"]
+    assert user["user_metadata"] == {"theme": "dark", "name": "Ada", "email_verified": True}
+    (identity,) = user["identities"]
+    assert (identity["provider"], identity["id"], identity["email"]) == ("email", user["id"], EMAIL)
+    assert identity["identity_data"] == {
+        "sub": user["id"], "email": EMAIL, "email_verified": True, "phone_verified": False,
+    }  # fmt: skip
+    assert claims(session)["is_anonymous"] is False
+    assert audit_trail() == [("user_updated_password", None), MODIFIED, MODIFIED]
+    assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
+    assert api.post("/token?grant_type=password", credentials).status_code == 200
+    refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": visitor["refresh_token"]}).json()
+    assert claims(refreshed)["is_anonymous"] is False
+
+
+def test_a_confirmed_phone_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
+    visitor = visit(api)
+    shown = changed(put(api, visitor, {"phone": PHONE, "password": PASSWORD}))
+    assert (shown["phone"], shown["new_phone"], shown["is_anonymous"]) == ("", PHONE, True)
+    user = confirm_phone(api, mailbox)["user"]
+    assert (user["id"], user["is_anonymous"], user["phone"]) == (visitor["user"]["id"], False, PHONE)
+    assert user["app_metadata"] == {"provider": "phone", "providers": ["phone"]}
+    assert [identity["provider"] for identity in user["identities"]] == ["phone"]
+    assert user["phone_confirmed_at"] == user["confirmed_at"]
+    assert mailbox.emails == []
+    body = {"phone": PHONE, "password": PASSWORD}
+    assert api.post("/token?grant_type=password", body).status_code == 200
+
+
+def test_a_link_makes_an_anonymous_user_permanent_in_a_flow(api: Api, mailbox: Mailbox) -> None:
+    visitor = visit(api)
+    changed(put(api, visitor, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
+    link = mailbox.emails[0].variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081")
+    code = query_of(api.get(link))["code"]
+    session = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER}).json()
+    assert (session["user"]["id"], session["user"]["is_anonymous"]) == (visitor["user"]["id"], False)
+
+
+def test_email_and_phone_make_one_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    visitor = visit(api)
+    changed(put(api, visitor, {"phone": PHONE}))
+    session = confirm_phone(api, mailbox)
+    changed(put(api, session, {"email": EMAIL}))
+    user = confirm_email(api, mailbox)["user"]
+    assert user["id"] == visitor["user"]["id"]
+    assert user["app_metadata"] == {"provider": "phone", "providers": ["phone", "email"]}
+    assert Identity.objects.count() == 2
+
+
+# Auto-confirm
+
+
+@pytest.mark.django_db(transaction=True)
+def test_under_auto_confirm_an_anonymous_users_email_takes_effect_at_once(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(mailer={"autoconfirm": True}, limits={"email_sent": Rate(events=0)})
+    visitor = visit(api)
+    shown = changed(put(api, visitor, {"email": EMAIL, "password": PASSWORD}))
+    assert (shown["id"], shown["email"], shown["is_anonymous"]) == (visitor["user"]["id"], EMAIL, False)
+    assert "new_email" not in shown
+    assert "email_change_sent_at" not in shown
+    assert shown["email_confirmed_at"] == shown["updated_at"]
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email"]}
+    assert len(shown["identities"]) == 1
+    assert mailbox.emails == []
+    assert not OneTimeToken.objects.exists()
+    assert Session.objects.count() == 1
+    credentials = {"email": EMAIL, "password": PASSWORD}
+    assert api.post("/token?grant_type=password", credentials).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_under_auto_confirm_an_anonymous_users_phone_takes_effect_at_once(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(sms={"autoconfirm": True})
+    shown = changed(put(api, visit(api), {"phone": PHONE, "email": EMAIL}))
+    assert (shown["phone"], shown["is_anonymous"], shown["new_email"]) == (PHONE, False, EMAIL)
+    assert mailbox.texts == []
+    user = confirm_email(api, mailbox)["user"]
+    assert user["app_metadata"]["providers"] == ["phone", "email"]
+
+
+@pytest.mark.parametrize("autoconfirm", [False, True])
+def test_an_anonymous_user_cannot_take_a_used_email_or_phone(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, autoconfirm: bool
+) -> None:
+    make_user(email=EMAIL, phone=PHONE)
+    auth_config(mailer={"autoconfirm": autoconfirm}, sms={"autoconfirm": autoconfirm})
+    visitor = visit(api)
+    before = contents()
+    text = "A user with this {} has already been registered"
+    refused(put(api, visitor, {"email": EMAIL}), 422, "email_exists", text.format("email address"))
+    refused(put(api, visitor, {"phone": PHONE}), 422, "phone_exists", text.format("phone number"))
+    assert contents() == before
+
+
+def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mailbox: Mailbox) -> None:
+    changed(put(api, visit(api), {"email": EMAIL}))
+    pending = mailbox.emails[0]
+    made = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
+    answer = api.post("/verify", {"type": "email_change", "token_hash": pending.variables["TokenHash"]})
+    text = "A user with this email address has already been registered"
+    refused(answer, 422, "email_exists", text)
+    assert str(User.objects.get(email=EMAIL).id) == made["id"]
+    assert User.objects.filter(is_anonymous=True).count() == 1
+
+
+def test_anonymous_users_cannot_reauthenticate(api: Api) -> None:
+    answer = api.get("/reauthenticate", bearer=visit(api)["access_token"])
+    text = "Reauthentication requires the user to have an email or a phone number"
+    refused(answer, 400, "validation_failed", text)
+
+
+def test_the_session_of_an_anonymous_user_keeps_its_method(api: Api, mailbox: Mailbox) -> None:
+    changed(put(api, visit(api), {"email": EMAIL}))
+    confirm_email(api, mailbox)
+    methods = AmrClaim.objects.order_by("created_at").values_list("authentication_method", flat=True)
+    assert list(methods) == ["anonymous", "otp"]

@@ -1,0 +1,429 @@
+"""Sign-up by phone: the SMS code, its verification, and answers for existing phones."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.models import Identity, User
+from accounts.passwords import hashing
+from authsvc import clock
+from authsvc.conf import Rate, Secret, Twilio, Vonage
+from authsvc.messaging import SmsKind
+from authsvc.security import crypto
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import PASSWORD, make_older, make_one_time_token, make_session, make_user
+from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db
+
+PHONE = "15551234567"
+SIGN_UP = {"phone": PHONE, "password": PASSWORD}
+CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
+REQUESTED = ("user_confirmation_requested", {"provider": "phone"})
+SIGNED_UP = ("user_signedup", {"provider": "phone"})
+SOON = "For security purposes, you can only request this after 59 seconds."
+TWILIO = Twilio(account_sid="AC1", auth_token=Secret("t"), message_service_sid="MG1")
+GATEWAYS: dict[str, dict[str, Any]] = {
+    "vonage": {"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")},
+    "twilio": {"provider": "twilio", "twilio": TWILIO},
+    "twilio_verify": {"provider": "twilio_verify", "twilio_verify": TWILIO},
+}
+
+
+@pytest.fixture(autouse=True)
+def numbers_enabled(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True}, sms=GATEWAYS["vonage"])
+
+
+def confirm(api: Api, code: str, phone: str = PHONE) -> Answer:
+    return api.post("/verify", {"type": "sms", "phone": phone, "token": code})
+
+
+def signed_in(answer: Answer) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.content
+    session: dict[str, Any] = answer.json()
+    assert "type" not in session
+    return session
+
+
+def code_in(mailbox: Mailbox) -> str:
+    code: str = mailbox.texts[-1].variables["Code"]
+    return code
+
+
+def sign_in(api: Api, password: str = PASSWORD, phone: str = PHONE) -> Answer:
+    return api.post("/token?grant_type=password", {"phone": phone, "password": password})
+
+
+def test_a_new_phone_creates_an_unconfirmed_account_and_gets_an_sms(api: Api, mailbox: Mailbox) -> None:
+    answer = api.post("/signup", {**SIGN_UP, "phone": "+1 555 1234567", "data": {"a": 1, "b": None}})
+
+    assert answer.status_code == 200
+    shown = answer.json()
+    known = {"sub": shown["id"], "email_verified": False, "phone_verified": False}
+    assert (shown["email"], shown["phone"]) == ("", PHONE)
+    assert shown["app_metadata"] == {"provider": "phone", "providers": ["phone"]}
+    assert shown["user_metadata"] == {**known, "a": 1}
+    assert "phone_confirmed_at" not in shown
+    assert shown["confirmation_sent_at"] == shown["created_at"]
+    (identity,) = shown["identities"]
+    assert (identity["provider"], identity["id"]) == ("phone", shown["id"])
+    assert identity["identity_data"] == {**known, "a": 1, "b": None}
+    user = User.objects.get()
+    assert (user.phone, user.email) == (PHONE, None)
+    assert hashing.verify_password(PASSWORD, user.password)
+    (text,) = mailbox.texts
+    assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.CONFIRMATION, PHONE, "sms", user.id)
+    assert text.expires_at == (user.confirmation_sent_at or clock.now()) + timedelta(seconds=60)
+    assert list(text.variables) == ["Code"]
+    row = OneTimeToken.objects.get()
+    assert (row.token_type, row.relates_to, row.link_hash) == (TokenType.CONFIRMATION, PHONE, None)
+    assert row.token_hash == crypto.hash_code(PHONE, text.variables["Code"])
+    assert audit_trail() == [REQUESTED]
+    assert audit_payloads()[0]["actor_username"] == PHONE
+    assert mailbox.emails == []
+    assert not Session.objects.exists()
+
+
+def test_the_code_confirms_the_phone_and_signs_in(api: Api, mailbox: Mailbox) -> None:
+    made = api.post("/signup", SIGN_UP).json()
+    session = signed_in(confirm(api, code_in(mailbox), "+1 555 1234567"))
+
+    shown = session["user"]
+    assert shown["id"] == made["id"]
+    assert shown["phone_confirmed_at"] == shown["confirmed_at"] == shown["last_sign_in_at"] == shown["updated_at"]
+    assert not OneTimeToken.objects.exists()
+    assert list(AmrClaim.objects.values_list("authentication_method", flat=True)) == ["otp"]
+    assert audit_trail() == [REQUESTED, SIGNED_UP]
+    assert api.get("/user", bearer=session["access_token"]).json() == shown
+    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert sign_in(api, phone="+1 5551234567").status_code == 200
+
+
+def test_an_unconfirmed_phone_does_not_sign_in_by_password(api: Api) -> None:
+    api.post("/signup", SIGN_UP)
+    refused(sign_in(api), 400, "phone_not_confirmed", "Phone not confirmed")
+    refused(sign_in(api, "wrong"), 400, "invalid_credentials", "Invalid login credentials")
+
+
+@pytest.mark.parametrize("length", [6, 8, 10])
+def test_codes_have_the_configured_length(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, length: int) -> None:
+    auth_config(sms={"otp_length": length})
+    api.post("/signup", SIGN_UP)
+    assert len(code_in(mailbox)) == length
+    assert code_in(mailbox).isdigit()
+
+
+# Codes that are refused
+
+
+@pytest.mark.parametrize("phone", ["x", "1", "0123456789", "1555123456789012", "+1555-invalid", "15551234567\n"])
+def test_a_malformed_phone_is_refused(api: Api, phone: str) -> None:
+    text = "Invalid phone number format (E.164 required)"
+    refused(confirm(api, "123456", phone), 400, "validation_failed", text)
+
+
+def test_an_unknown_phone_gets_the_answer_of_a_wrong_code(api: Api) -> None:
+    refused(confirm(api, "123456"), *CODE_DEAD)
+
+
+@pytest.mark.parametrize("type", ["signup", "email", "recovery", "magiclink", "invite", "phone_change", "x", "SMS"])
+def test_a_code_is_valid_for_its_type_only(api: Api, mailbox: Mailbox, type: str) -> None:
+    api.post("/signup", SIGN_UP)
+    before = contents()
+    answer = api.post("/verify", {"type": type, "phone": PHONE, "token": code_in(mailbox)})
+    refused(answer, *CODE_DEAD)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("type", ["sms", "phone_change"])
+def test_an_sms_code_has_no_link(api: Api, type: str) -> None:
+    text = "Invalid email verification type"
+    refused(api.post("/verify", {"type": type, "token_hash": "0" * 56}), 400, "validation_failed", text)
+
+
+def test_ten_wrong_codes_kill_a_code(api: Api, mailbox: Mailbox) -> None:
+    api.post("/signup", SIGN_UP)
+    guess = f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"
+    for number in range(10):
+        refused(confirm(api, guess), *CODE_DEAD)
+        assert OneTimeToken.objects.get().attempts == number + 1
+    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+
+
+@pytest.mark.parametrize(("age", "alive"), [(timedelta(seconds=55), True), (timedelta(seconds=61), False)])
+def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, age: timedelta, alive: bool) -> None:
+    api.post("/signup", SIGN_UP)
+    make_older(OneTimeToken.objects.get(), by=age)
+    before = contents()
+    answer = confirm(api, code_in(mailbox))
+    if alive:
+        signed_in(answer)
+    else:
+        refused(answer, *CODE_DEAD)
+        assert contents() == before
+
+
+def test_a_ban_is_reported_after_the_correct_code(api: Api, mailbox: Mailbox) -> None:
+    api.post("/signup", SIGN_UP)
+    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    refused(confirm(api, f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"), *CODE_DEAD)
+    refused(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
+    assert not Session.objects.exists()
+
+
+def test_a_code_is_valid_in_its_audience_only(api: Api, mailbox: Mailbox) -> None:
+    api.post("/signup", SIGN_UP)
+    body = {"type": "sms", "phone": PHONE, "token": code_in(mailbox)}
+    refused(api.post("/verify", body, headers={"X-JWT-AUD": "staff"}), *CODE_DEAD)
+    signed_in(confirm(api, code_in(mailbox)))
+
+
+# Numbers with a fixed code
+
+
+def test_a_test_code_is_sent_nowhere_and_good_more_than_once(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(sms={"provider": "", "test_codes": {PHONE: "123456"}}, limits={"sms_sent": Rate(events=0)})
+    assert api.post("/signup", SIGN_UP).status_code == 200
+    assert mailbox.texts == []
+    assert OneTimeToken.objects.get().token_hash == crypto.hash_code(PHONE, "123456")
+    refused(confirm(api, "123457"), *CODE_DEAD)
+    make_older(OneTimeToken.objects.get(), by=timedelta(days=9))
+    first = signed_in(confirm(api, "123456"))["user"]
+    assert not OneTimeToken.objects.exists()
+    second = signed_in(confirm(api, "123456"))["user"]
+    assert second["id"] == first["id"]
+    assert audit_trail() == [REQUESTED, SIGNED_UP, SIGNED_UP]
+    refused(confirm(api, "123457"), *CODE_DEAD)
+
+
+def test_a_test_code_of_an_unknown_phone_is_refused(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(sms={"test_codes": {PHONE: "123456"}})
+    refused(confirm(api, "123456"), *CODE_DEAD)
+    make_user(email="", phone=PHONE, audience="staff")
+    refused(confirm(api, "123456"), *CODE_DEAD)
+
+
+def test_a_test_code_does_not_lift_a_ban(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(sms={"test_codes": {PHONE: "123456"}})
+    make_user(email="", phone=PHONE, banned_until=clock.now() + timedelta(hours=1))
+    refused(confirm(api, "123456"), 403, "user_banned", "User is banned")
+
+
+def test_test_codes_can_end(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    past, future = (clock.now() + timedelta(hours=hours) for hours in (-1, 1))
+    auth_config(sms={"test_codes": {PHONE: "123456"}, "test_codes_end_at": past})
+    api.post("/signup", SIGN_UP)
+    assert len(mailbox.texts) == 1
+    if code_in(mailbox) != "123456":
+        refused(confirm(api, "123456"), *CODE_DEAD)
+    auth_config(sms={"test_codes_end_at": future})
+    signed_in(confirm(api, "123456"))
+
+
+def test_a_phone_with_a_test_code_also_accepts_an_earlier_sent_code(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    api.post("/signup", SIGN_UP)
+    auth_config(sms={"test_codes": {PHONE: "123456"}})
+    signed_in(confirm(api, code_in(mailbox)))
+
+
+# Channels, gateways, limits
+
+
+@pytest.mark.parametrize(
+    ("gateway", "channel", "sent_by"),
+    [
+        ("vonage", None, "sms"),
+        ("vonage", "", "sms"),
+        ("vonage", "sms", "sms"),
+        ("vonage", "whatsapp", None),
+        ("twilio", "whatsapp", "whatsapp"),
+        ("twilio_verify", "whatsapp", "whatsapp"),
+        ("twilio", "invalid", None),
+        ("twilio", "SMS", None),
+    ],
+)
+def test_the_channel_is_one_that_the_gateway_has(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, gateway: str, channel: str | None, sent_by: str | None
+) -> None:
+    auth_config(sms=GATEWAYS[gateway])
+    answer = api.post("/signup", {**SIGN_UP, "channel": channel})
+    if sent_by:
+        assert answer.status_code == 200
+        assert [text.channel for text in mailbox.texts] == [sent_by]
+    else:
+        text = (
+            "Invalid channel, supported values are 'sms' or 'whatsapp'. "
+            "'whatsapp' is only supported if Twilio or Twilio Verify is used as the provider."
+        )
+        refused(answer, 400, "validation_failed", text)
+        assert not User.objects.exists()
+
+
+@pytest.mark.parametrize("sms", [{"provider": ""}, {"provider": "twilio"}, {"provider": "nobody"}])
+@pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
+def test_without_a_gateway_every_phone_gets_a_server_error(
+    api: Api, auth_config: ChangeConfig, account: str, sms: dict[str, str]
+) -> None:
+    auth_config(sms=sms)
+    if account != "unknown":
+        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now() if account == "confirmed" else None)
+    before = contents()
+    answer = api.post("/signup", SIGN_UP)
+    refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    assert contents() == before
+
+
+def test_the_development_inbox_is_a_gateway(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    auth_config(sms={"provider": ""}, mailer={"dev_inbox_enabled": True})
+    assert api.post("/signup", SIGN_UP).status_code == 200
+    assert len(mailbox.texts) == 1
+
+
+@pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
+def test_the_sms_quota_refuses_every_phone_alike(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str
+) -> None:
+    if account != "unknown":
+        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now() if account == "confirmed" else None)
+    auth_config(limits={"sms_sent": Rate(events=0)})
+    before = contents()
+    refused(api.post("/signup", SIGN_UP), 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+    assert contents() == before
+    assert mailbox.texts == []
+
+
+def test_the_quota_is_shared_by_all_phones_and_used_only_by_sent_messages(api: Api, auth_config: ChangeConfig) -> None:
+    make_user(email="", phone="15550000000", phone_confirmed_at=clock.now())
+    auth_config(limits={"sms_sent": Rate(events=1)})
+    assert api.post("/signup", {**SIGN_UP, "phone": "15550000000"}).status_code == 200
+    assert api.post("/signup", SIGN_UP).status_code == 200
+    before = contents()
+    answer = api.post("/signup", {**SIGN_UP, "phone": "15557654321"})
+    refused(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+    assert contents() == before
+
+
+@pytest.mark.parametrize("columns", [None, {}, {"phone_confirmed_at": clock.now()}])
+def test_the_interval_between_sign_ups_is_the_same_for_every_phone(
+    api: Api, mailbox: Mailbox, columns: dict[str, Any] | None
+) -> None:
+    if columns is not None:
+        make_user(email="", phone=PHONE, **columns)
+    assert api.post("/signup", SIGN_UP).status_code == 200
+    before = contents()
+    answer = api.post("/signup", {**SIGN_UP, "phone": f"+{PHONE}"})
+    refused(answer, 429, "over_sms_send_rate_limit", SOON)
+    assert answer.headers["Retry-After"] == "59"
+    assert contents() == before
+    let_limits_pass(timedelta(seconds=60))
+    assert api.post("/signup", SIGN_UP).status_code == 200
+
+
+def test_the_interval_applies_to_a_phone_with_a_test_code(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(sms={"test_codes": {PHONE: "123456"}, "max_frequency": timedelta(seconds=5)})
+    assert api.post("/signup", SIGN_UP).status_code == 200
+    text = "For security purposes, you can only request this after 4 seconds."
+    refused(api.post("/signup", SIGN_UP), 429, "over_sms_send_rate_limit", text)
+
+
+# Numbers that are known
+
+
+def test_a_repeated_sign_up_replaces_password_data_and_code(api: Api, mailbox: Mailbox) -> None:
+    first = api.post("/signup", {**SIGN_UP, "data": {"n": 1, "x": 1}}).json()
+    let_limits_pass(timedelta(minutes=1))
+    second = api.post("/signup", {**SIGN_UP, "password": "the other one", "data": {"n": 2}}).json()
+    assert (second["id"], second["user_metadata"]["n"]) == (first["id"], 2)
+    assert "x" not in second["user_metadata"]
+    assert Identity.objects.get().identity_data == second["user_metadata"]
+    old, new = (text.variables["Code"] for text in mailbox.texts)
+    if old != new:
+        refused(confirm(api, old), *CODE_DEAD)
+    signed_in(confirm(api, new))
+    assert sign_in(api, "the other one").status_code == 200
+    assert sign_in(api).status_code == 400
+
+
+def test_a_confirmed_phone_gets_a_fabricated_user(api: Api, mailbox: Mailbox) -> None:
+    user = make_user(email="", phone=PHONE, phone_confirmed_at=clock.now(), data={"secret": 1})
+    before = contents()
+    shown = api.post("/signup", {**SIGN_UP, "data": {"a": 1}}).json()
+    assert shown["id"] != str(user.id)
+    assert (shown["email"], shown["phone"], shown["role"], shown["identities"]) == ("", PHONE, "", [])
+    assert (shown["app_metadata"], shown["user_metadata"]) == (
+        {"provider": "phone", "providers": ["phone"]}, {"a": 1},
+    )  # fmt: skip
+    assert audit_trail() == [("user_repeated_signup", {"provider": "phone"})]
+    assert contents().keys() - {name for name, held in before.items() if contents()[name] == held} == {
+        "audit_log_entries"
+    }
+    assert mailbox.texts == []
+
+
+def test_a_number_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbox) -> None:
+    user = make_user(email="", phone=PHONE, audience="staff")
+    shown = api.post("/signup", SIGN_UP).json()
+    assert (shown["id"] != str(user.id), shown["identities"]) == (True, [])
+    assert mailbox.texts == []
+
+
+def test_another_person_cannot_set_the_password_of_a_verified_account(api: Api, mailbox: Mailbox) -> None:
+    by_number = make_user(email="one@example.com", confirmed=False, phone=PHONE, phone_confirmed_at=clock.now())
+    by_address = make_user(email="two@example.com", phone="15550000000", data={"mine": 1})
+    strange = {"password": "chosen by a stranger", "data": {"strange": 1}}
+
+    assert api.post("/signup", {"email": "one@example.com", **strange}).json()["id"] == str(by_number.id)
+    assert api.post("/signup", {"phone": "15550000000", **strange}).json()["id"] == str(by_address.id)
+    let_limits_pass(timedelta(hours=1))
+    assert api.post("/otp", {"email": "one@example.com"}).status_code == 200
+    assert api.post("/otp", {"phone": "15550000000"}).status_code == 200
+
+    assert len(mailbox.emails) == len(mailbox.texts) == 2
+    for before in (by_number, by_address):
+        after = User.objects.get(id=before.id)
+        assert (after.password, after.raw_user_meta_data) == (before.password, before.raw_user_meta_data)
+    assert sign_in(api, strange["password"]).status_code == 400  # type: ignore[arg-type]
+    assert sign_in(api).status_code == 200
+    signed_in(confirm(api, code_in(mailbox), "15550000000"))
+
+
+# What a stranger leaves behind
+
+
+@pytest.mark.parametrize("path", ["/otp", "/signup"])
+def test_a_password_set_by_another_person_ends_with_the_owners_request(api: Api, mailbox: Mailbox, path: str) -> None:
+    api.post("/signup", {**SIGN_UP, "password": "chosen by a stranger"})
+    let_limits_pass(timedelta(minutes=1))
+    body = {"phone": PHONE} if path == "/otp" else SIGN_UP
+    assert api.post(path, body).status_code == 200
+    signed_in(confirm(api, code_in(mailbox)))
+    assert sign_in(api, "chosen by a stranger").status_code == 400
+    assert sign_in(api).status_code == (400 if path == "/otp" else 200)
+
+
+def test_a_verified_phone_invalidates_all_other_secrets_of_the_account(api: Api, mailbox: Mailbox) -> None:
+    api.post("/signup", SIGN_UP)
+    user = User.objects.get()
+    make_one_time_token(user, TokenType.REAUTHENTICATION)
+    make_one_time_token(make_user())
+    signed_in(confirm(api, code_in(mailbox)))
+    assert not OneTimeToken.objects.filter(user=user).exists()
+    assert OneTimeToken.objects.count() == 1
+
+
+def test_a_code_for_an_account_without_a_phone_identity_confirms_as_well(api: Api) -> None:
+    made = make_session(make_user(phone=PHONE))
+    secret = make_one_time_token(made.user, TokenType.CONFIRMATION, identifier=PHONE)
+    shown = signed_in(confirm(api, secret.code))["user"]
+    assert (shown["id"], shown["app_metadata"]["providers"]) == (str(made.user.id), ["email"])
+    assert shown["phone_confirmed_at"] == shown["updated_at"]
+    assert Session.objects.count() == 2

@@ -1,0 +1,265 @@
+"""The index worker on a real PostgreSQL: what it builds, when it does not, and what it makes of an interrupted build.
+
+It needs a server with the extension pg_trgm, which the embedded one lacks: that of `DATABASE_URL`, or Debian's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection, connections
+from pytest_django import DjangoDbBlocker
+
+from accounts.users.search import indexes, queries
+from accounts.users.search.filters import UserFilter
+from authsvc.conf import Secret
+from authsvc.db import advisory_locks, postgresql
+from tests import debian_postgresql, factories
+from tests.conftest import ChangeConfig
+from tests.live.servers import LiveServer
+from tests.performance import crowd
+
+pytestmark = pytest.mark.django_db
+
+NAMES = {"users_email_search_idx", "users_full_name_search_idx"}
+EMAIL_INDEX = "CREATE INDEX CONCURRENTLY users_email_search_idx ON users USING gin (email {schema}.gin_trgm_ops)"
+
+
+def asked(statement: str) -> list[Any]:
+    """The first column of what a statement returns."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return [row[0] for row in cursor.fetchall()] if cursor.description else []
+
+
+def built() -> set[str]:
+    return set(
+        asked(
+            "SELECT relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+            " WHERE relname LIKE 'users%_search_idx' AND indisvalid"
+        )
+    )
+
+
+def drop_all() -> None:
+    for name in NAMES:
+        asked(f"DROP INDEX IF EXISTS {name}")
+    asked("DROP EXTENSION IF EXISTS pg_trgm")
+    asked("DROP SCHEMA IF EXISTS elsewhere")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server_with_trigrams(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    with django_db_blocker.unblock():
+        if asked("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"):
+            yield
+            return
+        programs = debian_postgresql.binaries("pg_trgm")
+        if programs is None:
+            pytest.skip("neither this PostgreSQL nor one of Debian has pg_trgm")
+        with debian_postgresql.running(programs) as url, connected_to(**place(url)):
+            call_command("migrate", verbosity=0)
+            yield
+
+
+def place(url: str) -> dict[str, Any]:
+    there = postgresql.settings_from(dataclasses.replace(settings.AUTH.database, url=Secret(url)))
+    return {name: there[name] for name in ("NAME", "USER", "PASSWORD", "HOST", "PORT")}
+
+
+@contextlib.contextmanager
+def connected_to(**place: Any) -> Iterator[None]:
+    """Let every new connection of this process lead to another server or database."""
+    known = connection.settings_dict
+    before = dict(known)
+    connection.close()
+    known.update(place)
+    try:
+        yield
+    finally:
+        connection.close()
+        known.update(before)
+
+
+@pytest.fixture
+def trigrams() -> Iterator[None]:
+    drop_all()
+    yield
+    drop_all()
+
+
+@pytest.fixture
+def ensured(auth_config: ChangeConfig) -> None:
+    auth_config(index_worker={"ensure_user_search": True})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_built_unless_enabled(trigrams: None) -> None:
+    indexes.ensure()
+    assert built() == set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
+    crowd.fill(connection.connection, 1, 5000)
+    indexes.ensure()
+    assert built() == NAMES
+    parts = UserFilter(aud="authenticated", text="keller.2711")
+    beginnings = UserFilter(aud="authenticated", text="zq")
+    for chosen, values in (queries._match(parts), queries._restricted_match(beginnings)):
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN {chosen}", values)
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert all(name in plan for name in NAMES), plan
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("locale", "is_too_expensive"), [("C", True), ("C.UTF-8", False)])
+def test_letters_that_trigrams_do_not_know_are_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch, locale: str, is_too_expensive: bool
+) -> None:
+    monkeypatch.setattr(queries, "LARGE_TABLE", 0)
+    queries.indexes_all_letters.cache_clear()
+    asked(f"CREATE DATABASE letters TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'")
+    try:
+        with connected_to(NAME="letters"):
+            asked("CREATE EXTENSION pg_trgm")
+            asked(f"CREATE TABLE {queries._users()} AS SELECT 1")
+            asked(f"ANALYZE {queries._users()}")
+            assert (asked("SELECT show_trgm('žřš')") == [[]]) == is_too_expensive
+            assert queries.is_too_expensive(UserFilter(aud="", text="žřš")) == is_too_expensive
+            assert not queries.is_too_expensive(UserFilter(aud="", text="žřšabc"))
+    finally:
+        queries.indexes_all_letters.cache_clear()
+        asked("DROP DATABASE letters")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None:
+    indexes.ensure()
+    before = asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1")
+    indexes.ensure()
+    assert asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1") == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_extension_may_be_in_another_schema(trigrams: None, ensured: None) -> None:
+    asked("CREATE SCHEMA elsewhere")
+    asked("CREATE EXTENSION pg_trgm SCHEMA elsewhere")
+    indexes.ensure()
+    assert built() == NAMES
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("most", "expected"), [(9, set()), (10, NAMES)])
+def test_a_table_above_the_threshold_is_left_alone(
+    trigrams: None, auth_config: ChangeConfig, most: int, expected: set[str]
+) -> None:
+    for _ in range(10):
+        factories.make_user()
+    asked("VACUUM ANALYZE users")
+    auth_config(index_worker={"max_users": most})
+    indexes.ensure()
+    assert built() == expected
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
+    with advisory_locks.exclusive("search indexes of users"):
+        indexes.ensure()
+        assert built() == set()
+    indexes.ensure()
+    assert built() == NAMES
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -> None:
+    asked("CREATE EXTENSION pg_trgm")
+    with held_up(EMAIL_INDEX.format(schema="public")) as kill:
+        indexes.ensure()
+        assert built() == set(), "somebody else's build was not waited for"
+        kill()
+    assert asked("SELECT indisvalid FROM pg_index WHERE indexrelid = 'users_email_search_idx'::regclass") == [False]
+    indexes.ensure()
+    assert built() == NAMES
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: pytest.LogCaptureFixture) -> None:
+    asked("ALTER TABLE users RENAME TO hidden")
+    try:
+        with caplog.at_level(logging.WARNING):
+            indexes.ensure()
+    finally:
+        asked("ALTER TABLE hidden RENAME TO users")
+    assert [record.getMessage() for record in caplog.records] == ["search indexes not built"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path: Path, empty_database_url: str) -> None:
+    env = {"AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true", "WEB_CONCURRENCY": "1"}
+    with contextlib.ExitStack() as started:
+        servers = [
+            LiveServer(folder=tmp_path, database_url=empty_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
+            for namespace in ("", "svc")
+        ]
+        for server in servers:
+            server.launch()
+            started.callback(server.kill)
+        wanted = {f"{prefix}{name}" for prefix in ("", "svc_") for name in NAMES}
+        deadline = time.monotonic() + 60
+        with psycopg.connect(empty_database_url, autocommit=True) as other:
+            while time.monotonic() < deadline:
+                found = other.execute(
+                    "SELECT relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+                    " WHERE relname LIKE '%users%_search_idx' AND indisvalid"
+                ).fetchall()
+                if {name for (name,) in found} == wanted:
+                    return
+                time.sleep(0.2)
+    pytest.fail(f"only {found} came to be")
+
+
+@contextlib.contextmanager
+def held_up(statement: str) -> Iterator[Callable[[], None]]:
+    """Run a statement on another connection, where it waits for an open transaction; `kill()` ends both."""
+    holding, building = (connections.create_connection("default") for _ in range(2))
+    holding.set_autocommit(autocommit=False)
+    with holding.cursor() as cursor:
+        cursor.execute("LOCK TABLE users IN ROW EXCLUSIVE MODE")
+    with building.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+
+    def run() -> None:
+        with contextlib.suppress(Exception), building.cursor() as cursor:
+            cursor.execute(statement)
+
+    building.inc_thread_sharing()
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def kill() -> None:
+        asked(f"SELECT pg_terminate_backend({pid}, 10000)")
+        thread.join()
+        holding.rollback()
+
+    try:
+        while not asked("SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database()"):
+            time.sleep(0.05)
+        yield kill
+    finally:
+        thread.join()
+        holding.close()
+        building.close()

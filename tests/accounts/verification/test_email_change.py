@@ -1,0 +1,539 @@
+"""Email change: started by PUT /user, confirmed by one or both addresses."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from accounts.models import Identity, User
+from authsvc import clock
+from authsvc.conf import Rate
+from authsvc.messaging import Email, EmailKind
+from tests.accounts.threads import at_once
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import (
+    CHALLENGE,
+    PASSWORD,
+    VERIFIER,
+    SignIn,
+    make_older,
+    make_one_time_token,
+    make_session,
+    make_user,
+)
+from tests.observations import audit_trail, contents, fragment_of, let_limits_pass, query_of, refused
+from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "user@example.com"
+NEW = "new@example.com"
+PHONE = "15551234567"
+SITE = "http://localhost:3000"
+HALF = "Confirmation link accepted. Please proceed to confirm link sent to the other email"
+ACCEPTED = (200, {"code": "200", "msg": HALF})
+CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
+LINK_DEAD = (403, "otp_expired", "Email link is invalid or has expired")
+TAKEN = (422, "email_exists", "A user with this email address has already been registered")
+MODIFIED = ("user_modified", None)
+PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
+PENDING = [TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW]
+
+
+@pytest.fixture
+def made() -> SignIn:
+    return make_session(make_user(email=EMAIL, data={"name": "Ada"}, at=clock.now() - timedelta(days=1)))
+
+
+def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: Any) -> dict[str, Any]:
+    """Ask for a change; the user as the answer shows it."""
+    answer = api.put(f"/user{query}", {"email": email, **further}, bearer=made.access_token)
+    assert answer.status_code == 200, answer.content
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def letters(mailbox: Mailbox) -> tuple[Email, Email]:
+    """The last mails to the present and to the new address."""
+    by_recipient = {mail.to: mail for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE}
+    return by_recipient[EMAIL], by_recipient[NEW]
+
+
+def redeem(api: Api, mail: Email, form: str) -> Answer:
+    """Use what a mail says: its `code`, its `hash`, or the bare `token` of its link."""
+    said = mail.variables
+    proof = {
+        "code": {"email": mail.to, "token": said["Token"]},
+        "hash": {"token_hash": said["TokenHash"]},
+        "token": {"token": said["TokenHash"]},
+    }
+    return api.post("/verify", {"type": "email_change", **proof[form]})
+
+
+def open_link(api: Api, mail: Email) -> Answer:
+    return api.get(mail.variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081"))
+
+
+def half(answer: Answer) -> None:
+    assert (answer.status_code, answer.json()) == ACCEPTED
+
+
+def signed_in(answer: Answer) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.content
+    session: dict[str, Any] = answer.json()
+    assert "type" not in session
+    assert session["user"]["email"] == NEW
+    return session
+
+
+def pending_types() -> list[str]:
+    return sorted(OneTimeToken.objects.values_list("token_type", flat=True))
+
+
+# Asking
+
+
+def test_both_addresses_get_a_confirmation(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    shown = ask(api, made, "NEW@example.com", "?redirect_to=http://localhost:3000/cb")
+
+    assert (shown["email"], shown["new_email"]) == (EMAIL, NEW)
+    assert shown["email_change_sent_at"] == shown["updated_at"]
+    assert shown["identities"][0]["identity_data"]["email"] == EMAIL
+    after = User.objects.get()
+    assert (after.email, after.email_change, after.email_change_confirm_status) == (EMAIL, NEW, 0)
+    present, new = letters(mailbox)
+    assert len(mailbox.emails) == 2
+    for mail in (present, new):
+        said = mail.variables
+        assert set(said) == {
+            "SiteURL", "Email", "ConfirmationURL", "Token", "TokenHash", "RedirectTo", "Data", "NewEmail", "SendingTo",
+        }  # fmt: skip
+        assert (said["Email"], said["NewEmail"], said["SendingTo"]) == (EMAIL, NEW, mail.to)
+        assert said["Data"]["name"] == "Ada"
+        assert said["RedirectTo"] == "http://localhost:3000/cb"
+        assert re.fullmatch(r"[0-9a-f]{56}", said["TokenHash"])
+        query = parse_qs(urlsplit(said["ConfirmationURL"]).query)
+        assert query == {
+            "token": [said["TokenHash"]], "type": ["email_change"], "redirect_to": ["http://localhost:3000/cb"],
+        }  # fmt: skip
+    assert present.variables["TokenHash"] != new.variables["TokenHash"]
+    rows = {row.token_type: row.relates_to for row in OneTimeToken.objects.all()}
+    assert rows == {"email_change_token_current": EMAIL, "email_change_token_new": NEW}
+    assert audit_trail() == [MODIFIED]
+    assert not FlowState.objects.exists()
+
+
+def test_without_secure_email_change_only_the_new_address_gets_a_confirmation(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
+) -> None:
+    make_one_time_token(made.user, TokenType.EMAIL_CHANGE_CURRENT)
+    auth_config(mailer={"secure_email_change_enabled": False})
+    ask(api, made)
+    assert [mail.to for mail in mailbox.emails] == [NEW]
+    assert pending_types() == ["email_change_token_new"]
+
+
+def test_a_user_without_an_address_confirms_at_the_new_one(api: Api, mailbox: Mailbox) -> None:
+    made = make_session(make_user(email="", phone=PHONE, phone_confirmed_at=clock.now()))
+    shown = ask(api, made)
+    assert (shown["email"], shown["new_email"]) == ("", NEW)
+    assert [mail.to for mail in mailbox.emails] == [NEW]
+    assert pending_types() == ["email_change_token_new"]
+    session = signed_in(redeem(api, mailbox.emails[0], "code"))
+    assert session["user"]["app_metadata"] == {"provider": "phone", "providers": ["phone", "email"]}
+    assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
+
+
+def test_under_auto_confirm_the_change_still_needs_confirmation(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
+) -> None:
+    auth_config(mailer={"autoconfirm": True})
+    shown = ask(api, made)
+    assert (shown["email"], shown["new_email"]) == (EMAIL, NEW)
+    assert len(mailbox.emails) == 2
+
+
+def test_both_emails_count_once_against_the_quota(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
+    auth_config(limits={"email_sent": Rate(events=1)})
+    ask(api, made)
+    other = make_session()
+    before = contents()
+    answer = api.put("/user", {"email": "other@example.com"}, bearer=other.access_token)
+    refused(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert contents() == before
+
+
+@pytest.mark.parametrize("address", [EMAIL, NEW])
+@pytest.mark.parametrize("secure", [True, False])
+def test_the_operators_allow_list_applies(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, address: str, secure: bool
+) -> None:
+    auth_config(recipients={"authorized_addresses": (address,)}, mailer={"secure_email_change_enabled": secure})
+    answer = api.put("/user", {"email": NEW}, bearer=made.access_token)
+    if address == NEW and not secure:
+        assert answer.status_code == 200
+        return
+    missing = NEW if address == EMAIL else EMAIL
+    text = f'Email address "{missing}" cannot be used as it is not authorized'
+    refused(answer, 400, "email_address_not_authorized", text)
+    assert mailbox.emails == []
+
+
+def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    before = contents()
+    answer = api.put("/user", {"email": "third@example.com"}, bearer=made.access_token)
+    text = "For security purposes, you can only request this after 59 seconds."
+    refused(answer, 429, "over_email_send_rate_limit", text)
+    assert contents() == before
+    make_older(made.user, by=timedelta(minutes=1))
+    let_limits_pass(timedelta(minutes=1))
+    assert ask(api, made, "third@example.com")["new_email"] == "third@example.com"
+    assert len(mailbox.emails) == 4
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("further", [{}, {"password": "another one"}])
+def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn, further: dict[str, str]) -> None:
+    body = {"email": NEW, **further}
+    answers = at_once([lambda: Api().put("/user", body, bearer=made.access_token)] * 8)
+    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
+    assert [mail.to for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE] == [EMAIL, NEW]
+    assert audit_trail().count(MODIFIED) == 1
+
+
+def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    assert api.put("/user", {"password": "another one"}, bearer=made.access_token).status_code == 200
+    text = "For security purposes, you can only request this after 59 seconds."
+    refused(api.put("/user", {"email": NEW}, bearer=made.access_token), 429, "over_email_send_rate_limit", text)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
+    auth_config(recipients={"authorized_addresses": (EMAIL, NEW)})
+    answer = api.put("/user", {"email": "nwe@example.com"}, bearer=made.access_token)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "email_address_not_authorized")
+    assert ask(api, made)["new_email"] == NEW
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_interval_applies_to_repeated_requests(api: Api, made: SignIn) -> None:
+    ask(api, made)
+    text = "For security purposes, you can only request this after 59 seconds."
+    refused(api.post("/resend", {"type": "email_change", "email": EMAIL}), 429, "over_email_send_rate_limit", text)
+    let_limits_pass(timedelta(minutes=1))
+    assert api.post("/resend", {"type": "email_change", "email": EMAIL}).status_code == 200
+
+
+@pytest.mark.parametrize("columns", [{}, {"confirmed": False}, {"audience": "staff"}])
+def test_an_address_of_another_user_is_refused(
+    api: Api, mailbox: Mailbox, made: SignIn, columns: dict[str, Any]
+) -> None:
+    make_user(email=NEW, **columns)
+    before = contents()
+    refused(api.put("/user", {"email": "NEW@example.com"}, bearer=made.access_token), *TAKEN)
+    assert contents() == before
+    assert mailbox.emails == []
+
+
+def test_an_address_of_an_sso_account_is_free(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    make_user(email=NEW, is_sso_user=True)
+    ask(api, made)
+    present, new = letters(mailbox)
+    half(redeem(api, present, "code"))
+    signed_in(redeem(api, new, "code"))
+
+
+# Confirming
+
+
+@pytest.mark.parametrize("forms", [("code", "code"), ("hash", "hash"), ("token", "code"), ("code", "hash")])
+@pytest.mark.parametrize("first", ["present", "new"])
+def test_the_change_takes_effect_when_both_have_confirmed(
+    api: Api, mailbox: Mailbox, made: SignIn, forms: tuple[str, str], first: str
+) -> None:
+    sent_at = ask(api, made)["email_change_sent_at"]
+    one, other = letters(mailbox) if first == "present" else reversed(letters(mailbox))
+
+    half(redeem(api, one, forms[0]))
+    between = User.objects.get()
+    assert (between.email, between.email_change, between.email_change_confirm_status) == (EMAIL, NEW, 1)
+    assert OneTimeToken.objects.get().relates_to == other.to
+    assert Session.objects.get() == made.session
+    assert audit_trail() == [MODIFIED]
+
+    session = signed_in(redeem(api, other, forms[1]))
+    shown = session["user"]
+    assert shown["id"] == str(made.user.id)
+    assert "new_email" not in shown
+    assert shown["email_change_sent_at"] == sent_at
+    assert shown["email_confirmed_at"] == clock.rfc3339(made.user.email_confirmed_at or clock.now())
+    assert shown["last_sign_in_at"] == shown["updated_at"]
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email"]}
+    (identity,) = shown["identities"]
+    assert identity["identity_data"] == {
+        "sub": str(made.user.id), "email": NEW, "email_verified": True, "phone_verified": False, "name": "Ada",
+    }  # fmt: skip
+    assert identity["email"] == NEW
+    after = User.objects.get()
+    assert (after.email, after.email_change, after.email_change_confirm_status) == (NEW, "", 0)
+    assert not OneTimeToken.objects.exists()
+    assert Session.objects.count() == 2
+    assert [claim.authentication_method for claim in AmrClaim.objects.exclude(session=made.session)] == ["otp"]
+    assert audit_trail() == [MODIFIED] * 2
+    assert [mail.kind for mail in mailbox.emails][2:] == [EmailKind.EMAIL_CHANGED]
+    assert api.get("/user", bearer=session["access_token"]).json() == shown
+    for email, status in ((NEW, 200), (EMAIL, 400)):
+        body = {"email": email, "password": PASSWORD}
+        assert api.post("/token?grant_type=password", body).status_code == status
+
+
+def test_the_previous_address_is_notified(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    present, new = letters(mailbox)
+    half(redeem(api, new, "code"))
+    signed_in(redeem(api, present, "code"))
+    notice = mailbox.emails[-1]
+    assert (notice.kind, notice.to, notice.user_id) == (EmailKind.EMAIL_CHANGED, EMAIL, made.user.id)
+    assert (notice.variables["OldEmail"], notice.variables["Email"]) == (EMAIL, NEW)
+
+
+@pytest.mark.parametrize("form", ["code", "hash", "token"])
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("pkce", [False, True])
+def test_one_address_cannot_confirm_for_both(
+    api: Api, mailbox: Mailbox, made: SignIn, form: str, which: int, pkce: bool
+) -> None:
+    ask(api, made, **(PKCE if pkce else {}))
+    mail = letters(mailbox)[which]
+    half(redeem(api, mail, form))
+    before = contents()
+    refused(redeem(api, mail, "code"), *CODE_DEAD)
+    refused(redeem(api, mail, "hash"), *LINK_DEAD)
+    assert contents() == before
+    assert User.objects.get().email == EMAIL
+    assert OneTimeToken.objects.count() == 1
+
+
+def test_a_confirmation_of_an_imported_row_is_the_first_of_two(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    User.objects.update(email_change_confirm_status=None)
+    present, new = letters(mailbox)
+    half(redeem(api, present, "hash"))
+    signed_in(redeem(api, new, "hash"))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("config", [{"autoconfirm": True}, {"secure_email_change_enabled": False}])
+def test_one_confirmation_can_be_enough(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, which: int, config: dict[str, bool]
+) -> None:
+    ask(api, made)
+    auth_config(mailer=config)
+    signed_in(redeem(api, letters(mailbox)[which], "hash"))
+    assert not OneTimeToken.objects.exists()
+
+
+def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made, "first@example.com")
+    old_present, old_new = mailbox.emails
+    half(redeem(api, old_present, "hash"))
+    make_older(made.user, by=timedelta(minutes=2))
+    let_limits_pass(timedelta(minutes=2))
+    ask(api, made)
+    assert User.objects.get().email_change_confirm_status == 0
+    refused(redeem(api, old_new, "hash"), *LINK_DEAD)
+    refused(redeem(api, old_new, "code"), *CODE_DEAD)
+    present, new = letters(mailbox)
+    half(redeem(api, new, "hash"))
+    signed_in(redeem(api, present, "hash"))
+
+
+@pytest.mark.parametrize("form", ["code", "hash"])
+def test_link_and_code_of_an_email_expire_after_a_day(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
+    ask(api, made)
+    make_older(*OneTimeToken.objects.all(), by=timedelta(days=1, seconds=1))
+    before = contents()
+    refused(redeem(api, mailbox.emails[0], form), *(CODE_DEAD if form == "code" else LINK_DEAD))
+    assert contents() == before
+
+
+@pytest.mark.parametrize("form", ["code", "hash"])
+def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
+    ask(api, made)
+    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    before = contents()
+    refused(redeem(api, mailbox.emails[0], form), 403, "user_banned", "User is banned")
+    fragment = fragment_of(open_link(api, mailbox.emails[0]))
+    assert (fragment["error"], fragment["error_code"]) == ("access_denied", "user_banned")
+    assert contents() == before
+
+
+@pytest.mark.parametrize("type", ["email", "signup", "invite", "recovery", "magiclink"])
+@pytest.mark.parametrize("form", ["code", "hash"])
+def test_the_secret_of_a_change_has_no_other_use(
+    api: Api, mailbox: Mailbox, made: SignIn, type: str, form: str
+) -> None:
+    ask(api, made)
+    mail = letters(mailbox)[0]
+    proof = {"email": EMAIL, "token": mail.variables["Token"]} if form == "code" else {
+        "token_hash": mail.variables["TokenHash"]
+    }  # fmt: skip
+    answer = api.post("/verify", {"type": type, **proof})
+    refused(answer, *(CODE_DEAD if form == "code" else LINK_DEAD))
+    assert Session.objects.count() == 1
+
+
+def test_a_code_is_valid_with_its_recipients_address(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    present, new = letters(mailbox)
+    if present.variables["Token"] != new.variables["Token"]:
+        body = {"type": "email_change", "email": NEW, "token": present.variables["Token"]}
+        refused(api.post("/verify", body), *CODE_DEAD)
+    assert User.objects.get().email_change_confirm_status == 0
+    half(redeem(api, present, "code"))
+
+
+@pytest.mark.parametrize("form", ["code", "hash", "browser"])
+def test_an_address_taken_in_the_meantime_is_not_taken_over(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, form: str
+) -> None:
+    ask(api, made)
+    present, new = letters(mailbox)
+    half(redeem(api, present, "hash"))
+    owner = make_user(email=NEW)
+    before = contents()
+    if form == "browser":
+        answer = open_link(api, new)
+        told = {"error_code": TAKEN[1], "error_description": TAKEN[2], "sb": ""}
+        assert (answer.status_code, fragment_of(answer)) == (303, told)
+    else:
+        refused(redeem(api, new, form), *TAKEN)
+    assert contents() == before
+    assert User.objects.get(email=NEW) == owner
+
+
+@pytest.mark.parametrize("how", ["recovery", "password"])
+def test_another_verification_or_password_invalidates_the_confirmations(
+    api: Api, mailbox: Mailbox, made: SignIn, how: str
+) -> None:
+    ask(api, made)
+    present, new = letters(mailbox)
+    half(redeem(api, new, "hash"))
+    if how == "recovery":
+        secret = make_one_time_token(made.user)
+        assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
+    else:
+        assert api.put("/user", {"password": "another one"}, bearer=made.access_token).status_code == 200
+    refused(redeem(api, present, "hash"), *LINK_DEAD)
+    assert User.objects.get().email == EMAIL
+
+
+def test_a_change_adds_a_missing_email_identity(api: Api, mailbox: Mailbox) -> None:
+    made = make_session(make_user(email=EMAIL, data={"name": "Ada"}))
+    at = clock.now() - timedelta(days=9)
+    Identity.objects.update(provider="google", provider_id="7", created_at=at)
+    ask(api, made)
+    present, new = letters(mailbox)
+    half(redeem(api, present, "hash"))
+    shown = signed_in(redeem(api, new, "hash"))["user"]
+    google, email = shown["identities"]
+    assert (google["provider"], google["identity_data"]["email"]) == ("google", EMAIL)
+    assert (email["provider"], email["id"]) == ("email", shown["id"])
+    assert email["identity_data"] == {
+        "sub": shown["id"], "email": NEW, "email_verified": True, "phone_verified": False,
+    }  # fmt: skip
+    assert email["last_sign_in_at"] == email["created_at"] == shown["updated_at"]
+    assert shown["app_metadata"] == {"provider": "google", "providers": ["google", "email"]}
+
+
+def test_a_change_confirms_an_unconfirmed_user(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    auth_config(mailer={"secure_email_change_enabled": False})
+    made = make_session(make_user(email=EMAIL, confirmed=False))
+    ask(api, made)
+    shown = signed_in(redeem(api, mailbox.emails[0], "code"))["user"]
+    assert shown["email_confirmed_at"] == shown["confirmed_at"] == shown["updated_at"]
+    assert shown["user_metadata"]["email_verified"] is True
+
+
+# By browser
+
+
+def test_links_confirm_in_a_browser(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made, query="?redirect_to=http://localhost:3000/cb%3Fx%3D1")
+    present, new = letters(mailbox)
+
+    first = open_link(api, present)
+    assert first.status_code == 303
+    assert first.headers["Location"].startswith("http://localhost:3000/cb?x=1#")
+    assert fragment_of(first) == {"message": HALF, "sb": ""}
+    assert query_of(first) == {"x": "1"}
+    assert Session.objects.count() == 1
+
+    fragment = fragment_of(open_link(api, new))
+    assert list(fragment) == ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
+    assert fragment["type"] == "email_change"
+    assert api.get("/user", bearer=fragment["access_token"]).json()["email"] == NEW
+    assert fragment_of(open_link(api, new))["error_code"] == "otp_expired"
+
+
+def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made, **PKCE)
+    present, new = letters(mailbox)
+    flow = FlowState.objects.get()
+    assert (flow.user_id, flow.provider_type, flow.authentication_method) == (
+        made.user.id, "email_change", "email_change",
+    )  # fmt: skip
+    assert all(mail.variables["TokenHash"].startswith("pkce_") for mail in (present, new))
+    assert all(row.token_hash.startswith("pkce_") for row in OneTimeToken.objects.all())
+
+    first = open_link(api, new)
+    assert (fragment_of(first), query_of(first)) == ({"message": HALF, "sb": ""}, {"message": HALF})
+    assert FlowState.objects.get().auth_code_issued_at is None
+
+    second = open_link(api, present)
+    assert second.headers["Location"].startswith(f"{SITE}?code=")
+    assert Session.objects.count() == 1
+    after = User.objects.get()
+    assert (after.email, after.last_sign_in_at) == (NEW, None)
+    body = {"auth_code": query_of(second)["code"], "code_verifier": VERIFIER}
+    session = api.post("/token?grant_type=pkce", body).json()
+    assert session["user"]["email"] == NEW
+    assert [claim.authentication_method for claim in AmrClaim.objects.exclude(session=made.session)] == ["email_change"]
+    assert fragment_of(open_link(api, present))["error_code"] == "otp_expired"
+
+
+def test_a_code_typed_by_hand_ends_a_flow_in_a_session(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made, **PKCE)
+    present, new = letters(mailbox)
+    half(redeem(api, present, "code"))
+    signed_in(redeem(api, new, "code"))
+
+
+def test_a_flow_that_is_gone_leaves_the_change_to_be_confirmed(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made, **PKCE)
+    present, new = letters(mailbox)
+    open_link(api, present)
+    FlowState.objects.all().delete()
+    before = contents()
+    answer = open_link(api, new)
+    assert fragment_of(answer)["error_code"] == query_of(answer)["error_code"] == "flow_state_not_found"
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {"code_challenge": CHALLENGE},
+        {"code_challenge_method": "s256"},
+        {"code_challenge": CHALLENGE, "code_challenge_method": "md5"},
+    ],
+)
+def test_half_a_challenge_is_refused(api: Api, made: SignIn, further: dict[str, str]) -> None:
+    answer = api.put("/user", {"email": NEW, **further}, bearer=made.access_token)
+    refused(answer, 400, "validation_failed", "PKCE flow requires code_challenge_method and code_challenge")

@@ -1,0 +1,343 @@
+"""Phone change: started by PUT /user, confirmed by an SMS code to the new phone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.models import Identity, User
+from authsvc import clock
+from authsvc.conf import Rate, Secret, Twilio, Vonage
+from authsvc.messaging import EmailKind, SmsKind
+from authsvc.security import crypto
+from tests.accounts.threads import at_once
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import PASSWORD, SignIn, make_older, make_one_time_token, make_session, make_user
+from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tokens.models import OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "user@example.com"
+OLD = "15550000000"
+NEW = "15551234567"
+CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
+TAKEN = (422, "phone_exists", "A user with this phone number has already been registered")
+SOON = "For security purposes, you can only request this after 59 seconds."
+MODIFIED = ("user_modified", None)
+
+
+@pytest.fixture(autouse=True)
+def gateway(auth_config: ChangeConfig) -> None:
+    auth_config(
+        signup={"phone_enabled": True},
+        sms={"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")},
+    )
+
+
+@pytest.fixture
+def made() -> SignIn:
+    """Has an address and an email identity, and no number."""
+    return make_session(make_user(email=EMAIL, at=clock.now() - timedelta(days=1)))
+
+
+def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> Answer:
+    return api.put("/user", {"phone": phone, **further}, bearer=made.access_token)
+
+
+def ask(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> dict[str, Any]:
+    answer = put(api, made, phone, **further)
+    assert answer.status_code == 200, answer.content
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def confirm(api: Api, code: str, phone: str = NEW) -> Answer:
+    return api.post("/verify", {"type": "phone_change", "phone": phone, "token": code})
+
+
+def signed_in(answer: Answer) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.content
+    session: dict[str, Any] = answer.json()
+    assert "type" not in session
+    return session
+
+
+def code_in(mailbox: Mailbox) -> str:
+    code: str = mailbox.texts[-1].variables["Code"]
+    return code
+
+
+def test_the_new_phone_gets_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    shown = ask(api, made, "+1 555 1234567")
+
+    assert (shown["phone"], shown["new_phone"]) == ("", NEW)
+    assert shown["phone_change_sent_at"] == shown["updated_at"]
+    (text,) = mailbox.texts
+    assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.PHONE_CHANGE, NEW, "sms", made.user.id)
+    row = OneTimeToken.objects.get()
+    assert (row.token_type, row.relates_to) == (TokenType.PHONE_CHANGE, NEW)
+    assert row.token_hash == crypto.hash_code(NEW, code_in(mailbox))
+    assert audit_trail() == [MODIFIED]
+    assert mailbox.emails == []
+
+
+def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    sent_at = ask(api, made)["phone_change_sent_at"]
+    make_one_time_token(made.user)
+    session = signed_in(confirm(api, code_in(mailbox), f"+{NEW}"))
+
+    shown = session["user"]
+    assert (shown["id"], shown["phone"], shown["email"]) == (str(made.user.id), NEW, EMAIL)
+    assert "new_phone" not in shown
+    assert shown["phone_change_sent_at"] == sent_at
+    assert shown["phone_confirmed_at"] == shown["last_sign_in_at"] == shown["updated_at"]
+    assert shown["confirmed_at"] == clock.rfc3339(made.user.email_confirmed_at or clock.now())
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email", "phone"]}
+    phone = shown["identities"][1]
+    assert (phone["provider"], phone["id"]) == ("phone", shown["id"])
+    assert phone["identity_data"] == {
+        "sub": shown["id"], "phone": NEW, "phone_verified": True, "email_verified": False,
+    }  # fmt: skip
+    assert "email" not in phone
+    assert not OneTimeToken.objects.exists()
+    assert Session.objects.count() == 2
+    assert audit_trail() == [MODIFIED] * 2
+    # The first number of an account is a further way into it.
+    assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.IDENTITY_LINKED, EMAIL)]
+    assert mailbox.emails[0].variables["Provider"] == "phone"
+    assert api.get("/user", bearer=session["access_token"]).json() == shown
+    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    body = {"phone": NEW, "password": PASSWORD}
+    assert api.post("/token?grant_type=password", body).status_code == 200
+
+
+def make_number_user(**columns: Any) -> SignIn:
+    """A user with a phone identity whose number is OLD."""
+    user = make_user(email="", **{"phone": OLD, "phone_confirmed_at": clock.now(), **columns})
+    return make_session(user)
+
+
+@pytest.mark.parametrize("has_address", [True, False])
+def test_another_phone_replaces_the_first(api: Api, mailbox: Mailbox, has_address: bool) -> None:
+    made = make_number_user()
+    if has_address:
+        User.objects.update(email=EMAIL, email_confirmed_at=clock.now())
+    assert ask(api, made)["phone"] == OLD
+    shown = signed_in(confirm(api, code_in(mailbox)))["user"]
+    (identity,) = shown["identities"]
+    assert identity["identity_data"] == {
+        "sub": shown["id"], "phone": NEW, "phone_verified": True, "email_verified": False,
+    }  # fmt: skip
+    if has_address:
+        (mail,) = mailbox.emails
+        assert (mail.kind, mail.to) == (EmailKind.PHONE_CHANGED, EMAIL)
+        assert (mail.variables["OldPhone"], mail.variables["Phone"]) == (OLD, NEW)
+    else:
+        assert mailbox.emails == []
+    for phone, status in ((NEW, 200), (OLD, 400)):
+        body = {"phone": phone, "password": PASSWORD}
+        assert api.post("/token?grant_type=password", body).status_code == status
+
+
+@pytest.mark.parametrize("phone", [OLD, f"+{OLD}", "+1 555 0000000"])
+def test_the_present_phone_is_no_change(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, phone: str) -> None:
+    made = make_number_user()
+    for autoconfirm in (False, True):
+        auth_config(sms={"autoconfirm": autoconfirm})
+        shown = ask(api, made, phone)
+        assert (shown["phone"], "new_phone" in shown) == (OLD, False)
+    assert (mailbox.texts, mailbox.emails) == ([], [])
+
+
+# Auto-confirm
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("has_address", [True, False])
+def test_under_auto_confirm_the_change_takes_effect_at_once(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, has_address: bool
+) -> None:
+    auth_config(sms={"autoconfirm": True, "provider": ""}, limits={"sms_sent": Rate(events=0)})
+    made = make_number_user()
+    if has_address:
+        User.objects.update(email=EMAIL, email_confirmed_at=clock.now())
+    make_one_time_token(made.user)
+    shown = ask(api, made)
+    assert (shown["phone"], "new_phone" in shown) == (NEW, False)
+    assert shown["phone_confirmed_at"] == shown["updated_at"]
+    assert "phone_change_sent_at" not in shown
+    assert not OneTimeToken.objects.exists()
+    assert mailbox.texts == []
+    assert [mail.kind for mail in mailbox.emails] == ([EmailKind.PHONE_CHANGED] if has_address else [])
+    assert audit_trail() == [MODIFIED]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
+) -> None:
+    auth_config(sms={"autoconfirm": True}, mailer={"secure_email_change_enabled": False})
+    shown = ask(api, made, email="new@example.com")
+    assert (shown["phone"], shown["new_email"]) == (NEW, "new@example.com")
+    mail = mailbox.emails[-1]
+    assert (mail.kind, mail.to) == (EmailKind.EMAIL_CHANGE, "new@example.com")
+    answer = api.post("/verify", {"type": "email_change", "token_hash": mail.variables["TokenHash"]})
+    assert (answer.status_code, answer.json()["user"]["phone"]) == (200, NEW)
+    assert answer.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
+
+
+# Fixed codes and gateways that make their own
+
+
+def test_a_test_code_confirms_without_a_stored_secret(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
+) -> None:
+    auth_config(sms={"provider": "", "test_codes": {NEW: "123456"}}, limits={"sms_sent": Rate(events=0)})
+    ask(api, made)
+    assert mailbox.texts == []
+    OneTimeToken.objects.all().delete()
+    refused(confirm(api, "123457"), *CODE_DEAD)
+    assert signed_in(confirm(api, "123456"))["user"]["phone"] == NEW
+    refused(confirm(api, "123456"), *CODE_DEAD)
+
+
+def test_a_test_code_changes_only_the_requested_phone(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
+    auth_config(sms={"test_codes": {NEW: "123456"}})
+    refused(confirm(api, "123456"), *CODE_DEAD)
+    ask(api, made, OLD)
+    refused(confirm(api, "123456"), *CODE_DEAD)
+    assert User.objects.get().phone is None
+
+
+def test_an_unreachable_gateway_confirms_nothing(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
+) -> None:
+    ask(api, made)
+    account = Twilio(account_sid="", auth_token=Secret(""), message_service_sid="")
+    auth_config(sms={"provider": "twilio_verify", "twilio_verify": account})
+    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("columns", [{}, {"phone_confirmed_at": None}, {"audience": "staff"}])
+@pytest.mark.parametrize("autoconfirm", [False, True])
+def test_a_phone_of_another_user_is_refused(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, columns: dict[str, Any], autoconfirm: bool
+) -> None:
+    make_number_user(phone=NEW, **columns)
+    auth_config(sms={"autoconfirm": autoconfirm})
+    before = contents()
+    refused(put(api, made, f"+{NEW}", data={"a": 1}), *TAKEN)
+    assert contents() == before
+    assert mailbox.texts == []
+
+
+def test_a_phone_taken_since_the_request_keeps_its_owner(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    make_number_user(phone=NEW)
+    before = contents()
+    refused(confirm(api, code_in(mailbox)), *TAKEN)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("what", ["quota", "gateway"])
+def test_an_undeliverable_message_changes_nothing(
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, what: str
+) -> None:
+    auth_config(**({"limits": {"sms_sent": Rate(events=0)}} if what == "quota" else {"sms": {"provider": ""}}))
+    before = contents()
+    answer = put(api, made, password="another one", data={"a": 1})
+    if what == "quota":
+        refused(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+    else:
+        refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    assert contents() == before
+    assert mailbox.texts == []
+
+
+def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    before = contents()
+    refused(put(api, made, "15559999999"), 429, "over_sms_send_rate_limit", SOON)
+    assert contents() == before
+    make_older(made.user, by=timedelta(seconds=61))
+    let_limits_pass(timedelta(seconds=61))
+    assert ask(api, made, "15559999999")["new_phone"] == "15559999999"
+    refused(confirm(api, mailbox.texts[0].variables["Code"]), *CODE_DEAD)
+    assert signed_in(confirm(api, code_in(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn) -> None:
+    answers = at_once([lambda: put(Api(), made)] * 8)
+    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
+    assert {answer.json()["error_code"] for answer in answers if answer.status_code == 429} == {
+        "over_sms_send_rate_limit"
+    }
+    assert len(mailbox.texts) == 1
+    assert audit_trail() == [MODIFIED]
+
+
+def test_a_change_starts_the_interval_of_resend(api: Api) -> None:
+    made = make_number_user()
+    ask(api, made)
+    refused(api.post("/resend", {"type": "phone_change", "phone": OLD}), 429, "over_sms_send_rate_limit", SOON)
+    let_limits_pass(timedelta(seconds=60))
+    assert api.post("/resend", {"type": "phone_change", "phone": OLD}).status_code == 200
+
+
+@pytest.mark.parametrize(("age", "alive"), [(timedelta(seconds=55), True), (timedelta(seconds=61), False)])
+def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, made: SignIn, age: timedelta, alive: bool) -> None:
+    ask(api, made)
+    make_older(OneTimeToken.objects.get(), by=age)
+    answer = confirm(api, code_in(mailbox))
+    if alive:
+        signed_in(answer)
+    else:
+        refused(answer, *CODE_DEAD)
+
+
+@pytest.mark.parametrize("type", ["sms", "signup", "email_change", "recovery"])
+def test_the_code_of_a_change_has_no_other_use(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
+    ask(api, made)
+    answer = api.post("/verify", {"type": type, "phone": NEW, "token": code_in(mailbox)})
+    refused(answer, *CODE_DEAD)
+    assert Session.objects.count() == 1
+
+
+def test_ten_wrong_codes_kill_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    guess = f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"
+    for _ in range(10):
+        refused(confirm(api, guess), *CODE_DEAD)
+    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+
+
+def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    ask(api, made)
+    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    refused(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
+    assert User.objects.get().phone is None
+
+
+def test_two_users_who_request_one_phone_get_separate_codes(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+    other = make_session()
+    ask(api, made)
+    ask(api, other)
+    first, second = (text.variables["Code"] for text in mailbox.texts)
+    if first != second:
+        assert signed_in(confirm(api, second))["user"]["id"] == str(other.user.id)
+        refused(confirm(api, first), *TAKEN)
+        assert Identity.objects.filter(provider="phone").count() == 1
+
+
+def test_a_channel_of_the_gateway_is_used(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn) -> None:
+    account = Twilio(account_sid="AC1", auth_token=Secret("t"), message_service_sid="MG1")
+    auth_config(sms={"provider": "twilio", "twilio": account})
+    ask(api, made, channel="whatsapp")
+    assert mailbox.texts[0].channel == "whatsapp"

@@ -1,0 +1,892 @@
+"""GET and POST /verify: links and codes, their effects on the account, and the form of errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.db import connection
+
+from accounts.models import Identity, User
+from accounts.passwords import hashing
+from authsvc import clock
+from authsvc.conf import AuthConfig
+from tests.conftest import Answer, Api, Mailbox
+from tests.factories import (
+    CHALLENGE,
+    PASSWORD,
+    VERIFIER,
+    make_flow,
+    make_older,
+    make_one_time_token,
+    make_session,
+    make_user,
+)
+from tests.observations import audit_trail, contents, fragment_of, let_limits_pass, query_of, refused
+from tokens.jwt import access_tokens
+from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db
+
+ChangeConfig = Callable[..., AuthConfig]
+
+EMAIL = "user@example.com"
+SITE = "http://localhost:3000"
+SIGN_UP = {"email": EMAIL, "password": PASSWORD}
+SIGNED_UP = ("user_signedup", {"provider": "email"})
+LOGIN = ("login", None)
+LINK_DEAD = (403, "otp_expired", "Email link is invalid or has expired")
+CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
+BANNED = (403, "user_banned", "User is banned")
+SESSION_KEYS = ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
+
+CONFIRMING = ["signup", "invite"]
+RECOVERING = ["recovery", "magiclink"]
+PURPOSE = {
+    "signup": TokenType.CONFIRMATION,
+    "invite": TokenType.CONFIRMATION,
+    "recovery": TokenType.RECOVERY,
+    "magiclink": TokenType.RECOVERY,
+}
+
+
+def open_link(api: Api, token: str, type: str, redirect_to: str = "", **given: Any) -> Answer:
+    """Open a link as a browser does."""
+    target = f"&redirect_to={quote(redirect_to, safe='')}" if redirect_to else ""
+    return api.get(f"/verify?token={token}&type={type}{target}", **given)
+
+
+def failed(answer: Answer, error_code: str, description: str, *, error: str | None = "access_denied") -> None:
+    """Assert a redirect to the site that tells of this refusal in its fragment, and only there."""
+    assert answer.status_code == 303
+    told = {"error_code": error_code, "error_description": description, "sb": ""}
+    assert fragment_of(answer) == ({"error": error, **told} if error else told)
+    assert answer.headers["Location"].startswith(f"{SITE}#")
+    assert query_of(answer) == {}
+    assert answer.content == b""
+
+
+def moved_on(answer: Answer, type: str) -> dict[str, str]:
+    """The fragment of a redirect that carries a session."""
+    assert answer.status_code == 303, answer.content
+    fragment = fragment_of(answer)
+    assert list(fragment) == ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
+    assert (fragment["expires_in"], fragment["sb"], fragment["token_type"]) == ("3600", "", "bearer")
+    assert fragment["type"] == type
+    claims = access_tokens.decode(fragment["access_token"], at=clock.now())
+    assert str(claims.exp) == fragment["expires_at"] + ".0"
+    assert [entry.method for entry in claims.amr] == ["otp"]
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "Content-Type" not in answer.headers
+    return fragment
+
+
+def signed_in(answer: Answer, type: str | None) -> dict[str, Any]:
+    """The session of an answer that is one, and of this type."""
+    assert answer.status_code == 200, answer.content
+    session: dict[str, Any] = answer.json()
+    assert list(session) == SESSION_KEYS + (["type"] if type else [])
+    assert session.get("type") == type
+    return session
+
+
+# Opening a link
+
+
+def test_the_link_of_a_sign_up_confirms_and_signs_in(api: Api, mailbox: Mailbox) -> None:
+    shown = api.post("/signup?redirect_to=http://localhost:3000/cb%3Fx%3D1", {**SIGN_UP, "data": {"a": 1}}).json()
+    link = mailbox.emails[0].variables["ConfirmationURL"]
+    answer = api.get(link.removeprefix("http://127.0.0.1:8081"), headers={"User-Agent": "browser"})
+
+    fragment = moved_on(answer, "signup")
+    assert answer.headers["Location"].startswith("http://localhost:3000/cb?x=1#access_token=")
+    user = User.objects.get()
+    assert user.email_confirmed_at == user.last_sign_in_at == user.updated_at
+    assert user.confirmation_sent_at is not None
+    assert user.raw_user_meta_data == {**shown["user_metadata"], "email_verified": True}
+    assert user.raw_app_meta_data == {"provider": "email", "providers": ["email"]}
+    identity = Identity.objects.get()
+    assert identity.identity_data == {**shown["user_metadata"], "email_verified": True}
+    assert clock.rfc3339(identity.updated_at or clock.now()) == shown["identities"][0]["updated_at"]
+    assert not OneTimeToken.objects.exists()
+    session = Session.objects.get()
+    assert (session.user_id, session.user_agent, session.ip, session.aal) == (user.id, "browser", "127.0.0.1", "aal1")
+    assert list(AmrClaim.objects.values_list("authentication_method", flat=True)) == ["otp"]
+    assert audit_trail()[1:] == [SIGNED_UP]
+    me = api.get("/user", bearer=fragment["access_token"]).json()
+    assert me["email_confirmed_at"] == me["confirmed_at"] == me["last_sign_in_at"]
+    refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": fragment["refresh_token"]})
+    assert refreshed.status_code == 200
+    assert api.post("/token?grant_type=password", SIGN_UP).status_code == 200
+
+
+def test_a_link_opens_once(api: Api) -> None:
+    token = make_one_time_token(make_user(email=EMAIL, confirmed=False), TokenType.CONFIRMATION).link_token
+    moved_on(open_link(api, token, "signup"), "signup")
+    before = contents()
+    failed(open_link(api, token, "signup"), "otp_expired", LINK_DEAD[2])
+    assert contents() == before
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("pkce", [False, True])
+@pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
+def test_of_many_uses_at_once_one_wins(type: str, pkce: bool) -> None:
+    user = make_user(email=EMAIL, confirmed=type in RECOVERING)
+    token = make_one_time_token(user, PURPOSE[type], pkce=pkce).link_token
+    make_flow(user, method="email/signup" if type == "signup" else type, auth_code_issued_at=None)
+    answers: list[Answer] = []
+    start = threading.Barrier(8)
+
+    def use() -> None:
+        try:
+            start.wait()
+            answers.append(open_link(Api(), token, type))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    codes = [fragment_of(answer).get("error_code") for answer in answers if "#" in answer.headers["Location"]]
+    assert codes.count("otp_expired") == 7
+    assert Session.objects.count() == (0 if pkce else 1)
+    assert len(audit_trail()) == 1
+
+
+@pytest.mark.parametrize("type", RECOVERING)
+def test_a_recovery_link_of_a_confirmed_account_signs_in(api: Api, type: str) -> None:
+    user = make_user(email=EMAIL, at=clock.now() - timedelta(days=3))
+    token = make_one_time_token(user).link_token
+    make_one_time_token(user, TokenType.REAUTHENTICATION)
+    moved_on(open_link(api, token, type), type)
+    after = User.objects.get()
+    assert after.email_confirmed_at == user.email_confirmed_at
+    assert after.password == user.password
+    assert after.last_sign_in_at == after.updated_at
+    assert audit_trail() == [LOGIN]
+    assert not OneTimeToken.objects.exists()
+
+
+@pytest.mark.parametrize("type", RECOVERING)
+def test_a_recovery_link_of_an_unconfirmed_account_confirms_it_without_its_password(api: Api, type: str) -> None:
+    user = make_user(email=EMAIL, confirmed=False)
+    make_one_time_token(user, TokenType.CONFIRMATION)
+    moved_on(open_link(api, make_one_time_token(user).link_token, type), type)
+    after = User.objects.get()
+    assert after.email_confirmed_at == after.last_sign_in_at
+    assert after.password == ""
+    assert (after.raw_user_meta_data or {})["email_verified"] is True
+    assert Identity.objects.get().identity_data["email_verified"] is False
+    assert audit_trail() == [SIGNED_UP]
+    assert not OneTimeToken.objects.exists()
+    refused(api.post("/token?grant_type=password", SIGN_UP), 400, "invalid_credentials", "Invalid login credentials")
+
+
+@pytest.mark.parametrize(("purpose", "told"), [(TokenType.CONFIRMATION, "signup"), (TokenType.RECOVERY, "magiclink")])
+def test_the_type_email_accepts_any_emailed_code(api: Api, purpose: TokenType, told: str) -> None:
+    user = make_user(email=EMAIL, confirmed=told != "signup")
+    moved_on(open_link(api, make_one_time_token(user, purpose).link_token, "email"), told)
+    assert audit_trail() == [SIGNED_UP if told == "signup" else LOGIN]
+
+
+def test_providers_are_recomputed_from_the_identities(api: Api) -> None:
+    user = make_user(email=EMAIL, raw_app_meta_data={"provider": "old", "providers": ["old"], "plan": "gold"})
+    at = clock.now()
+    Identity.objects.create(
+        provider="google", provider_id="7", user=user, identity_data={"sub": "7"}, created_at=at, updated_at=at
+    )
+    moved_on(open_link(api, make_one_time_token(user).link_token, "magiclink"), "magiclink")
+    assert User.objects.get().raw_app_meta_data == {
+        "provider": "email", "providers": ["email", "google"], "plan": "gold",
+    }  # fmt: skip
+
+
+def test_only_identities_with_the_address_become_verified(api: Api) -> None:
+    user = make_user(email=EMAIL, confirmed=False)
+    at = clock.now()
+    for provider, address in (("google", "USER@example.com"), ("github", "other@example.com")):
+        data = {"sub": "7", "email": address, "email_verified": False}
+        Identity.objects.create(
+            provider=provider, provider_id="7", user=user, identity_data=data, created_at=at, updated_at=at
+        )
+    moved_on(open_link(api, make_one_time_token(user, TokenType.CONFIRMATION).link_token, "signup"), "signup")
+    verified = {each.provider: each.identity_data["email_verified"] for each in Identity.objects.all()}
+    assert verified == {"email": True, "google": True, "github": False}
+
+
+@pytest.mark.parametrize(
+    ("age", "opens"), [(timedelta(hours=23, minutes=59), True), (timedelta(days=1, seconds=1), False)]
+)
+def test_a_link_lives_for_a_day(api: Api, age: timedelta, opens: bool) -> None:
+    user = make_user(email=EMAIL)
+    token = make_one_time_token(user).link_token
+    make_older(OneTimeToken.objects.get(), by=age)
+    before = contents()
+    answer = open_link(api, token, "recovery")
+    if opens:
+        moved_on(answer, "recovery")
+    else:
+        failed(answer, "otp_expired", LINK_DEAD[2])
+        assert contents() == before
+
+
+def test_the_life_of_a_link_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"otp_exp": timedelta(seconds=60)})
+    token = make_one_time_token(make_user(email=EMAIL)).link_token
+    make_older(OneTimeToken.objects.get(), by=timedelta(seconds=62))
+    failed(open_link(api, token, "recovery"), "otp_expired", LINK_DEAD[2])
+
+
+@pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
+def test_a_ban_is_reported_only_with_the_link(api: Api, type: str) -> None:
+    user = make_user(email=EMAIL, confirmed=type in RECOVERING, banned_until=clock.now() + timedelta(hours=1))
+    token = make_one_time_token(user, PURPOSE[type]).link_token
+    before = contents()
+    failed(open_link(api, token, type), "user_banned", "User is banned")
+    failed(open_link(api, "0" * 56, type), "otp_expired", LINK_DEAD[2])
+    refused(api.post("/verify", {"type": type, "token_hash": token}), *BANNED)
+    assert contents() == before
+
+
+def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
+    user = make_user(email=EMAIL, banned_until=clock.now() - timedelta(seconds=1))
+    moved_on(open_link(api, make_one_time_token(user).link_token, "recovery"), "recovery")
+
+
+@pytest.mark.parametrize("type", ["sms", "phone_change", "reauthentication", "x", "SIGNUP", "signup "])
+@pytest.mark.parametrize("mark", ["", "pkce_"])
+def test_an_unknown_link_type_is_reported_by_redirect(api: Api, type: str, mark: str) -> None:
+    answer = open_link(api, mark + "0" * 56, quote(type))
+    assert answer.status_code == 303
+    told = {"error_code": "validation_failed", "error_description": "Invalid email verification type"}
+    assert fragment_of(answer) == {"error": "invalid_request", **told, "sb": ""}
+    assert query_of(answer) == ({"error": "invalid_request", **told} if mark else {})
+
+
+@pytest.mark.parametrize(
+    ("purpose", "types"),
+    [
+        (TokenType.CONFIRMATION, RECOVERING),
+        (TokenType.RECOVERY, CONFIRMING),
+        (TokenType.REAUTHENTICATION, list(PURPOSE)),
+    ],
+)
+def test_a_link_is_valid_for_its_purpose_only(api: Api, purpose: TokenType, types: list[str]) -> None:
+    token = make_one_time_token(make_user(email=EMAIL, confirmed=False), purpose).link_token
+    before = contents()
+    for type in types:
+        failed(open_link(api, token, type), "otp_expired", LINK_DEAD[2])
+        refused(api.post("/verify", {"type": type, "token_hash": token}), *LINK_DEAD)
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("", "Verify requires a verification type"),
+        ("token=x", "Verify requires a verification type"),
+        ("token=x&type=", "Verify requires a verification type"),
+        ("type=signup", "Verify requires a token or a token hash"),
+        ("type=signup&token=", "Verify requires a token or a token hash"),
+        ("type=x&redirect_to=http://localhost:3000/", "Verify requires a token or a token hash"),
+    ],
+)
+def test_a_link_without_its_parts_is_refused_as_json(api: Api, query: str, text: str) -> None:
+    refused(api.get(f"/verify?{query}"), 400, "validation_failed", text)
+
+
+def test_the_first_of_two_equal_parameters_counts(api: Api) -> None:
+    token = make_one_time_token(make_user(email=EMAIL)).link_token
+    answer = api.get(f"/verify?type=recovery&token={token}&token=x&type=signup")
+    moved_on(answer, "recovery")
+
+
+def test_opening_links_and_typing_codes_share_a_limit(api: Api) -> None:
+    for number in range(30):
+        answer = open_link(api, "x", "signup") if number % 2 else api.post("/verify", {"type": "signup"})
+        assert answer.status_code in (303, 400)
+    refused(open_link(api, "x", "signup"), 429, "over_request_rate_limit", "Request rate limit reached")
+    refused(api.post("/verify", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert open_link(api, "x", "signup", headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 303
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_looking_at_a_link_does_not_use_it_up(api: Api, slash: str) -> None:
+    token = make_one_time_token(make_user(email=EMAIL)).link_token
+    before = contents()
+    for method in ("HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"):
+        answer = api.request(method, f"/verify{slash}?token={token}&type=recovery")
+        assert answer.status_code == 405
+        assert answer.headers["Allow"] == "GET, POST"
+    assert contents() == before
+    moved_on(api.get(f"/verify{slash}?token={token}&type=recovery"), "recovery")
+
+
+def test_a_server_error_is_reported_by_redirect(api: Api) -> None:
+    token = make_one_time_token(make_user(email=EMAIL, password="")).link_token
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE mfa_amr_claims RENAME TO mfa_amr_claims_away")
+    try:
+        answer = open_link(api, token, "recovery")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE mfa_amr_claims_away RENAME TO mfa_amr_claims")
+    assert fragment_of(answer)["error"] == "server_error"
+    assert fragment_of(answer)["error_code"] == "unexpected_failure"
+    moved_on(open_link(api, token, "recovery"), "recovery")
+
+
+# Where a link leads
+
+
+@pytest.mark.parametrize(
+    ("site", "target", "start"),
+    [
+        (SITE, "http://localhost:3000/cb?x=1", "http://localhost:3000/cb?x=1#"),
+        (SITE, "http://localhost:3000/cb#part", "http://localhost:3000/cb#part#"),
+        (SITE, "https://evil.example/", "http://localhost:3000#"),
+        (SITE, "javascript:alert(1)", "http://localhost:3000#"),
+        (SITE, "http://localhost:3000\\@evil.example/", "http://localhost:3000/@evil.example/#"),
+        (SITE, "http://localhost:3000/ü x", "http://localhost:3000/%C3%BC%20x#"),
+        ("https://x/#/", "", "https://x/#/#"),
+    ],
+)
+def test_a_session_is_added_to_the_target(
+    api: Api, auth_config: ChangeConfig, site: str, target: str, start: str
+) -> None:
+    auth_config(site={"url": site})
+    token = make_one_time_token(make_user(email=EMAIL)).link_token
+    location = open_link(api, token, "recovery", target).headers["Location"]
+    assert location.startswith(f"{start}access_token=")
+    assert location.isascii()
+
+
+def test_an_error_replaces_the_fragment_and_preserves_the_query(api: Api) -> None:
+    answer = open_link(api, "x", "signup", "http://localhost:3000/?test=param#part")
+    assert answer.headers["Location"] == (
+        "http://localhost:3000/?test=param#error=access_denied&error_code=otp_expired"
+        "&error_description=Email+link+is+invalid+or+has+expired&sb="
+    )
+
+
+def test_a_pkce_error_stands_in_query_and_fragment(api: Api) -> None:
+    answer = open_link(api, "pkce_x", "signup", "http://localhost:3000/cb?error=mine&z=1&a=2#part")
+    told = "error=access_denied&error_code=otp_expired&error_description=Email+link+is+invalid+or+has+expired"
+    assert answer.headers["Location"] == f"http://localhost:3000/cb?a=2&{told}&z=1#{told}&sb="
+
+
+def test_the_page_a_link_is_on_can_be_the_target(api: Api) -> None:
+    answer = open_link(api, "x", "signup", headers={"Referer": "http://localhost:3000/mail"})
+    assert answer.headers["Location"].startswith("http://localhost:3000/mail#error=")
+
+
+# Links of PKCE flows
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "type", "method", "audits"),
+    [
+        ("/signup", SIGN_UP, "signup", "email/signup", [SIGNED_UP]),
+        ("/recover", {"email": EMAIL}, "recovery", "recovery", [LOGIN]),
+        ("/magiclink", {"email": EMAIL}, "magiclink", "magiclink", [LOGIN]),
+        ("/otp", {"email": EMAIL}, "magiclink", "magiclink", [LOGIN]),
+    ],
+)
+def test_a_pkce_link_gives_a_code_that_gives_a_session(
+    api: Api, mailbox: Mailbox, path: str, body: dict[str, str], type: str, method: str, audits: list[Any]
+) -> None:
+    if type != "signup":
+        make_user(email=EMAIL)
+    api.post(path, {**body, "code_challenge": CHALLENGE, "code_challenge_method": "s256"})
+    token = mailbox.emails[0].variables["TokenHash"]
+    answer = open_link(api, token, type, "http://localhost:3000/cb?sb_flow_id=7&a=1#part")
+
+    assert answer.status_code == 303
+    code = query_of(answer)["code"]
+    assert answer.headers["Location"] == f"http://localhost:3000/cb?a=1&code={code}&sb_flow_id=7#part"
+    assert not Session.objects.exists()
+    assert not OneTimeToken.objects.exists()
+    user = User.objects.get()
+    assert user.last_sign_in_at is None
+    assert user.email_confirmed_at is not None
+    assert audit_trail()[1:] == audits
+    flow = FlowState.objects.get()
+    assert (flow.auth_code, flow.authentication_method) == (code, method)
+    assert flow.auth_code_issued_at is not None
+
+    body = {"auth_code": code, "code_verifier": VERIFIER}
+    session = api.post("/token?grant_type=pkce", body)
+    assert list(session.json()) == SESSION_KEYS
+    claims = access_tokens.decode(session.json()["access_token"], at=clock.now())
+    assert [entry.method for entry in claims.amr] == [method]
+    assert User.objects.get().last_sign_in_at is not None
+    assert not FlowState.objects.exists()
+    again = (404, "flow_state_not_found", "invalid flow state, no valid flow state found")
+    refused(api.post("/token?grant_type=pkce", body), *again)
+
+
+def test_a_pkce_link_without_its_flow_stays_good(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    token = make_one_time_token(user, pkce=True).link_token
+    make_flow(user, method="recovery", code_challenge=None)
+    before = contents()
+    answer = open_link(api, token, "magiclink")
+    told = query_of(answer)
+    assert (told["error"], told["error_code"]) == ("invalid_request", "flow_state_not_found")
+    assert told["error_description"].startswith("No associated flow state found. ")
+    assert fragment_of(answer) == {**told, "sb": ""}
+    assert contents() == before
+
+
+def test_the_newest_flow_is_answered(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    at = clock.now()
+    older = make_flow(user, auth_code_issued_at=None, at=at - timedelta(seconds=5))
+    newer = make_flow(user, auth_code_issued_at=None, at=at)
+    token = make_one_time_token(user, pkce=True).link_token
+    assert query_of(open_link(api, token, "magiclink"))["code"] == newer.auth_code
+    older.refresh_from_db()
+    assert older.auth_code_issued_at is None
+
+
+def test_the_type_email_does_not_open_pkce_links(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    make_flow(user)
+    token = make_one_time_token(user, pkce=True).link_token
+    before = contents()
+    assert query_of(open_link(api, token, "email"))["error_description"] == "Invalid email verification type"
+    assert contents() == before
+
+
+@pytest.mark.parametrize("type", ["magiclink", "recovery", "email"])
+def test_a_pkce_link_that_is_posted_gives_a_session(api: Api, type: str) -> None:
+    token = make_one_time_token(make_user(email=EMAIL), pkce=True).link_token
+    signed_in(api.post("/verify", {"type": type, "token_hash": token}), "recovery" if type == "recovery" else None)
+
+
+def test_a_code_typed_by_hand_ends_a_pkce_flow_in_a_session(api: Api, mailbox: Mailbox) -> None:
+    make_user(email=EMAIL)
+    api.post("/magiclink", {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"})
+    body = {"type": "magiclink", "email": EMAIL, "token": mailbox.emails[0].variables["Token"]}
+    signed_in(api.post("/verify", body), None)
+
+
+# Posting
+
+
+@pytest.mark.parametrize(
+    ("type", "purpose", "told"),
+    [
+        ("signup", TokenType.CONFIRMATION, "signup"),
+        ("invite", TokenType.CONFIRMATION, "invite"),
+        ("email", TokenType.CONFIRMATION, "signup"),
+        ("recovery", TokenType.RECOVERY, "recovery"),
+        ("magiclink", TokenType.RECOVERY, None),
+        ("email", TokenType.RECOVERY, None),
+    ],
+)
+@pytest.mark.parametrize("form", ["code", "upper-case address", "token_hash", "token"])
+def test_every_form_of_verification_signs_in(
+    api: Api, type: str, purpose: TokenType, told: str | None, form: str
+) -> None:
+    user = make_user(email=EMAIL, confirmed=purpose == TokenType.RECOVERY)
+    secret = make_one_time_token(user, purpose)
+    forms: dict[str, dict[str, Any]] = {
+        "code": {"email": EMAIL, "token": secret.code, "redirect_to": "https://evil.example", "options": {}},
+        "upper-case address": {"email": "USER@Example.com", "token": secret.code},
+        "token_hash": {"token_hash": secret.link_token},
+        "token": {"token": secret.link_token, "redirect_to": SITE},
+    }
+    session = signed_in(api.post("/verify", {"type": type, **forms[form]}), told)
+    shown = session["user"]
+    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    assert [entry.method for entry in claims.amr] == ["otp"]
+    assert shown["email_confirmed_at"] == shown["confirmed_at"]
+    assert shown["user_metadata"].get("email_verified") is True
+    assert api.get("/user", bearer=session["access_token"]).json() == shown
+    assert audit_trail() == [SIGNED_UP if purpose == TokenType.CONFIRMATION else LOGIN]
+    assert not OneTimeToken.objects.exists()
+
+
+def test_the_answer_shows_the_account_after_its_confirmation(api: Api) -> None:
+    user = make_user(email=EMAIL, confirmed=False)
+    secret = make_one_time_token(user, TokenType.CONFIRMATION)
+    shown = api.post("/verify", {"type": "signup", "token_hash": secret.link_token}).json()["user"]
+    assert shown["identities"][0]["identity_data"]["email_verified"] is True
+    assert shown["email_confirmed_at"] == shown["last_sign_in_at"] == shown["updated_at"]
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        ({}, (400, "validation_failed", "Verify requires a verification type")),
+        ({"token": "x", "token_hash": "x"}, (400, "validation_failed", "Verify requires a verification type")),
+        ({"type": ""}, (400, "validation_failed", "Verify requires a verification type")),
+        ({"type": "x"}, (400, "validation_failed", "Verify requires either a token or a token hash")),
+        (
+            {"type": "x", "token": "x", "token_hash": "x", "email": "x"},
+            (400, "validation_failed", "Verify requires either a token or a token hash"),
+        ),
+        (
+            {"type": "x", "token": "", "token_hash": "", "email": EMAIL},
+            (400, "validation_failed", "Verify requires either a token or a token hash"),
+        ),
+        *(
+            (
+                {"type": "x", "token": token},
+                (400, "validation_failed", "Only an email address or phone number should be provided on verify"),
+            )
+            for token in ("some-token", "123456", "A" * 56, "0" * 55, "0" * 57, "pkce_" + "0" * 55)
+        ),
+        (
+            {"type": "x", "token": "123456", "email": EMAIL, "phone": "15551234567"},
+            (400, "validation_failed", "Only an email address or phone number should be provided on verify"),
+        ),
+        *(
+            (
+                {"type": "sms", "token": "123456", "phone": phone},
+                (400, "validation_failed", "Invalid phone number format (E.164 required)"),
+            )
+            for phone in ("15551234567-invalid", "0", "x")
+        ),
+        *(
+            ({"type": "x", "token": "123456", "email": address}, (422, "validation_failed", "Invalid email format"))
+            for address in ("not-an-address", "a@b..c", " user@example.com", "a" * 251 + "@b.co")
+        ),
+        *(
+            (
+                {"type": "x", "token_hash": "x", **further},
+                (400, "validation_failed", "Only the token_hash and type should be provided"),
+            )
+            for further in ({"email": EMAIL}, {"phone": "1"}, {"redirect_to": SITE})
+        ),
+        *(
+            (
+                {"type": type, "token_hash": "0" * 56},
+                (400, "validation_failed", "Invalid email verification type"),
+            )
+            for type in ("sms", "phone_change", "x", "reauthentication")
+        ),
+        ({"type": "signup", "token_hash": "0" * 56}, LINK_DEAD),
+        ({"type": "signup", "token_hash": "x"}, LINK_DEAD),
+        ({"type": "signup", "token": "0" * 56}, LINK_DEAD),
+        ({"type": "signup", "token": "pkce_" + "0" * 56}, LINK_DEAD),
+        ({"type": "signup", "token": "123456", "email": "nobody@example.com"}, CODE_DEAD),
+        ({"type": "no such type", "token": "123456", "email": EMAIL}, CODE_DEAD),
+        ({"type": "sms", "token": "123456", "phone": "15551234567"}, CODE_DEAD),
+        ({"type": "phone_change", "token": "123456", "phone": "+1 5551234567"}, CODE_DEAD),
+    ],
+)
+def test_refusals_come_in_their_order(api: Api, body: dict[str, str], refusal: tuple[int, str, str]) -> None:
+    make_one_time_token(make_user(email=EMAIL), token_type=TokenType.REAUTHENTICATION)
+    before = contents()
+    refused(api.post("/verify", body), *refusal)
+    assert contents() == before
+
+
+def test_a_wrong_code_is_counted_and_uses_nothing_up(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    secret = make_one_time_token(user)
+    wrong = f"{(int(secret.code) + 1) % 10**6:06d}"
+    body = {"type": "recovery", "email": EMAIL, "token": wrong}
+    refused(api.post("/verify", body), *CODE_DEAD)
+    assert OneTimeToken.objects.get().attempts == 1
+    assert audit_trail() == []
+    signed_in(api.post("/verify", {**body, "token": secret.code}), "recovery")
+
+
+def test_a_wrong_code_is_counted_on_everything_it_could_have_been(api: Api) -> None:
+    user = make_user(email=EMAIL, confirmed=False)
+    for purpose in (TokenType.CONFIRMATION, TokenType.RECOVERY, TokenType.REAUTHENTICATION):
+        make_one_time_token(user, purpose, attempts=3)
+    api.post("/verify", {"type": "email", "email": EMAIL, "token": "no code"})
+    counted = dict(OneTimeToken.objects.values_list("token_type", "attempts"))
+    assert counted == {"confirmation_token": 4, "recovery_token": 4, "reauthentication_token": 3}
+
+
+@pytest.mark.parametrize(
+    ("limit", "attempts", "alive"), [(10, 9, True), (10, 10, False), (2, 2, False), (0, 999, True)]
+)
+def test_a_code_guessed_at_too_often_is_dead_and_its_link_is_not(
+    api: Api, auth_config: ChangeConfig, limit: int, attempts: int, alive: bool
+) -> None:
+    auth_config(codes={"max_attempts": limit})
+    secret = make_one_time_token(make_user(email=EMAIL), attempts=attempts)
+    answer = api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code})
+    if alive:
+        signed_in(answer, "recovery")
+    else:
+        refused(answer, *CODE_DEAD)
+        signed_in(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
+
+
+def test_ten_wrong_codes_kill_a_code(api: Api, auth_config: ChangeConfig) -> None:
+    secret = make_one_time_token(make_user(email=EMAIL))
+    for _ in range(10):
+        refused(api.post("/verify", {"type": "email", "email": EMAIL, "token": "wrong"}), *CODE_DEAD)
+    refused(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
+
+
+def test_a_new_email_invalidates_the_previous_code_and_link(api: Api, mailbox: Mailbox) -> None:
+    make_user(email=EMAIL)
+    api.post("/recover", {"email": EMAIL})
+    let_limits_pass(timedelta(minutes=2))
+    api.post("/recover", {"email": EMAIL})
+    old, new = (mail.variables for mail in mailbox.emails)
+    assert OneTimeToken.objects.count() == 1
+    failed(open_link(api, old["TokenHash"], "recovery"), "otp_expired", LINK_DEAD[2])
+    signed_in(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": new["Token"]}), "recovery")
+
+
+@pytest.mark.parametrize("first", ["code", "link"])
+def test_code_and_link_are_one_secret(api: Api, first: str) -> None:
+    secret = make_one_time_token(make_user(email=EMAIL))
+    by_code = {"type": "recovery", "email": EMAIL, "token": secret.code}
+    by_link = {"type": "recovery", "token_hash": secret.link_token}
+    one, other = (by_code, by_link) if first == "code" else (by_link, by_code)
+    signed_in(api.post("/verify", one), "recovery")
+    refused(api.post("/verify", other), *(LINK_DEAD if other is by_link else CODE_DEAD))
+    refused(api.post("/verify", one), *(LINK_DEAD if one is by_link else CODE_DEAD))
+
+
+def test_a_verification_invalidates_the_other_secrets_of_that_user_only(api: Api) -> None:
+    user, other = make_user(email=EMAIL), make_user()
+    secret = make_one_time_token(user)
+    for purpose in (TokenType.EMAIL_CHANGE_NEW, TokenType.EMAIL_CHANGE_CURRENT, TokenType.REAUTHENTICATION):
+        make_one_time_token(user, purpose)
+    make_one_time_token(other)
+    signed_in(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
+    assert list(OneTimeToken.objects.values_list("user_id", flat=True)) == [other.id]
+
+
+def test_a_code_is_valid_with_its_address_only(api: Api) -> None:
+    secret = make_one_time_token(make_user(email=EMAIL))
+    make_one_time_token(make_user(email="other@example.com"))
+    refused(api.post("/verify", {"type": "recovery", "email": "other@example.com", "token": secret.code}), *CODE_DEAD)
+    signed_in(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), "recovery")
+
+
+def test_a_code_is_valid_in_its_audience_only(api: Api) -> None:
+    secret = make_one_time_token(make_user(email=EMAIL))
+    body = {"type": "recovery", "email": EMAIL, "token": secret.code}
+    refused(api.post("/verify", body, headers={"X-JWT-AUD": "staff"}), *CODE_DEAD)
+    signed_in(api.post("/verify", body), "recovery")
+
+
+def test_the_code_of_an_sso_account_is_refused(api: Api) -> None:
+    secret = make_one_time_token(make_user(email=EMAIL, is_sso_user=True))
+    refused(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
+
+
+def test_a_code_past_its_life_is_refused(api: Api) -> None:
+    secret = make_one_time_token(make_user(email=EMAIL))
+    make_older(OneTimeToken.objects.get(), by=timedelta(days=1, seconds=1))
+    refused(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
+
+
+def test_a_ban_is_reported_after_the_correct_code(api: Api) -> None:
+    secret = make_one_time_token(make_user(email=EMAIL, banned_until=clock.now() + timedelta(hours=1)))
+    body = {"type": "recovery", "email": EMAIL, "token": "wrong"}
+    refused(api.post("/verify", body), *CODE_DEAD)
+    refused(api.post("/verify", {**body, "token": secret.code}), *BANNED)
+    assert not Session.objects.exists()
+
+
+def test_of_two_secrets_with_one_code_the_confirmation_goes_first(api: Api) -> None:
+    user = make_user(email=EMAIL, confirmed=False)
+    secret = make_one_time_token(user, TokenType.CONFIRMATION)
+    make_one_time_token(user, token_hash=OneTimeToken.objects.get().token_hash)
+    signed_in(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), "signup")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_right_codes_at_once_make_one_session() -> None:
+    secret = make_one_time_token(make_user(email=EMAIL))
+    statuses: list[int] = []
+    start = threading.Barrier(8)
+
+    def use() -> None:
+        try:
+            start.wait()
+            body = {"type": "recovery", "email": EMAIL, "token": secret.code}
+            statuses.append(Api().post("/verify", body).status_code)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200] + [403] * 7
+    assert Session.objects.count() == 1
+
+
+# Accounts without a password
+
+
+def invited(**columns: Any) -> User:
+    return make_user(email=EMAIL, password="", confirmed=False, **{"invited_at": clock.now(), **columns})
+
+
+@pytest.mark.parametrize("type", ["signup", "invite", "email"])
+@pytest.mark.parametrize("form", ["code", "token_hash"])
+def test_the_first_password_can_be_set_during_verification(api: Api, type: str, form: str) -> None:
+    user = invited(recovery_sent_at=clock.now(), confirmation_sent_at=clock.now())
+    make_session(user)
+    secret = make_one_time_token(user, TokenType.CONFIRMATION)
+    proof = {"token_hash": secret.link_token} if form == "token_hash" else {"token": secret.code, "email": EMAIL}
+    answer = api.post("/verify", {"type": type, "password": PASSWORD, **proof})
+    shown = signed_in(answer, "invite" if type == "invite" else "signup")["user"]
+    assert [name for name in shown if name.endswith("_sent_at")] == []
+    assert Session.objects.count() == 1
+    assert User.objects.get().confirmation_sent_at is None
+    assert api.post("/token?grant_type=password", SIGN_UP).status_code == 200
+    assert audit_trail()[0] == SIGNED_UP
+
+
+@pytest.mark.parametrize(
+    ("password", "status", "error_code"),
+    [("short", 422, "weak_password"), ("", 422, "weak_password"), ("x" * 73, 400, "validation_failed")],
+)
+def test_the_first_password_must_be_a_good_one(api: Api, password: str, status: int, error_code: str) -> None:
+    secret = make_one_time_token(invited(), TokenType.CONFIRMATION)
+    before = contents()
+    answer = api.post("/verify", {"type": "invite", "password": password, "token_hash": secret.link_token})
+    assert (answer.status_code, answer.json()["error_code"]) == (status, error_code)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("invitation", [True, False])
+@pytest.mark.parametrize("form", ["code", "token_hash"])
+def test_a_sign_up_is_not_confirmed_without_a_password(api: Api, invitation: bool, form: str) -> None:
+    secret = make_one_time_token(invited(**({} if invitation else {"invited_at": None})), TokenType.CONFIRMATION)
+    proof = {"token_hash": secret.link_token} if form == "token_hash" else {"token": secret.code, "email": EMAIL}
+    before = contents()
+    refused(
+        api.post("/verify", {"type": "signup", **proof}), 422, "validation_failed", "Signup requires a valid password"
+    )
+    assert contents() == before
+
+
+def test_an_account_of_a_provider_needs_no_password(api: Api) -> None:
+    user = invited(invited_at=None)
+    at = clock.now()
+    Identity.objects.create(
+        provider="google", provider_id="7", user=user, identity_data={"sub": "7"}, created_at=at, updated_at=at
+    )
+    secret = make_one_time_token(user, TokenType.CONFIRMATION)
+    signed_in(api.post("/verify", {"type": "signup", "token_hash": secret.link_token}), "signup")
+    assert User.objects.get().password == ""
+
+
+@pytest.mark.parametrize("how", ["GET invite", "GET signup", "POST invite", "POST email"])
+def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> None:
+    user = invited(confirmation_sent_at=clock.now())
+    make_session(user)
+    secret = make_one_time_token(user, TokenType.CONFIRMATION)
+    method, type = how.split()
+    if method == "GET":
+        moved_on(open_link(api, secret.link_token, type), type)
+    else:
+        answer = api.post("/verify", {"type": type, "token_hash": secret.link_token})
+        signed_in(answer, "invite" if type == "invite" else "signup")
+    after = User.objects.get()
+    assert after.password is not None
+    assert after.password.startswith("$argon2id$")
+    assert not hashing.verify_password("", after.password)
+    assert after.confirmation_sent_at is None
+    assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("how", ["GET signup", "POST invite", "POST email"])
+def test_an_account_that_was_not_invited_stays_without_a_password(api: Api, how: str) -> None:
+    secret = make_one_time_token(invited(invited_at=None), TokenType.CONFIRMATION)
+    method, type = how.split()
+    if method == "GET":
+        moved_on(open_link(api, secret.link_token, type), type)
+    else:
+        answer = api.post("/verify", {"type": type, "token_hash": secret.link_token})
+        signed_in(answer, "invite" if type == "invite" else "signup")
+    assert User.objects.get().password == ""
+
+
+@pytest.mark.parametrize(
+    ("type", "purpose", "had"),
+    [
+        ("signup", TokenType.CONFIRMATION, PASSWORD),
+        ("invite", TokenType.CONFIRMATION, PASSWORD),
+        ("recovery", TokenType.RECOVERY, PASSWORD),
+        ("magiclink", TokenType.RECOVERY, PASSWORD),
+        ("recovery", TokenType.RECOVERY, ""),
+        ("email", TokenType.RECOVERY, ""),
+    ],
+)
+def test_a_password_that_is_not_the_first_is_ignored(api: Api, type: str, purpose: TokenType, had: str) -> None:
+    user = make_user(email=EMAIL, password=had, confirmed=purpose == TokenType.RECOVERY)
+    secret = make_one_time_token(user, purpose)
+    answer = api.post("/verify", {"type": type, "token_hash": secret.link_token, "password": "x"})
+    assert answer.status_code == 200
+    assert User.objects.get().password == user.password
+
+
+# Whose password an unconfirmed account keeps
+
+
+def stranger_signs_up(api: Api) -> None:
+    assert api.post("/signup", {"email": EMAIL, "password": "a stranger's choice"}).status_code == 200
+    let_limits_pass(timedelta(hours=1))
+
+
+def can_sign_in(api: Api, password: str) -> bool:
+    return api.post("/token?grant_type=password", {"email": EMAIL, "password": password}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/otp", "/magiclink"])
+@pytest.mark.parametrize("form", ["link", "code", "type email"])
+def test_a_magic_link_removes_a_password_set_before_verification(
+    api: Api, mailbox: Mailbox, path: str, form: str
+) -> None:
+    stranger_signs_up(api)
+    api.post(path, {"email": EMAIL})
+    secret = mailbox.emails[-1].variables
+    match form:
+        case "link":
+            answer = open_link(api, secret["TokenHash"], "signup")
+        case "code":
+            answer = api.post("/verify", {"type": "signup", "email": EMAIL, "token": secret["Token"]})
+        case _:
+            answer = api.post("/verify", {"type": "email", "email": EMAIL, "token": secret["Token"]})
+    assert answer.status_code in (200, 303)
+    assert User.objects.get().email_confirmed_at is not None
+    assert not can_sign_in(api, "a stranger's choice")
+
+
+def test_a_recovery_removes_a_password_set_before_verification(api: Api, mailbox: Mailbox) -> None:
+    stranger_signs_up(api)
+    api.post("/recover", {"email": EMAIL})
+    moved_on(open_link(api, mailbox.emails[-1].variables["TokenHash"], "recovery"), "recovery")
+    assert not can_sign_in(api, "a stranger's choice")
+
+
+def test_a_magic_link_request_invalidates_an_earlier_confirmation(api: Api, mailbox: Mailbox) -> None:
+    stranger_signs_up(api)
+    api.post("/magiclink", {"email": EMAIL})
+    first = mailbox.emails[0].variables
+    failed(open_link(api, first["TokenHash"], "signup"), "otp_expired", LINK_DEAD[2])
+    assert User.objects.get().email_confirmed_at is None
+
+
+def test_a_resent_confirmation_preserves_the_password_of_its_sign_up(api: Api, mailbox: Mailbox) -> None:
+    api.post("/signup", SIGN_UP)
+    let_limits_pass(timedelta(hours=1))
+    api.post("/resend", {"type": "signup", "email": EMAIL})
+    moved_on(open_link(api, mailbox.emails[-1].variables["TokenHash"], "signup"), "signup")
+    assert can_sign_in(api, PASSWORD)

@@ -1,0 +1,219 @@
+"""Wrong codes: each attempt is checked against one secret, and attempts per secret are limited."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from accounts.models import User
+from authsvc import clock
+from authsvc.conf import Secret, Vonage
+from tests.accounts.threads import at_once
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import SignIn, make_one_time_token, make_session, make_user
+from tests.observations import contents, refused
+from tokens.models import OneTimeToken, Session, TokenType
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "user@example.com"
+WANTED = "wanted@example.com"
+NUMBER = "15551234567"
+CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
+NONCE_DEAD = (422, "reauthentication_not_valid", "Nonce has expired or is invalid")
+LIMIT = 3
+
+
+@pytest.fixture(autouse=True)
+def phones(auth_config: ChangeConfig) -> None:
+    auth_config(
+        signup={"phone_enabled": True},
+        codes={"max_attempts": LIMIT},
+        sms={"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")},
+    )
+
+
+def make_visitor(audience: str = "authenticated") -> SignIn:
+    return make_session(make_user(email="", password="", is_anonymous=True, audience=audience))
+
+
+def other_than(*codes: str) -> str:
+    return next(guess for number in range(len(codes) + 1) if (guess := f"{number:06d}") not in codes)
+
+
+# Many who wait for one address
+
+
+@pytest.mark.parametrize(("type", "wish"), [("email_change", {"email": WANTED}), ("phone_change", {"phone": NUMBER})])
+def test_a_guess_is_at_the_last_code_that_was_sent(api: Api, mailbox: Mailbox, type: str, wish: dict[str, str]) -> None:
+    visitors = [make_visitor() for _ in range(4)]
+    for visitor in visitors:
+        assert api.put("/user", wish, bearer=visitor.access_token).status_code == 200
+    codes = [mail.variables["Token"] for mail in mailbox.emails] + [text.variables["Code"] for text in mailbox.texts]
+    *older, last = codes
+
+    def guess(code: str) -> Answer:
+        return api.post("/verify", {"type": type, **wish, "token": code})
+
+    before = contents()
+    if older[0] != last:
+        refused(guess(older[0]), *CODE_DEAD)
+    else:
+        refused(guess(other_than(last)), *CODE_DEAD)
+    changed = {table for table, held in contents().items() if before[table] != held}
+    assert changed == {"one_time_tokens"}
+    attempts = OneTimeToken.objects.values_list("user_id", "attempts")
+    assert dict(attempts) == {visitor.user.id: int(visitor is visitors[-1]) for visitor in visitors}
+
+    answer = guess(last)
+    assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(visitors[-1].user.id))
+
+
+def test_when_the_last_code_is_dead_no_older_one_lives(api: Api, mailbox: Mailbox) -> None:
+    for _ in range(2):
+        assert api.put("/user", {"email": WANTED}, bearer=make_visitor().access_token).status_code == 200
+    older, last = (mail.variables["Token"] for mail in mailbox.emails)
+    for _ in range(LIMIT):
+        body = {"type": "email_change", "email": WANTED, "token": other_than(older, last)}
+        refused(api.post("/verify", body), *CODE_DEAD)
+    for code in (older, last):
+        body = {"type": "email_change", "email": WANTED, "token": code}
+        refused(api.post("/verify", body), *CODE_DEAD)
+    # The links cannot be guessed.
+    hashes = [mail.variables["TokenHash"] for mail in mailbox.emails]
+    assert api.post("/verify", {"type": "email_change", "token_hash": hashes[0]}).status_code == 200
+
+
+def test_a_code_is_looked_for_among_the_users_of_its_audience(api: Api) -> None:
+    mine = make_visitor().user
+    User.objects.filter(id=mine.id).update(email_change=WANTED)
+    code = make_one_time_token(mine, TokenType.EMAIL_CHANGE_NEW, identifier=WANTED).code
+    stranger = make_visitor("staff").user
+    make_one_time_token(stranger, TokenType.EMAIL_CHANGE_NEW, identifier=WANTED)
+    answer = api.post("/verify", {"type": "email_change", "email": WANTED, "token": code})
+    assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(mine.id))
+
+
+def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:
+    user = make_user(email=EMAIL)
+    code = make_one_time_token(user, at=clock.now() - timedelta(hours=1)).code
+    make_one_time_token(user, TokenType.REAUTHENTICATION)
+    other = make_one_time_token(user, TokenType.CONFIRMATION).code
+    if code != other:
+        refused(api.post("/verify", {"type": "signup", "email": EMAIL, "token": code}), *CODE_DEAD)
+    assert api.post("/verify", {"type": "email", "email": EMAIL, "token": code}).status_code == 200
+
+
+# Guesses at the same time
+
+
+def by_code(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
+    """Signing in by a mailed code, all secrets of the user at once."""
+    assert api.post("/otp", {"email": make_user(email=EMAIL).email}).status_code == 200
+    return lambda code: Api().post("/verify", {"type": "email", "email": EMAIL, "token": code})
+
+
+def by_half(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
+    """One of two confirmations, its own secret alone."""
+    made = make_session(make_user(email=EMAIL))
+    assert api.put("/user", {"email": WANTED}, bearer=made.access_token).status_code == 200
+    OneTimeToken.objects.filter(relates_to=EMAIL).delete()
+    return lambda code: Api().post("/verify", {"type": "email_change", "email": WANTED, "token": code})
+
+
+def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
+    made = make_session(make_user(email=EMAIL), created_at=clock.now() - timedelta(days=2))
+    assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
+    body = {"password": "another horse battery"}
+    return lambda code: Api().put("/user", {**body, "nonce": code}, bearer=made.access_token)
+
+
+JOURNEYS = [(by_code, CODE_DEAD), (by_half, CODE_DEAD), (by_nonce, NONCE_DEAD)]
+
+
+@pytest.fixture(autouse=True)
+def asks_for_nonces(auth_config: ChangeConfig) -> None:
+    auth_config(passwords={"update_requires_reauthentication": True})
+
+
+def wait_until_somebody_waits() -> None:
+    """Returns when another connection waits for a row that this one holds."""
+    for _ in range(3000):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+            )
+            if cursor.fetchone()[0]:
+                return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits")
+
+
+def in_thread(call: Callable[[], Answer]) -> Answer:
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("journey", "refusal"), JOURNEYS)
+@pytest.mark.parametrize(("counted", "accepted"), [(LIMIT - 1, True), (LIMIT, False)])
+def test_guesses_counted_after_the_code_was_read_still_count(
+    api: Api,
+    mailbox: Mailbox,
+    journey: Callable[..., Callable[[str], Answer]],
+    refusal: tuple[int, str, str],
+    counted: int,
+    accepted: bool,
+) -> None:
+    present = journey(api, mailbox)
+    code = mailbox.emails[-1].variables["Token"]
+    before: dict[str, Any]
+    with ThreadPoolExecutor(1) as thread:
+        with transaction.atomic():
+            # Wrong guesses that are not committed yet: the right one reads a code that nobody has guessed at.
+            OneTimeToken.objects.update(attempts=counted)
+            before = contents()
+            answer = thread.submit(in_thread, lambda: present(code))
+            wait_until_somebody_waits()
+        result = answer.result()
+    if accepted:
+        assert result.status_code == 200
+        assert not OneTimeToken.objects.exists()
+    else:
+        refused(result, *refusal)
+        assert contents() == before
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("journey", "refusal"), JOURNEYS)
+def test_of_guesses_at_once_none_is_lost(
+    api: Api,
+    mailbox: Mailbox,
+    journey: Callable[..., Callable[[str], Answer]],
+    refusal: tuple[int, str, str],
+) -> None:
+    guess = journey(api, mailbox)
+    code = mailbox.emails[-1].variables["Token"]
+    wrong = other_than(code)
+    for answer in at_once([lambda: guess(wrong)] * 8):
+        refused(answer, *refusal)
+    assert OneTimeToken.objects.get().attempts == 8
+    sessions = Session.objects.count()
+    refused(guess(code), *refusal)
+    assert Session.objects.count() == sessions
+
+
+def test_wrong_codes_do_not_invalidate_the_link(api: Api, mailbox: Mailbox) -> None:
+    guess = by_code(api, mailbox)
+    said = mailbox.emails[-1].variables
+    for _ in range(LIMIT + 1):
+        refused(guess(other_than(said["Token"])), *CODE_DEAD)
+    assert api.post("/verify", {"type": "email", "token_hash": said["TokenHash"]}).status_code == 200

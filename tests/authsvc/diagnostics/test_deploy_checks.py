@@ -1,0 +1,116 @@
+"""`manage.py check --deploy`: each check has a unique id, warns until it is corrected, and is in the guide."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from authsvc import conf
+from authsvc.conf import Provider, Secret
+from authsvc.diagnostics import deploy_checks
+from tests.conftest import ChangeConfig
+from tests.live.servers import PROJECT
+
+EVERY_NOTICE = frozenset(conf.NOTIFICATIONS)
+SIGNING = ["sign", "verify"]
+GITHUB = {"github": Provider(enabled=True)}
+GOOD: dict[int, dict[str, Any]] = {
+    1: {"jwt": {"keys": ({"kty": "EC", "key_ops": SIGNING}, {"kty": "oct", "key_ops": ["verify"]})}},
+    2: {"jwt": {"secret": Secret("s" * 32)}},
+    3: {"passwords": {"min_length": 15}},
+    4: {"refresh": {"rotation_enabled": True, "allow_reuse": False}},
+    5: {"jwt": {"issuer": "https://auth.example.com"}},
+    6: {"api": {"external_url": "https://auth.example.com"}},
+    7: {"mailer": {"dev_inbox_enabled": False}},
+    8: {"database": {"url": Secret("postgres://db/auth")}},
+    9: {"api": {"trusted_proxies": ()}},
+    10: {"providers": GITHUB, "federation": {"flow_binding_enabled": True}},
+    11: {"breaches": {"enabled": True}},
+    12: {"passwords": {"update_requires_current": True}},
+    13: {"sessions": {"timebox": timedelta(days=30), "inactivity_timeout": timedelta(days=7)}},
+    14: {"mailer": {"otp_exp": timedelta(minutes=10)}},
+    15: {"codes": {"max_attempts": 10}},
+    16: {"mailer": {"notifications": EVERY_NOTICE}},
+    17: {"signup": {"strict_privacy_enabled": True}},
+    18: {"database": {"encrypt": True}},
+    19: {"console": {"allowed_networks": (ip_network("10.0.0.0/8"),)}},
+    20: {"site": {"allow_list": ("https://app.example.com/in",)}},
+    21: {"database": {"url": Secret("postgres://db/auth?sslmode=verify-full")}},
+    22: {"signup": {"magic_link_enabled": False}},
+}
+BAD: dict[int, dict[str, Any]] = {
+    1: {"jwt": {"keys": ({"kty": "oct", "key_ops": SIGNING}, {"kty": "EC", "key_ops": ["verify"]})}},
+    2: {"jwt": {"secret": Secret("s" * 31)}},
+    3: {"passwords": {"min_length": 14}},
+    4: {"refresh": {"allow_reuse": True}},
+    5: {"jwt": {"issuer": ""}},
+    6: {"api": {"external_url": "http://auth.example.com"}},
+    7: {"mailer": {"dev_inbox_enabled": True}},
+    8: {"database": {"url": Secret("embedded:/srv/pg")}},
+    9: {"api": {"trusted_proxies": (ip_network("10.0.0.0/8"),)}},
+    10: {"providers": GITHUB, "federation": {"flow_binding_enabled": False}},
+    11: {"breaches": {"enabled": False}},
+    12: {"passwords": {"update_requires_current": False, "update_requires_reauthentication": True}},
+    13: {"sessions": {"timebox": None}},
+    14: {"mailer": {"otp_exp": timedelta(hours=1)}},
+    15: {"codes": {"max_attempts": 0}},
+    16: {"mailer": {"notifications": EVERY_NOTICE - {"phone_changed"}}},
+    17: {"signup": {"strict_privacy_enabled": False}},
+    18: {"database": {"encrypt": False}},
+    19: {"console": {"enabled": True, "allowed_networks": ()}},
+    20: {"site": {"allow_list": ("https://app[1-3].example.com/in",)}},
+    21: {"database": {"url": Secret("postgres://db/auth")}},
+    22: {"signup": {"magic_link_enabled": True}},
+}
+
+
+def ids() -> set[str]:
+    return {str(message.id) for message in deploy_checks.check_security_settings()}
+
+
+@pytest.mark.parametrize("check", deploy_checks.CHECKS, ids=lambda check: str(check.id))
+def test_a_check_warns_until_its_setting_is_corrected(
+    check: deploy_checks.DeployCheck, auth_config: ChangeConfig
+) -> None:
+    auth_config(**BAD[check.number])
+    assert check.id in ids()
+    auth_config(**GOOD[check.number])
+    assert check.id not in ids()
+
+
+def test_every_id_is_its_own() -> None:
+    numbers = [check.number for check in deploy_checks.CHECKS]
+    assert sorted(set(numbers)) == sorted(numbers)
+
+
+def test_the_guide_lists_every_check() -> None:
+    guide = (PROJECT / "docs" / "how-to" / "operate.md").read_text().splitlines()
+    assert [row for row in guide if row.startswith("| `authsvc.W")] == [
+        f"| `{check.id}` | {check.warning} | {check.source} | {check.hint} |" for check in deploy_checks.CHECKS
+    ]
+
+
+def test_without_mail_no_link_is_mailed(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"magic_link_enabled": True, "email_enabled": False})
+    assert "authsvc.W022" not in ids()
+
+
+def test_without_keys_the_secret_signs(auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": ()})
+    assert "authsvc.W001" in ids()
+
+
+@pytest.mark.parametrize("wildcard", ["*", "**", "?", "[a-z]"])
+def test_every_wildcard_makes_addresses_resemble_one_another(wildcard: str, auth_config: ChangeConfig) -> None:
+    auth_config(site={"allow_list": (f"https://app.example.com/{wildcard}",)})
+    assert "authsvc.W020" in ids()
+
+
+def test_a_local_database_needs_no_encryption(auth_config: ChangeConfig) -> None:
+    auth_config(database={"url": Secret("postgres:///auth?host=/run/postgresql")})
+    assert "authsvc.W021" not in ids()
+    assert settings.AUTH.database.url

@@ -1,0 +1,453 @@
+"""`manage.py import_reference` imports every row exactly once, can be repeated, and reports correct counts."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from django.db import connection
+from psycopg.types.json import Jsonb
+
+from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, User
+from accounts.passwords import hashing
+from authsvc.models import AuditLogEntry
+from authsvc.security import crypto
+from oauthproviders.models import ClientState, CustomProvider
+from tests import factories
+from tests.accounts.mfa import factor_requests
+from tests.authsvc.importer.conftest import run
+from tests.authsvc.importer.reference import NIL, Reference
+from tests.conftest import Api
+from tests.factories import PASSWORD
+from tests.tokens import wire
+from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MODELS = (
+    User, Session, LegacyRefreshToken, AmrClaim, Identity, Factor, FactorChallenge, Passkey, PasskeyChallenge,
+    OneTimeToken, FlowState, ClientState, CustomProvider, AuditLogEntry,
+)  # fmt: skip
+
+
+def everything() -> dict[str, list[dict[str, Any]]]:
+    return {model.__name__: [dict(row) for row in model._default_manager.order_by("pk").values()] for model in MODELS}
+
+
+def fill(reference: Reference) -> UUID:
+    """One user with a row of every kind."""
+    user_id = reference.user("ada@example.com", phone="+15551234567", recovery_sent_at=reference.at)
+    reference.identity(user_id, "Ada@Example.com")
+    session_id = reference.session(user_id)
+    reference.refresh_token(user_id, "ab2c3def4ghi", session_id=session_id)
+    factor_id = uuid4()
+    reference.insert(
+        "mfa_factors",
+        id=factor_id,
+        user_id=user_id,
+        friendly_name="phone",
+        factor_type="totp",
+        status="verified",
+        secret="JBSWY3DPEHPK3PXP",
+        created_at=reference.at,
+        updated_at=reference.at,
+    )
+    reference.insert(
+        "mfa_challenges", id=uuid4(), factor_id=factor_id, created_at=reference.at, ip_address="192.0.2.1/32"
+    )
+    reference.insert(
+        "webauthn_credentials",
+        user_id=user_id,
+        credential_id=bytes(range(32)),
+        public_key=b"\x00COSE",
+        sign_count=7,
+        transports=Jsonb(["internal", "hybrid"]),
+        backup_eligible=True,
+        friendly_name="laptop",
+    )
+    for owner in (user_id, None):
+        reference.insert(
+            "webauthn_challenges",
+            user_id=owner,
+            challenge_type="registration" if owner else "authentication",
+            session_data={"challenge": "c"},
+            expires_at=reference.at,
+        )
+    reference.one_time_token(user_id, "recovery_token", crypto.hash_code("ada@example.com", "1"), "ada@example.com")
+    reference.insert(
+        "flow_state",
+        id=uuid4(),
+        user_id=user_id,
+        auth_code=str(uuid4()),
+        code_challenge_method="s256",
+        code_challenge="c" * 43,
+        provider_type="email",
+        authentication_method="email/signup",
+        created_at=reference.at,
+    )
+    reference.insert(
+        "oauth_client_states", id=uuid4(), provider_type="x", code_verifier="v" * 43, created_at=reference.at
+    )
+    reference.insert(
+        "custom_oauth_providers",
+        provider_type="oidc",
+        identifier="custom:acme",
+        name="Acme",
+        client_id="i",
+        client_secret="s",
+        scopes=["openid", "profile"],
+        authorization_params={"prompt": "login"},
+        issuer="https://id.acme.example",
+        created_at=reference.at,
+        updated_at=reference.at,
+    )
+    reference.execute(
+        "INSERT INTO auth.audit_log_entries VALUES (%s, %s, %s, %s, '192.0.2.1')",
+        [NIL, uuid4(), '{"action": "login", "actor_username": "a\\u0000b\\\\u0000"}', reference.at],
+    )
+    return user_id
+
+
+def test_every_table_comes_over_and_the_counts_say_so(reference: Reference) -> None:
+    user_id = fill(reference)
+
+    ran = run(reference.url, "--with-audit-log")
+
+    assert (ran.error, ran.output.splitlines()[-1]) == ("", "done")
+    for table in ("users", "sessions", "refresh_tokens", "mfa_amr_claims", "identities", "mfa_factors"):
+        assert ran.counts(table) == {"read": 1, "new": 1}, table
+    for table in (
+        "one_time_tokens",
+        "flow_state",
+        "audit_log_entries",
+        "oauth_client_states",
+        "custom_oauth_providers",
+        "mfa_challenges",
+        "webauthn_credentials",
+    ):
+        assert ran.counts(table) == {"read": 1, "new": 1}, table
+    assert ran.counts("webauthn_challenges") == {"read": 2, "new": 2}
+    user = User.objects.get()
+    assert (user.id, user.email, user.phone, user.phone_change) == (user_id, "ada@example.com", "15551234567", "")
+    assert (user.created_at, user.updated_at) == (reference.at, reference.at)
+    assert Identity.objects.get().email == "ada@example.com"
+    assert (Factor.objects.get().secret, Factor.objects.get().factor_type) == ("JBSWY3DPEHPK3PXP", "totp")
+    challenge, passkey = FactorChallenge.objects.get(), Passkey.objects.get()
+    assert (challenge.ip_address, challenge.otp_code, challenge.attempts) == ("192.0.2.1", "", 0)
+    assert (bytes(passkey.credential_id), bytes(passkey.public_key)) == (bytes(range(32)), b"\x00COSE")
+    assert (passkey.sign_count, passkey.transports, passkey.backup_eligible) == (7, ["internal", "hybrid"], True)
+    assert AuditLogEntry.objects.get().payload == {"action": "login", "actor_username": "ab\\u0000"}
+    assert AuditLogEntry.objects.get().ip_address == "192.0.2.1"
+    assert ClientState.objects.get().code_verifier == "v" * 43
+    acme = CustomProvider.objects.get()
+    assert (acme.identifier, acme.client_secret, acme.scopes) == ("custom:acme", "s", ["openid", "profile"])
+    assert (acme.authorization_params, acme.custom_claims_allowlist) == ({"prompt": "login"}, [])
+
+
+def test_a_second_run_finds_everything_as_it_is(reference: Reference) -> None:
+    fill(reference)
+    run(reference.url, "--with-audit-log")
+    before = everything()
+
+    ran = run(reference.url, "--with-audit-log")
+
+    assert ran.error == ""
+    assert {table: ran.counts(table) for table in ("users", "identities", "refresh_tokens", "audit_log_entries")} == {
+        table: {"read": 1, "unchanged": 1} for table in ("users", "identities", "refresh_tokens", "audit_log_entries")
+    }
+    assert everything() == before
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(reference: Reference) -> None:
+    fill(reference)
+    before = everything()
+    dry = run(reference.url, "--dry-run")
+    assert (dry.error, dry.output.splitlines()[-1]) == ("", "dry run: nothing was written")
+    assert everything() == before
+    assert dry.output.splitlines()[:-1] == run(reference.url).output.splitlines()[:-1]
+
+
+def test_the_audit_trail_comes_only_when_it_is_asked_for(reference: Reference) -> None:
+    fill(reference)
+    ran = run(reference.url)
+    assert not AuditLogEntry.objects.exists()
+    assert "not imported: audit_log_entries: 1 rows: use --with-audit-log to import them" in ran.output
+
+
+def test_new_refresh_tokens_would_be_numbered_after_the_imported_ones(reference: Reference) -> None:
+    user_id = reference.user()
+    reference.refresh_token(user_id, "ab2c3def4ghi", id=4711, session_id=reference.session(user_id))
+    run(reference.url)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence('refresh_tokens', 'id'))")
+        assert cursor.fetchone() == (4712,)
+
+
+# Between two passes
+
+
+def test_what_has_gone_from_the_source_goes_here_too(reference: Reference) -> None:
+    user_id = fill(reference)
+    kept = reference.session(user_id, method="otp")
+    run(reference.url)
+    reference.execute("DELETE FROM auth.sessions WHERE id <> %s", [kept])
+    for table in ("identities", "mfa_factors", "one_time_tokens", "flow_state"):
+        reference.execute(f"DELETE FROM auth.{table}")
+
+    ran = run(reference.url)
+
+    assert ran.counts("sessions") == {"read": 1, "unchanged": 1, "deleted": 1}
+    assert ran.counts("one_time_tokens") == {"deleted": 1}
+    assert [session.id for session in Session.objects.all()] == [kept]
+    for model in (LegacyRefreshToken, Identity, Factor, OneTimeToken, FlowState):
+        assert not model._default_manager.exists(), model
+
+
+def test_a_refresh_at_the_source_between_two_passes_arrives(api: Api, reference: Reference) -> None:
+    user_id = reference.user()
+    session_id = reference.session(user_id)
+    reference.refresh_token(user_id, "first2345678", session_id=session_id)
+    run(reference.url)
+    reference.execute("UPDATE auth.refresh_tokens SET revoked = true, updated_at = now()")
+    reference.refresh_token(user_id, "second345678", parent="first2345678", session_id=session_id)
+    ran = run(reference.url)
+    assert ran.counts("refresh_tokens") == {"read": 2, "new": 1, "changed": 1}
+    assert wire.refreshed(api, "second345678")
+
+
+def test_addresses_that_changed_hands_between_two_passes_arrive(reference: Reference) -> None:
+    ada, grace = reference.user("ada@example.com", phone="1555"), reference.user("grace@example.com", phone="1666")
+    run(reference.url)
+    reference.execute("UPDATE auth.users SET email = 'x', phone = NULL WHERE id = %s", [ada])
+    reference.execute("UPDATE auth.users SET email = 'ada@example.com', phone = '1555' WHERE id = %s", [grace])
+    reference.execute("UPDATE auth.users SET email = 'grace@example.com', phone = '1666' WHERE id = %s", [ada])
+    ran = run(reference.url)
+    assert (ran.error, ran.counts("users")) == ("", {"read": 2, "changed": 2})
+    assert dict(User.objects.values_list("id", "email")) == {ada: "grace@example.com", grace: "ada@example.com"}
+
+
+def test_a_user_of_ours_keeps_everything(reference: Reference) -> None:
+    ours = factories.make_session()
+    reference.user()
+    ran = run(reference.url)
+    assert ran.error == ""
+    assert "1 users here are not at the source" in ran.warnings
+    assert wire.is_alive(ours.session)
+
+
+def test_users_that_are_gone_go_here_when_that_is_asked_for(reference: Reference) -> None:
+    kept, gone = reference.user(), fill(reference)
+    run(reference.url)
+    reference.execute("DELETE FROM auth.users WHERE id = %s", [gone])
+    assert run(reference.url).error == ""
+    assert User.objects.filter(id=gone).exists()
+    ran = run(reference.url, "--delete-missing-users")
+    assert ran.counts("users") == {"read": 1, "unchanged": 1, "deleted": 1}
+    assert [user.id for user in User.objects.all()] == [kept]
+
+
+def test_after_the_switch_another_pass_is_refused_unless_it_is_insisted_on(api: Api, reference: Reference) -> None:
+    user_id = reference.user()
+    session_id = reference.session(user_id)
+    reference.refresh_token(user_id, "ab2c3def4ghi", session_id=session_id)
+    run(reference.url)
+    wire.refreshed(api, "ab2c3def4ghi")
+    before = everything()
+
+    ran = run(reference.url)
+
+    assert ran.error.startswith("this database is already in use: 1 sessions of imported users here after")
+    assert everything() == before
+    assert run(reference.url, "--overwrite").error == ""
+    assert Session.objects.get().refresh_token_hmac_key is None
+
+
+# What is skipped, and why
+
+
+def test_users_of_another_instance_are_left_out_with_all_they_have(reference: Reference) -> None:
+    taken = reference.user(instance_id=None)
+    other = reference.user(instance_id=uuid4())
+    reference.refresh_token(other, "ab2c3def4ghi", session_id=reference.session(other))
+    ran = run(reference.url)
+    assert ran.error == ""
+    assert ran.counts("users") == {"read": 2, "new": 1, "skipped": 1}
+    assert "skipped: users: 1 rows: belongs to another instance" in ran.output
+    assert "skipped: sessions: 1 rows: its user is skipped" in ran.output
+    assert [user.id for user in User.objects.all()] == [taken]
+
+    assert run(reference.url, "--all-instances").error == ""
+    assert User.objects.count() == 2
+    assert LegacyRefreshToken.objects.get().user_id == other
+
+
+@pytest.mark.parametrize("owner", ["6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", "nobody"])
+def test_a_refresh_token_without_a_user_is_skipped_and_reported(owner: str, reference: Reference) -> None:
+    reference.user()
+    reference.refresh_token(owner, "ab2c3def4ghi")
+    ran = run(reference.url)
+    assert ran.error == ""
+    assert ran.counts("refresh_tokens") == {"read": 1, "skipped": 1}
+    assert "skipped: refresh_tokens: 1 rows: its user is missing" in ran.output
+
+
+def test_a_refresh_token_that_a_user_would_miss_makes_the_command_fail(reference: Reference) -> None:
+    user_id = reference.user()
+    reference.execute("ALTER TABLE auth.refresh_tokens DROP CONSTRAINT refresh_tokens_session_id_fkey")
+    reference.refresh_token(user_id, "ab2c3def4ghi", session_id=uuid4())
+    ran = run(reference.url)
+    assert ran.error == "1 sessions, refresh tokens or passkeys of imported users were skipped"
+    assert "skipped: refresh_tokens: 1 rows: its session is missing" in ran.output
+    assert User.objects.filter(id=user_id).exists()
+
+
+def test_a_refresh_token_that_never_had_a_session_is_taken(api: Api, reference: Reference) -> None:
+    user_id = reference.user()
+    reference.refresh_token(user_id, "ab2c3def4ghi")
+    assert run(reference.url).counts("refresh_tokens") == {"read": 1, "new": 1}
+    assert wire.refusal(wire.refresh(api, "ab2c3def4ghi"))[1] == "session_not_found"
+
+
+def test_orphans_without_constraints_at_the_source_are_skipped(reference: Reference) -> None:
+    for table in ("identities", "sessions", "mfa_amr_claims"):
+        column = "session_id" if table == "mfa_amr_claims" else "user_id"
+        reference.execute(f"ALTER TABLE auth.{table} DROP CONSTRAINT {table}_{column}_fkey")
+    reference.user()
+    reference.identity(uuid4(), "nobody@example.com")
+    reference.session(uuid4())
+    ran = run(reference.url)
+    assert ran.error == ""
+    for table, owner in (("identities", "user"), ("sessions", "user"), ("mfa_amr_claims", "session")):
+        assert f"skipped: {table}: 1 rows: its {owner} is " in ran.output, ran.output
+
+
+# One-time tokens
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("token_type", "stored", "relates_to", "link_hash"),
+    [
+        ("recovery_token", "a" * 56, "ada@example.com", digest("a" * 56)),
+        ("recovery_token", "pkce_" + "a" * 56, "ada@example.com", digest("pkce_" + "a" * 56)),
+        ("email_change_token_new", "a" * 56, "New@example.com", digest("a" * 56)),
+        ("confirmation_token", "a" * 56, "15551234567", None),
+        ("reauthentication_token", "a" * 56, "ada@example.com", None),
+        ("confirmation_token", "123456", "ada@example.com", None),
+    ],
+    ids=["link", "link of a flow", "new address", "texted", "nonce", "a code where a digest should be"],
+)
+def test_only_what_was_mailed_as_a_link_can_be_used_as_one(
+    token_type: str, stored: str, relates_to: str, link_hash: str | None, reference: Reference
+) -> None:
+    at = reference.at
+    user_id = reference.user(
+        confirmation_sent_at=at, recovery_sent_at=at, email_change_sent_at=at, reauthentication_sent_at=at
+    )
+    reference.one_time_token(user_id, token_type, stored, relates_to)
+    assert run(reference.url).error == ""
+    token = OneTimeToken.objects.get()
+    assert (token.token_type, token.token_hash, token.link_hash) == (token_type, stored, link_hash)
+    assert (token.relates_to, token.created_at, token.attempts) == (relates_to.lower(), reference.at, 0)
+
+
+def test_a_secret_without_a_time_of_sending_and_a_second_of_the_same_are_skipped(reference: Reference) -> None:
+    never = reference.user()
+    reference.one_time_token(never, "recovery_token", "a" * 56, "a@example.com")
+    older = reference.user(recovery_sent_at=reference.at - timedelta(hours=1))
+    newer = reference.user(recovery_sent_at=reference.at)
+    for user_id in (older, newer):
+        reference.one_time_token(user_id, "recovery_token", "b" * 56, "b@example.com")
+    ran = run(reference.url)
+    assert ran.error == ""
+    assert OneTimeToken.objects.get().user_id == newer
+    assert "skipped: one_time_tokens: 1 rows: was never sent" in ran.output
+    assert "skipped: one_time_tokens: 1 rows: the same link_hash as a newer row" in ran.output
+
+
+def test_a_secret_that_the_table_has_dropped_is_not_revived_from_the_accounts_column(reference: Reference) -> None:
+    reference.user(recovery_token="a" * 56, recovery_sent_at=reference.at)
+    assert run(reference.url).error == ""
+    assert not OneTimeToken.objects.exists()
+
+
+# What is told
+
+
+def test_tables_and_columns_that_have_no_place_here_are_named(reference: Reference) -> None:
+    reference.user()
+    reference.insert("oauth_clients", id=uuid4())
+    reference.execute("INSERT INTO auth.schema_migrations VALUES ('20990101000000')")
+    reference.execute("ALTER TABLE auth.users ADD COLUMN shoe_size int")
+    reference.execute("CREATE TABLE auth.pets AS SELECT 'Rex' AS name")
+
+    ran = run(reference.url)
+
+    assert ran.error == ""
+    assert "not imported: oauth_clients: 1 rows: this server does not support an OAuth server yet" in ran.output
+    assert "not imported: pets: 1 rows: unknown table" in ran.output
+    assert "warning: the source is newer (20990101000000) than the supported version (20260625000000)" in ran.warnings
+    assert "warning: users: unknown columns are not imported: shoe_size" in ran.warnings
+
+
+def test_what_will_not_work_is_told(reference: Reference) -> None:
+    reference.user(encrypted_password="sha1$salt$digest", aud="elsewhere")
+    ran = run(reference.url)
+    assert "1 users have a password hash of an unknown format" in ran.warnings
+    assert "1 users have an audience other than AUTH_JWT_AUD ('authenticated')" in ran.warnings
+
+
+def test_a_healthy_source_gives_no_warning(reference: Reference) -> None:
+    fill(reference)
+    assert run(reference.url).warnings == ""
+
+
+def test_the_digest_in_place_of_a_deleted_users_address_stays_as_it_is(reference: Reference) -> None:
+    digested = "FD6LHANpunFAGyt1iuJpfFhrrIQRF1KUVZwNzjSlzX4"
+    reference.user(digested, deleted_at=reference.at)
+    reference.user("")
+    run(reference.url)
+    assert User.objects.filter(email=digested).exists()
+
+
+def test_more_rows_than_one_batch_all_arrive(reference: Reference, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("authsvc.importer.queries.PAGES_PER_BATCH", 2)
+    reference.execute("""
+        INSERT INTO auth.users (id, email, aud, created_at)
+        SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now() FROM generate_series(1, 1000) n
+    """)
+    ran = run(reference.url)
+    assert ran.counts("users") == {"read": 1000, "new": 1000}
+    with psycopg.connect(reference.url) as source:
+        ids = {row[0] for row in source.execute("SELECT id FROM auth.users")}
+    assert set(User.objects.values_list("id", flat=True)) == ids
+
+
+def test_an_imported_authenticator_app_is_asked_for_and_answers(reference: Reference, api: Api) -> None:
+    user_id = reference.user("ada@example.com", encrypted_password=hashing.hash_password(PASSWORD))
+    reference.insert(
+        "mfa_factors",
+        id=uuid4(),
+        user_id=user_id,
+        friendly_name="phone",
+        factor_type="totp",
+        status="verified",
+        secret=factor_requests.SECRET,
+        created_at=reference.at,
+        updated_at=reference.at,
+    )
+    run(reference.url)
+    User.objects.update(email_confirmed_at=reference.at, aud="authenticated")
+    body = {"email": "ada@example.com", "password": PASSWORD}
+    signed_in = factor_requests.done(api.post("/token?grant_type=password", body))
+    (factor,) = signed_in["user"]["factors"]
+    challenge_id = factor_requests.challenged(api, signed_in["access_token"], factor["id"])
+    raised = factor_requests.verify(api, signed_in["access_token"], factor["id"], challenge_id, factor_requests.code())
+    assert wire.claims(factor_requests.done(raised)["access_token"])["aal"] == "aal2"

@@ -1,0 +1,116 @@
+"""The import command as a process: with a namespace, with and without a terminal, and interrupted."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from django.db import connection
+
+from accounts.models import User
+from tests.authsvc.importer.reference import Reference
+from tests.live import servers
+from tests.settings import ENVIRONMENT
+
+PATIENCE_SECONDS = 60
+
+
+def environment(database_url: str, **more: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+    return {**kept, **ENVIRONMENT, "DATABASE_URL": database_url, **more}
+
+
+def manage(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", *arguments]
+    return subprocess.run(command, cwd=servers.PROJECT, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def other_database_url() -> Iterator[str]:
+    with servers.empty_database() as url:
+        yield url
+
+
+def test_an_installation_with_a_namespace_takes_everything_into_its_own_tables(
+    reference: Reference, other_database_url: str
+) -> None:
+    user_id = reference.user("ada@example.com")
+    reference.identity(user_id, "ada@example.com")
+    reference.refresh_token(user_id, "ab2c3def4ghi", session_id=reference.session(user_id))
+    env = environment(other_database_url, AUTH_DB_NAMESPACE="svc")
+
+    early = manage("import_reference", reference.url, env=env)
+    manage("migrate", "--verbosity", "0", env=env)
+    done = manage("import_reference", reference.url, env=env)
+
+    assert early.returncode == 1
+    assert early.stderr.strip().endswith("this database lacks migrations: run `manage.py migrate` first")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("done\n")
+    with psycopg.connect(other_database_url) as target:
+        for table in ("users", "identities", "sessions", "refresh_tokens", "mfa_amr_claims"):
+            assert target.execute(f"SELECT count(*) FROM svc_{table}".encode()).fetchone() == (1,), table
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_is_interrupted_has_changed_nothing(reference: Reference) -> None:
+    reference.user()
+    reference.session(reference.user())
+    target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    with psycopg.connect(target) as other:
+        # Users can be written; then the import has to wait for the sessions.
+        other.execute("LOCK TABLE sessions IN ROW EXCLUSIVE MODE; LOCK TABLE sessions IN EXCLUSIVE MODE")
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "import_reference", reference.url],
+            cwd=servers.PROJECT,
+            env=environment(target),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'sessions'::regclass AND NOT granted"
+        while other.execute(waiting).fetchone() == (0,) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130
+    assert said.strip().endswith("interrupted: nothing was written; run it again")
+    assert not User.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_terminal_sees_how_far_it_is(reference: Reference) -> None:
+    reference.execute("""
+        INSERT INTO auth.users (id, email, aud, created_at)
+        SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now() FROM generate_series(1, 20000) n
+    """)
+    reference.execute("ANALYZE auth.users")
+    target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "import_reference", reference.url, "--dry-run"],
+        cwd=servers.PROJECT,
+        env=environment(target),
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while piece := os.read(ours, 65536):
+            seen += piece
+    except OSError:
+        # Linux says so when the last writer has gone.
+        pass
+    finally:
+        os.close(ours)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    assert b" of 20,000 rows of users" in seen
+    assert b"\r[" in seen
