@@ -50,7 +50,7 @@ def shown(console: Console, **query: Any) -> set[str]:
     return {name for name in ("ada", "bob", "eve") if f"{name}@example.com" in answer.content.decode()}
 
 
-def test_the_list_says_what_who_and_to_whom(inside: Console) -> None:
+def test_the_list_shows_action_actor_and_subject(inside: Console) -> None:
     user_id = note("ada", action=Action.DELETED, provider="email")
     text = inside.get(LIST).content.decode()
     for told in ("Deleted", "service_role (administrator)", "ada@example.com", "provider: email", f"/user/{user_id}/"):
@@ -104,7 +104,7 @@ def test_without_a_day_only_the_latest_are_looked_at(inside: Console, monkeypatc
     ("typed", "found"),
     [("ADA@example", {"ada"}), ("192.0.2.9", {"eve"}), ("user_invited", {"bob"}), ("100%", set()), ("nobody", set())],
 )
-def test_entries_are_found_by_what_is_in_them(inside: Console, typed: str, found: set[str]) -> None:
+def test_entries_are_found_by_their_text(inside: Console, typed: str, found: set[str]) -> None:
     note("ada")
     note("bob", action=Action.INVITED)
     note("eve")
@@ -112,7 +112,7 @@ def test_entries_are_found_by_what_is_in_them(inside: Console, typed: str, found
     assert shown(inside, q=typed) == found
 
 
-def test_all_about_a_user_is_what_they_did_and_what_was_done_to_them(inside: Console) -> None:
+def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
     browser = Console()
     User.objects.filter(pk=user.pk).update(role="svc_admin")

@@ -53,7 +53,7 @@ def test_on_a_busy_day_only_the_latest_entries_are_looked_at(
     assert shown(console)["Sign-ins today"] == "1+"
 
 
-def test_who_is_turned_away_is_named_with_the_time_of_return(console: Console, operator: User) -> None:
+def test_rate_limited_clients_are_listed_with_the_end_of_the_limit(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     assert "No client is rate-limited." in console.get().content.decode()
     for _ in range(30):
@@ -79,7 +79,7 @@ def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeC
     assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)
 
 
-def test_what_check_deploy_says_is_on_the_page(console: Console, operator: User, auth_config: ChangeConfig) -> None:
+def test_deploy_warnings_are_on_the_page(console: Console, operator: User, auth_config: ChangeConfig) -> None:
     console.sign_in("op@example.com")
     assert "authsvc.W003" in console.get().content.decode()
     auth_config(passwords={"min_length": 15})

@@ -81,7 +81,7 @@ def retry(console: Console, *messages: Email) -> str:
     return console.get(done.headers["Location"]).content.decode()
 
 
-def test_the_list_tells_who_waits_for_what_and_why(inside: Console) -> None:
+def test_the_list_shows_recipient_type_and_error(inside: Console) -> None:
     letter()
     letter("bob@example.com", failed=False)
     text = inside.get(LIST).content.decode()
@@ -89,7 +89,7 @@ def test_the_list_tells_who_waits_for_what_and_why(inside: Console) -> None:
         assert shown in text
 
 
-def test_no_code_link_or_sealed_text_is_shown_anywhere(inside: Console) -> None:
+def test_no_code_link_or_ciphertext_is_shown(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
     row = row_of(letter(user_id=user.pk))
     attempt = Attempt.objects.get()
@@ -111,14 +111,14 @@ def test_no_code_link_or_sealed_text_is_shown_anywhere(inside: Console) -> None:
 
 
 @pytest.mark.parametrize("lookup", ["args__sealed__startswith=A", "args__message_id=x", "args=x"])
-def test_a_filter_cannot_ask_about_the_sealed_text(inside: Console, lookup: str) -> None:
+def test_filters_on_the_encrypted_text_are_rejected(inside: Console, lookup: str) -> None:
     letter()
     page = inside.get(f"{LIST}?{lookup}")
     assert page.status_code == 400
     assert b"ada@example.com" not in page.content
 
 
-def test_a_page_tells_more_of_one_message(inside: Console) -> None:
+def test_a_page_shows_the_details_of_a_message(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
     expires_at = clock.now() + timedelta(hours=1)
     message = letter(user_id=user.pk, expires_at=expires_at)
@@ -295,7 +295,7 @@ def test_attempts_are_listed_and_found_by_message_and_user(inside: Console) -> N
     assert "No matches" in inside.get(f"{ATTEMPTS}?q=ada").content.decode()
 
 
-def test_what_was_sent_to_a_user_is_on_their_page(inside: Console) -> None:
+def test_messages_to_a_user_are_on_the_users_page(inside: Console) -> None:
     user, other = factories.make_user(), factories.make_user()
     letter(user_id=user.pk)
     assert "550 mailbox full" in inside.get(f"/operator/accounts/user/{user.pk}/change/").content.decode()

@@ -92,7 +92,7 @@ def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
     return console.submit(LIST, action=action, index="0", _selected_action=ids, **fields)
 
 
-def told(console: Console, answer: Answer) -> str:
+def result_text(console: Console, answer: Answer) -> str:
     """What the page says to which an action leads."""
     assert answer.status_code == 302, answer.content
     return console.get(answer.headers["Location"]).content.decode()
@@ -173,9 +173,9 @@ def test_a_form_sent_to_a_rows_page_changes_nothing(inside: Console, operator: U
     assert operator.email == "op@example.com"
 
 
-def test_an_action_tells_the_service_who_asks(inside: Console, operator: User) -> None:
+def test_an_action_passes_the_operator_to_the_service(inside: Console, operator: User) -> None:
     user = factories.make_user(email="ada@example.com")
-    text = told(inside, do(inside, "mark", user, operator))
+    text = result_text(inside, do(inside, "mark", user, operator))
     assert "Marked: ada@example.com" in text
     [(first, context), (second, _)] = DONE
     assert {first, second} == {"ada@example.com", "op@example.com"}
@@ -184,14 +184,14 @@ def test_an_action_tells_the_service_who_asks(inside: Console, operator: User) -
     assert context.values == {}
 
 
-def test_a_refusal_is_told_and_does_not_stop_the_others(inside: Console) -> None:
+def test_an_error_is_shown_and_does_not_stop_the_other_rows(inside: Console) -> None:
     rows = [factories.make_user(email=f"{name}@example.com") for name in ("ada", "immune", "bob")]
-    text = told(inside, do(inside, "mark", *rows))
+    text = result_text(inside, do(inside, "mark", *rows))
     assert "cannot be marked" in text
     assert {email for email, _ in DONE} == {"ada@example.com", "bob@example.com"}
 
 
-def test_a_form_is_asked_before_the_action(inside: Console) -> None:
+def test_a_form_is_shown_before_the_action(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
     page = do(inside, "judge", user)
     assert page.status_code == 200
@@ -201,7 +201,9 @@ def test_a_form_is_asked_before_the_action(inside: Console) -> None:
     unanswered = do(inside, "judge", user, confirmed="1")
     assert b"This field is required." in unanswered.content
     assert not DONE
-    assert "Judged for spam" in told(inside, do(inside, "judge", user, confirmed="1", **{"action-reason": "spam"}))
+    assert "Judged for spam" in result_text(
+        inside, do(inside, "judge", user, confirmed="1", **{"action-reason": "spam"})
+    )
     assert DONE[0][1].values == {"reason": "spam"}
 
 
@@ -234,7 +236,7 @@ def test_an_action_is_never_for_all_there_are(inside: Console) -> None:
 def test_an_action_for_a_row_that_is_not_there_does_nothing(inside: Console, action: str) -> None:
     nobody = str(uuid4())
     answer = inside.submit(LIST, action=action, index="0", _selected_action=nobody)
-    assert "no longer exist" in told(inside, answer)
+    assert "no longer exist" in result_text(inside, answer)
     assert inside.submit(LIST, action=action, index="0", _selected_action="no id").status_code == 400
     assert not DONE
 
@@ -245,7 +247,7 @@ def test_an_action_needs_the_forms_token(inside: Console, operator: User) -> Non
     assert not DONE
 
 
-def test_an_operator_who_is_no_longer_one_acts_no_more(inside: Console, operator: User) -> None:
+def test_a_demoted_operator_loses_access(inside: Console, operator: User) -> None:
     page = inside.get(LIST)
     assert page.status_code == 200
     token = inside.cookie("operator_csrf")
@@ -257,7 +259,7 @@ def test_an_operator_who_is_no_longer_one_acts_no_more(inside: Console, operator
     assert not DONE
 
 
-def test_the_start_page_shows_what_lists_have_to_say(inside: Console) -> None:
+def test_the_dashboard_shows_the_stats_of_lists(inside: Console) -> None:
     text = inside.get().content.decode()
     assert "Wrong users" in text
     assert f'href="{LIST}?role=wrong"' in text

@@ -68,7 +68,7 @@ def test_the_code_of_the_app_opens_the_console(console: Console, operator: User,
     assert console.get(SIGN_IN).headers["Location"] == START
 
 
-def test_the_page_that_was_asked_for_is_remembered_through_both_steps(console: Console, app: Factor) -> None:
+def test_the_requested_page_follows_both_sign_in_steps(console: Console, app: Factor) -> None:
     wanted = "/operator/accounts/user/?state=banned"
     console.sign_in("op@example.com", next=wanted)
     back = console.get(wanted).headers["Location"]
@@ -105,14 +105,14 @@ def test_wrong_codes_are_counted_as_anywhere(console: Console, app: Factor, auth
     assert not console.is_in
 
 
-def test_somebody_elses_factor_opens_nothing(console: Console, app: Factor) -> None:
+def test_another_users_factor_is_rejected(console: Console, app: Factor) -> None:
     strange = factories.make_factor(factories.make_user(), secret=SECRET)
     console.sign_in("op@example.com")
     assert answer(console, factor_requests.code(), factor=str(strange.id)).status_code == 400
     assert not console.is_in
 
 
-def test_the_step_is_for_those_who_made_the_first(console: Console, operator: User) -> None:
+def test_the_second_factor_page_requires_the_password(console: Console, operator: User) -> None:
     assert console.get(STEP).headers["Location"] == SIGN_IN
     console.sign_in("op@example.com")
     assert console.get(STEP).headers["Location"] == START
@@ -147,7 +147,7 @@ def test_a_factor_that_is_taken_away_lowers_an_open_console(console: Console, op
 # Phones
 
 
-def test_a_code_is_texted_when_it_is_asked_for(console: Console, operator: User, mailbox: Mailbox) -> None:
+def test_an_sms_code_is_sent_on_request(console: Console, operator: User, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
     assert not mailbox.texts
@@ -173,7 +173,7 @@ def test_a_phone_waits_before_it_is_texted_again(console: Console, operator: Use
     assert len(mailbox.texts) == 1
 
 
-def test_who_has_several_factors_chooses(console: Console, operator: User, app: Factor, mailbox: Mailbox) -> None:
+def test_users_with_several_factors_choose_one(console: Console, operator: User, app: Factor, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     factories.make_factor(operator, status="unverified", friendly_name="not yet")
     console.sign_in("op@example.com")
@@ -188,7 +188,7 @@ def test_who_has_several_factors_chooses(console: Console, operator: User, app: 
     assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
 
 
-def test_nothing_is_texted_to_who_has_no_phone(console: Console, app: Factor, mailbox: Mailbox) -> None:
+def test_no_sms_is_sent_without_a_phone(console: Console, app: Factor, mailbox: Mailbox) -> None:
     console.sign_in("op@example.com")
     assert answer(console, "", factor=str(app.id), ask="sms").status_code == 400
     assert not mailbox.texts
@@ -218,7 +218,7 @@ def test_recovery_codes_are_not_offered_where_they_are_off(console: Console, app
     assert answer(console, "0000", factor="recovery").status_code == 400
 
 
-def test_a_factor_that_cannot_be_asked_for_keeps_everything_shut(console: Console, operator: User) -> None:
+def test_an_unsupported_factor_denies_access(console: Console, operator: User) -> None:
     factories.make_factor(operator, factor_type="webauthn")
     console.sign_in("op@example.com")
     page = console.get(STEP)
@@ -298,9 +298,7 @@ def test_a_key_opens_the_console(api: Api, console: Console, operator: User) -> 
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_any_of_several_keys_opens_the_console_and_is_what_it_stays_open_by(
-    api: Api, console: Console, operator: User
-) -> None:
+def test_any_of_several_keys_is_accepted(api: Api, console: Console, operator: User) -> None:
     make_key(api, operator, new_device())
     device = new_device()
     second = make_key(api, operator, device)
@@ -311,7 +309,7 @@ def test_any_of_several_keys_opens_the_console_and_is_what_it_stays_open_by(
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_who_has_an_app_and_a_key_takes_either(api: Api, console: Console, operator: User, app: Factor) -> None:
+def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, operator: User, app: Factor) -> None:
     make_key(api, operator, new_device())
     console.sign_in("op@example.com")
     page = console.get(STEP).content.decode()
@@ -362,7 +360,7 @@ def test_another_answer_of_a_key_opens_nothing(
 
 @pytest.mark.usefixtures("with_keys")
 @pytest.mark.parametrize("credential", ["", "{", "null", "[]"])
-def test_what_is_no_answer_of_a_key_is_refused(api: Api, console: Console, operator: User, credential: str) -> None:
+def test_invalid_key_responses_are_rejected(api: Api, console: Console, operator: User, credential: str) -> None:
     make_key(api, operator, new_device())
     console.sign_in("op@example.com")
     ask_key(console)
@@ -372,7 +370,7 @@ def test_what_is_no_answer_of_a_key_is_refused(api: Api, console: Console, opera
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_a_key_is_not_asked_for_of_who_has_none(console: Console, app: Factor) -> None:
+def test_no_key_prompt_without_a_key(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     assert 'value="key"' not in console.get(STEP).content.decode()
     assert console.submit(STEP, ask="key").status_code == 400
@@ -381,7 +379,7 @@ def test_a_key_is_not_asked_for_of_who_has_none(console: Console, app: Factor) -
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_keys_are_not_asked_for_where_they_are_off(
+def test_no_key_prompt_if_keys_are_disabled(
     api: Api, console: Console, operator: User, auth_config: ChangeConfig
 ) -> None:
     make_key(api, operator, new_device())

@@ -67,7 +67,7 @@ def test_a_session_that_has_ended_meanwhile_is_no_failure(inside: Console) -> No
     assert not AuditLogEntry.objects.filter(payload__action="logout").exists()
 
 
-def test_a_page_tells_of_a_session_and_not_its_key(inside: Console) -> None:
+def test_a_page_shows_a_session_without_its_key(inside: Console) -> None:
     sign_in = factories.make_session(user_agent=FIREFOX, aal="aal2")
     text = inside.get(f"{LIST}{sign_in.session.pk}/change/").content.decode()
     for shown in (FIREFOX, "Firefox on Windows", "192.0.2.1", "password", "aal2", user_page(sign_in)):

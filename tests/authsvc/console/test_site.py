@@ -98,7 +98,7 @@ def test_no_other_site_can_frame_the_pages_or_put_anything_into_them(console: Co
         assert not re.search(r"""(?:src|href|action)=["'](?:https?:)?//""", text)
 
 
-def test_other_sites_are_not_told_that_they_may_read_it(console: Console) -> None:
+def test_other_sites_may_not_read_it(console: Console) -> None:
     page = console.get(SIGN_IN, Origin="https://evil.example")
     assert "Access-Control-Allow-Origin" not in page.headers
     assert Api().get("/health", headers={"Origin": "https://x.example"}).headers["Access-Control-Allow-Origin"] == "*"
@@ -177,7 +177,7 @@ def test_the_cookie_is_worth_nothing_to_the_api(console: Console, operator: User
     assert answer.status_code == 401
 
 
-def test_who_is_there_costs_one_statement(console: Console, operator: User) -> None:
+def test_the_current_operator_costs_one_statement(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     with CaptureQueriesContext(connection) as statements:
         assert console.get("/operator/jsi18n/").status_code == 200
@@ -228,7 +228,7 @@ def test_a_large_form_is_not_read(console: Console) -> None:
     assert answer.status_code == 413
 
 
-def test_pages_that_do_not_exist_are_told_to_operators_only(console: Console, operator: User) -> None:
+def test_missing_pages_are_reported_to_operators_only(console: Console, operator: User) -> None:
     assert console.get("/operator/nowhere/").status_code == 302
     console.sign_in("op@example.com")
     page = console.get("/operator/nowhere/")

@@ -69,7 +69,7 @@ def entries(action: audit.Action) -> list[dict[str, Any]]:
 # --- finding ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_tells_users_apart(inside: Console, ada: User) -> None:
+def test_the_list_identifies_users(inside: Console, ada: User) -> None:
     at = clock.now()
     factories.make_user(email="bob@example.com", banned_until=at + timedelta(days=1))
     factories.make_user(email="eve@example.com", confirmed=False)
@@ -105,7 +105,7 @@ def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, fou
 
 
 @pytest.mark.parametrize("query", ["state=", "state=all", "created=", "created=x", "created=400"])
-def test_an_unknown_state_or_age_shows_nobody(inside: Console, ada: User, query: str) -> None:
+def test_unknown_filter_values_show_no_user(inside: Console, ada: User, query: str) -> None:
     page = inside.get(f"{LIST}?{query}")
     page = inside.get(page.headers["Location"]) if page.status_code == 302 else page
     assert page.status_code == 400
@@ -131,9 +131,7 @@ def test_old_users_are_not_among_the_new(inside: Console, ada: User) -> None:
         pytest.param(lambda user: str(user.pk).upper(), id="id in capitals"),
     ],
 )
-def test_a_user_is_found_by_whatever_they_are_known_by(
-    inside: Console, ada: User, typed: str | Callable[[User], str]
-) -> None:
+def test_a_user_is_found_by_id_email_and_phone(inside: Console, ada: User, typed: str | Callable[[User], str]) -> None:
     User.objects.filter(pk=ada.pk).update(phone="442079460000")
     factories.make_user(email="bob@example.com")
     wanted = typed if isinstance(typed, str) else typed(ada)
@@ -144,7 +142,7 @@ def test_a_user_is_found_by_whatever_they_are_known_by(
 
 
 @pytest.mark.parametrize("typed", ["nobody@example.com", "00000000-1111-4222-8333-444444444444", "4930", "%zzz", "\\"])
-def test_what_matches_nobody_shows_nobody(inside: Console, ada: User, typed: str) -> None:
+def test_a_search_without_matches_shows_no_user(inside: Console, ada: User, typed: str) -> None:
     answered: Any = inside.client.get(LIST, {"q": typed})
     assert answered.status_code == 200
     assert b"No matches" in answered.content
@@ -167,7 +165,7 @@ def test_a_user_of_sso_is_found_by_address(inside: Console) -> None:
     assert listing.find_ids("sso@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
 
 
-def test_who_searches_for_half_of_everybody_is_told_to_type_more(
+def test_a_search_with_too_many_matches_asks_for_a_longer_text(
     inside: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accounts.admin._MAX_RESULTS", 2)
@@ -178,7 +176,7 @@ def test_who_searches_for_half_of_everybody_is_told_to_type_more(
 
 
 @pytest.mark.parametrize(("typed", "is_told"), [("zq", True), ("ada", False)])
-def test_who_searches_many_users_for_two_letters_is_told_what_that_finds(
+def test_a_search_for_two_characters_explains_its_limits(
     inside: Console, ada: User, monkeypatch: pytest.MonkeyPatch, typed: str, is_told: bool
 ) -> None:
     with connection.cursor() as cursor:
@@ -230,7 +228,7 @@ def test_a_bare_account_has_a_page_with_words_for_what_is_not_there(inside: Cons
         assert said in text
 
 
-def test_what_somebody_calls_themselves_is_text_and_not_markup(inside: Console) -> None:
+def test_user_names_are_escaped(inside: Console) -> None:
     evil = "<script>alert(1)</script>\"'><img src=x>"
     user = factories.make_user(email="evil@example.com", data={"full_name": evil, "x": evil})
     factories.make_session(user, user_agent=evil)
@@ -290,7 +288,7 @@ def test_a_number_is_confirmed(inside: Console, ada: User) -> None:
 
 
 @pytest.mark.parametrize("action", ["confirm_email", "confirm_phone", "resend_confirmation"])
-def test_what_needs_no_confirmation_gets_none(inside: Console, ada: User, action: str) -> None:
+def test_no_confirmation_is_sent_if_none_is_needed(inside: Console, ada: User, action: str) -> None:
     assert "no address or number that waits" in answer(inside, ada, action)
     assert not entries(audit.Action.MODIFIED)
 
@@ -350,7 +348,7 @@ def test_a_confirmation_is_sent_again(inside: Console, api: Api, mailbox: Mailbo
     assert api.post("/verify", proof).status_code == 200
 
 
-def test_a_code_is_texted_again_to_who_has_a_number_only(
+def test_an_sms_code_is_sent_again_to_users_with_a_phone_only(
     inside: Console, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"dev_inbox_enabled": True})
@@ -361,7 +359,7 @@ def test_a_code_is_texted_again_to_who_has_a_number_only(
     assert (text.to, text.user_id) == ("4930123456", user.pk)
 
 
-def test_who_has_no_address_is_sent_nothing(inside: Console, ada: User, mailbox: Mailbox) -> None:
+def test_users_without_an_address_get_no_message(inside: Console, ada: User, mailbox: Mailbox) -> None:
     User.objects.filter(pk=ada.pk).update(email=None, phone="4930123456")
     assert "no email address" in answer(inside, ada, "send_recovery")
     assert not mailbox.emails
@@ -395,7 +393,7 @@ def test_a_role_is_set(inside: Console, ada: User) -> None:
     assert len(entries(audit.Action.MODIFIED)) == 1
 
 
-def test_nobody_becomes_an_operator_by_a_slip_of_the_mouse(inside: Console, ada: User) -> None:
+def test_promotion_to_operator_requires_confirmation(inside: Console, ada: User) -> None:
     page = press(inside, ada, "set_role", role="svc_admin")
     assert b"This role grants operator access" in page.content
     ada.refresh_from_db()
@@ -436,7 +434,7 @@ def test_an_account_is_deleted(inside: Console, ada: User) -> None:
 
 
 @pytest.mark.parametrize("action", ["ban", "end_sessions", "anonymise", "delete", "set_role"])
-def test_what_cannot_be_undone_is_asked_first(inside: Console, ada: User, action: str) -> None:
+def test_irreversible_actions_require_confirmation(inside: Console, ada: User, action: str) -> None:
     factories.make_session(ada)
     page = press(inside, ada, action)
     assert page.status_code == 200
@@ -459,7 +457,7 @@ def test_operators_do_nothing_to_themselves(inside: Console, operator: User, mai
 
 @pytest.mark.parametrize("change", [{"role": "authenticated"}, {"banned_until": clock.now() + timedelta(days=400)}])
 @pytest.mark.parametrize("action", ["ban", "unban", "delete", "set_role", "send_recovery", "confirm_email"])
-def test_who_is_no_longer_an_operator_does_nothing_any_more(
+def test_demoted_operators_cannot_run_actions(
     inside: Console, operator: User, ada: User, mailbox: Mailbox, action: str, change: dict[str, Any]
 ) -> None:
     text_of(inside, page_of(ada))

@@ -62,7 +62,7 @@ def test_a_database_that_is_ready_has_nothing_wrong() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_migration_that_is_missing_and_a_deserted_queue_are_told() -> None:
+def test_missing_migrations_and_missing_workers_are_reported() -> None:
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE procrastinate_workers CASCADE")
         cursor.execute(
@@ -78,7 +78,7 @@ def test_a_migration_that_is_missing_and_a_deserted_queue_are_told() -> None:
     assert (found["migrations"], found["queue"]) == (Outcome.WARNING, Outcome.FAILURE)
 
 
-def test_a_database_that_nobody_reaches_ends_the_command_with_1(tmp_path: Path) -> None:
+def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
     url = f"postgres://u:hunter2@127.0.0.1:{servers.free_port()}/auth"
     done = subprocess.run(
         [sys.executable, str(servers.PROJECT / "manage.py"), "doctor", "--json"],
@@ -97,7 +97,7 @@ def test_a_database_that_nobody_reaches_ends_the_command_with_1(tmp_path: Path) 
 
 
 @pytest.mark.django_db
-def test_what_works_ends_with_0_and_a_line_for_each() -> None:
+def test_success_exits_with_0_and_prints_a_line_per_check() -> None:
     printed = io.StringIO()
     call_command("doctor", stdout=printed)
     lines = printed.getvalue().splitlines()
@@ -106,7 +106,7 @@ def test_what_works_ends_with_0_and_a_line_for_each() -> None:
     assert lines[-1] == "0 failures, 0 warnings"
 
 
-def test_the_mail_server_is_greeted_and_gets_no_letter(auth_config: ChangeConfig) -> None:
+def test_the_mail_server_is_greeted_and_gets_no_email(auth_config: ChangeConfig) -> None:
     with FakeSmtp(mechanisms=["PLAIN"]) as server:
         auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "a@example.com"})
         [result] = look(EmailDiagnostic())
@@ -162,7 +162,7 @@ def test_a_provider_is_reached_with_complete_settings(
     assert outcomes(ProviderDiagnostic()) == {"provider github": expected}
 
 
-def test_a_weak_key_and_one_without_a_name_are_told(auth_config: ChangeConfig) -> None:
+def test_a_weak_key_and_a_key_without_an_id_are_reported(auth_config: ChangeConfig) -> None:
     strong = signing_keys.generate(algorithm="RS256")
     auth_config(jwt={"keys": (strong,), "secret": Secret("s" * 32)})
     assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.OK}
@@ -213,7 +213,7 @@ FORGED, TWIN = "192.0.2.77", "198.51.100.77"
         pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="anybody may announce an address"),
     ],
 )
-def test_what_a_proxy_does_to_addresses_is_judged(images: list[Answer], expected: Outcome, peer: HttpPeer) -> None:
+def test_the_proxys_client_addresses_are_checked(images: list[Answer], expected: Outcome, peer: HttpPeer) -> None:
     peer.answer(in_json({}), *images)
     assert outcomes(ProxyDiagnostic(), url=peer.url)["client address"] is expected
 
@@ -228,14 +228,12 @@ def test_from_the_host_of_the_proxy_nothing_is_said_against_its_settings(peer: H
     assert warned.remedy == "Run this command on another host."
 
 
-def test_somebody_else_at_the_public_address_is_told(peer: HttpPeer) -> None:
+def test_another_server_at_the_public_address_is_reported(peer: HttpPeer) -> None:
     peer.answer(in_json({"name": "another"}))
     assert outcomes(ProxyDiagnostic(), url=peer.url) == {"proxy": Outcome.FAILURE}
 
 
-def test_a_running_service_shows_requests_to_who_has_its_settings_alone(
-    serve: Callable[..., servers.LiveServer], api: Api
-) -> None:
+def test_the_proxy_echo_requires_a_signed_token(serve: Callable[..., servers.LiveServer], api: Api) -> None:
     running = serve()
     found = outcomes(ProxyDiagnostic(), url=running.url)
     assert found["client address"] is Outcome.WARNING  # this host is one whose word is trusted

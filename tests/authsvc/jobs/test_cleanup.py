@@ -151,7 +151,7 @@ def limits(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_has_had_its_time_goes_and_what_is_younger_stays(limits: None, case: str) -> None:
+def test_expired_rows_are_deleted_and_younger_ones_stay(limits: None, case: str) -> None:
     make_old, make_young = CASES[case]
     old, young = make_old(), make_young()
     assert cleanup.run(at=AT) >= 1
@@ -161,7 +161,7 @@ def test_what_has_had_its_time_goes_and_what_is_younger_stays(limits: None, case
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("case", CASES)
-def test_a_row_that_somebody_has_locked_is_passed_over(limits: None, case: str) -> None:
+def test_locked_rows_are_skipped(limits: None, case: str) -> None:
     old = CASES[case][0]()
     other = connections.create_connection("default")
     other.set_autocommit(autocommit=False)

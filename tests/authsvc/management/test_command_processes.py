@@ -107,7 +107,7 @@ def test_the_first_operator_is_made_on_a_terminal_while_the_server_runs_on_the_s
         assert token_status(server.url, "ops@example.org") == 200
 
 
-def test_passwords_that_differ_make_nobody(serve: Callable[..., servers.LiveServer], fresh_database_url: str) -> None:
+def test_differing_passwords_create_no_user(serve: Callable[..., servers.LiveServer], fresh_database_url: str) -> None:
     server = serve()
     status, screen = converse(
         "createsuperuser",
@@ -142,13 +142,13 @@ def test_a_script_gives_the_password_on_standard_input(
         ("erase_user", "ann@example.com", "--yes"),
     ],
 )
-def test_a_database_without_tables_is_told_in_one_line(arguments: tuple[str, ...], empty_database_url: str) -> None:
+def test_a_database_without_tables_is_reported_in_one_line(arguments: tuple[str, ...], empty_database_url: str) -> None:
     done = run(*arguments, database_url=empty_database_url)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == ("CommandError: the database is not up to date: run manage.py migrate, or start the server\n")
 
 
-def test_a_database_that_is_not_there_is_told_in_one_line_and_without_its_password() -> None:
+def test_an_unreachable_database_is_reported_in_one_line_without_its_password() -> None:
     done = run("deleteuser", "ann@example.com", database_url="postgres://me:hidden-secret@127.0.0.1:9/nowhere")
     assert done.returncode == 1
     assert done.stderr.startswith("CommandError: database: connection failed")

@@ -213,7 +213,7 @@ def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_export_tells_nothing_that_opens_anything() -> None:
+def test_an_export_contains_no_secret() -> None:
     user = make_user()
     secrets = [CODE, "totp-secret", "token-at-the-provider", user.password]
     secrets += ["texted-code", "recovery-digest", "ceremony"]
@@ -241,7 +241,7 @@ def test_an_export_is_kept_in_a_file_that_only_its_owner_reads(tmp_path: Path) -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nobody_is_no_export() -> None:
+def test_export_rejects_an_unknown_user() -> None:
     with pytest.raises(CommandError, match="user not found"):
         run("export_user", EMAIL)
 
@@ -283,7 +283,7 @@ def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_
     assert (receipt["rewritten"], receipt["left"], receipt["kept_id"]) == ({TRAIL: 4}, {}, False)
 
 
-def test_the_trail_goes_on_telling_one_pseudonym_from_another_and_what_is_not_personal() -> None:
+def test_pseudonyms_stay_distinct_and_impersonal_values_stay() -> None:
     user = make_user()
     other = make_bob()
     name = erase(str(user.id))["pseudonym"]
@@ -312,7 +312,7 @@ def test_the_trail_goes_on_telling_one_pseudonym_from_another_and_what_is_not_pe
     assert payload_of(entries["user_invited"])["traits"] == {"user_id": name, "user_email": name, "user_phone": ""}
 
 
-def test_an_entry_about_somebody_else_loses_only_the_name_of_the_person() -> None:
+def test_an_entry_about_another_user_loses_only_the_erased_name() -> None:
     person = DataSubject(id=uuid4())
     somebody = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
     payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": somebody, "extra": EMAIL}
@@ -325,7 +325,7 @@ def test_an_entry_about_somebody_else_loses_only_the_name_of_the_person() -> Non
     }
 
 
-def test_who_has_acted_on_somebody_else_is_taken_out_of_that_entry_too() -> None:
+def test_an_erased_actor_is_removed_from_entries_about_others() -> None:
     user, other = make_plain_user(email=EMAIL), make_plain_user(email="bob@example.com")
     traits = {"user_id": str(other.id), "user_email": "bob@example.com"}
     payload = {"action": "user_modified", "actor_id": str(user.id), "actor_username": EMAIL, "traits": traits}
@@ -344,7 +344,7 @@ def test_the_trail_of_one_person_is_read_by_indexes() -> None:
         assert namespaced(index) in plan
 
 
-def test_what_keeps_its_id_keeps_nothing_else() -> None:
+def test_keep_id_keeps_the_id_only() -> None:
     user = make_user()
     before = trail()
     receipt = erase(EMAIL, "--keep-id")
@@ -371,7 +371,7 @@ def test_the_digest_of_a_receipt_is_that_of_its_text() -> None:
     assert hashlib.sha256(orjson.dumps(receipt, option=orjson.OPT_SORT_KEYS)).hexdigest() == claimed
 
 
-def test_what_was_interrupted_is_finished_by_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_erasure_is_finished_by_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
     told: list[int] = []
 
@@ -395,7 +395,7 @@ def test_what_was_interrupted_is_finished_by_another_run(monkeypatch: pytest.Mon
     assert erase(str(user.id))["rewritten"] == {TRAIL: 0}
 
 
-def test_an_id_of_nobody_is_refused() -> None:
+def test_an_unknown_id_is_rejected() -> None:
     with pytest.raises(CommandError, match="no data exists for this id"):
         erase(str(uuid4()))
 

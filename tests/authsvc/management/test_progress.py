@@ -49,7 +49,7 @@ def test_a_log_gets_lines() -> None:
     assert "\r" not in log.getvalue()
 
 
-def test_what_is_quick_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_commands_print_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 60.0)
     log = io.StringIO()
     told = Progress(log, noun="users")

@@ -30,7 +30,7 @@ def page_of_errors() -> str:
     return errors.page()
 
 
-def test_what_is_checked_in_is_what_the_source_says() -> None:
+def test_committed_documents_match_the_source() -> None:
     call_command("write_reference", check=True)
 
 

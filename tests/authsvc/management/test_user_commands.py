@@ -80,7 +80,7 @@ def test_createuser_takes_the_role_from_the_first_place_that_has_one(arguments: 
 
 
 @pytest.mark.parametrize("by_setting", [True, False])
-def test_createuser_confirms_where_it_is_told_to(api: Api, auth_config: ChangeConfig, by_setting: bool) -> None:
+def test_createuser_confirms_with_the_option(api: Api, auth_config: ChangeConfig, by_setting: bool) -> None:
     auth_config(mailer={"autoconfirm": by_setting})
     run("createuser", EMAIL, PASSWORD, *([] if by_setting else ["--confirm"]))
     assert signs_in(api, PASSWORD)
@@ -98,7 +98,7 @@ def test_createuser_makes_a_user_of_another_audience() -> None:
         (EMAIL, "A user with this email address has already been registered"),
     ],
 )
-def test_createuser_refuses_what_cannot_be_an_account(email: str, text: str) -> None:
+def test_createuser_rejects_invalid_values(email: str, text: str) -> None:
     make_user(email=EMAIL)
     assert refusal("createuser", email, PASSWORD) == text
     assert User.objects.count() == 1
@@ -127,7 +127,7 @@ def test_deleteuser_keeps_to_the_audience_but_for_ids() -> None:
     assert not User.objects.exists()
 
 
-def test_deleteuser_does_not_guess_who_of_several_is_meant() -> None:
+def test_deleteuser_rejects_an_ambiguous_user() -> None:
     twins = [make_user(email=EMAIL), make_user(email="other@example.com")]
     User.objects.filter(id=twins[1].id).update(is_sso_user=True, email=EMAIL)
     said = refusal("deleteuser", EMAIL)
@@ -147,7 +147,7 @@ def test_createsuperuser_makes_a_confirmed_operator(api: Api, password_file: str
     assert api.get("/admin/users", bearer=token).status_code == 200
 
 
-def test_createsuperuser_leaves_an_account_alone_unless_told_otherwise(api: Api, password_file: str) -> None:
+def test_createsuperuser_changes_an_existing_user_only_with_promote(api: Api, password_file: str) -> None:
     user = make_user(email=EMAIL, password="somebody else's 1", confirmed=False)
     old = make_session(user).session
     arguments = ("createsuperuser", "--email", EMAIL, "--password-file", password_file)
@@ -187,7 +187,7 @@ def test_createsuperuser_holds_operators_to_the_password_policy(auth_config: Cha
         ),
     ],
 )
-def test_createsuperuser_says_what_is_missing(
+def test_createsuperuser_reports_missing_values(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], text: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -218,7 +218,7 @@ def test_changepassword_ends_what_the_old_one_let_in(api: Api, password_file: st
     assert not Session.objects.filter(id=session.id).exists()
 
 
-def test_changepassword_knows_nobody_of_another_name(password_file: str) -> None:
+def test_changepassword_rejects_an_unknown_user(password_file: str) -> None:
     assert refusal("changepassword", EMAIL, "--password-file", password_file) == "user not found"
 
 
@@ -259,5 +259,5 @@ def test_mint_token_warns_of_a_role_that_opens_nothing() -> None:
         ("", "1h", "--role: a role is required"),
     ],
 )
-def test_mint_token_says_what_is_wrong(role: str, expires: str, text: str) -> None:
+def test_mint_token_reports_invalid_options(role: str, expires: str, text: str) -> None:
     assert refusal("mint_token", f"--role={role}", f"--expires={expires}") == text

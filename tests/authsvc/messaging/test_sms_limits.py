@@ -86,7 +86,7 @@ def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfi
 
 
 @pytest.mark.parametrize("events", [0, 1])
-def test_under_auto_confirm_the_quota_is_not_asked(number: str, auth_config: ChangeConfig, events: int) -> None:
+def test_auto_confirm_skips_the_quota(number: str, auth_config: ChangeConfig, events: int) -> None:
     auth_config(sms={"autoconfirm": True}, limits={"sms_sent": conf.Rate(events=events)})
     for _ in range(3):
         messaging.consume_sms_quota()

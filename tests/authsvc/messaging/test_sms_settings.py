@@ -50,7 +50,7 @@ def test_a_gateway_with_all_its_credentials_is_usable(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", NEEDED)
-def test_what_is_missing_is_told_in_order(provider: str) -> None:
+def test_missing_settings_are_listed_in_order(provider: str) -> None:
     for number, fault in enumerate(NEEDED[provider].values()):
         sms = with_credentials(provider, *list(NEEDED[provider])[:number])
         assert (sms.is_usable, sms.problem) == (False, fault)

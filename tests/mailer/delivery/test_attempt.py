@@ -48,7 +48,7 @@ def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None =
     )
 
 
-def test_a_delivered_letter_is_noted_with_the_servers_answer(smtp: FakeSmtp) -> None:
+def test_a_delivered_email_is_recorded_with_the_servers_answer(smtp: FakeSmtp) -> None:
     message = an_email()
     deliver(message, attempt=3)
     (received,) = smtp.received
@@ -82,7 +82,7 @@ def test_notices_count_against_the_quota_and_are_dropped_beyond_it(smtp: FakeSmt
     assert outcomes[1][1] == "email rate limit exceeded"
 
 
-def test_a_mail_that_was_asked_for_has_been_counted_before(smtp: FakeSmtp, auth_config: ChangeConfig) -> None:
+def test_a_requested_email_is_not_counted_again(smtp: FakeSmtp, auth_config: ChangeConfig) -> None:
     auth_config(limits={"email_sent": Rate(events=0)})
     deliver(an_email())
     assert len(smtp.received) == 1
@@ -99,7 +99,7 @@ def test_an_inbox_that_cannot_be_written_sends_nothing_twice(
     assert Attempt.objects.get().outcome == "delivered"
 
 
-def test_a_refused_letter_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_email_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
     smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
     with pytest.raises(jobs.Retry):
@@ -133,7 +133,7 @@ def test_a_refused_letter_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.Lo
         ),
     ],
 )
-def test_a_refused_letter_has_failed_when(
+def test_a_permanently_rejected_email_fails(
     smtp: FakeSmtp,
     caplog: pytest.LogCaptureFixture,
     pause: timedelta | None,
@@ -158,14 +158,14 @@ def test_a_refused_letter_has_failed_when(
         (timedelta(seconds=10), timedelta(seconds=5)),
     ],
 )
-def test_a_pause_ends_while_the_letter_still_counts(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
+def test_a_pause_ends_while_the_email_still_counts(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
     smtp.answers["RCPT"] = "450 busy"
     with pytest.raises(jobs.Retry) as again:
         deliver(an_email(expires_at=NOW + life if life else None))
     assert again.value.delay == pause
 
 
-def test_an_expired_letter_is_not_sent(smtp: FakeSmtp) -> None:
+def test_an_expired_email_is_not_sent(smtp: FakeSmtp) -> None:
     with pytest.raises(jobs.PermanentFailure):
         deliver(an_email(expires_at=NOW))
     assert smtp.transmitted == []
@@ -173,7 +173,7 @@ def test_an_expired_letter_is_not_sent(smtp: FakeSmtp) -> None:
     assert (noted.outcome, noted.error) == ("failed", "expired before it could be delivered")
 
 
-def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
+def test_an_email_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
     with pytest.raises(jobs.PermanentFailure):
         delivery.deliver(
             message_id=UUID(int=1),
@@ -189,7 +189,7 @@ def test_a_letter_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
     assert "JWT_SECRET" in noted.error
 
 
-def test_an_unexpected_failure_is_noted_without_its_text(
+def test_an_unexpected_failure_is_recorded_without_its_text(
     smtp: FakeSmtp, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
@@ -200,15 +200,13 @@ def test_an_unexpected_failure_is_noted_without_its_text(
     assert "sender.py" in vars(caplog.records[0])["stack"]
 
 
-def test_without_a_mail_server_a_letter_counts_as_delivered(auth_config: ChangeConfig) -> None:
+def test_without_a_mail_server_an_email_counts_as_delivered(auth_config: ChangeConfig) -> None:
     auth_config(smtp={"host": ""})
     deliver(an_email())
     assert Attempt.objects.get().outcome == "delivered"
 
 
-def test_the_development_inbox_keeps_letters_and_texts(
-    auth_config: ChangeConfig, settings: Any, tmp_path: Path
-) -> None:
+def test_the_development_inbox_keeps_emails_and_texts(auth_config: ChangeConfig, settings: Any, tmp_path: Path) -> None:
     settings.DEV_INBOX_FOLDER = tmp_path
     auth_config(mailer={"dev_inbox_enabled": True}, smtp={"host": ""})
     email = an_email()

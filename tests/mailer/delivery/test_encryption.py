@@ -28,20 +28,20 @@ def test_a_message_comes_out_as_it_went_in(message: Email | Sms) -> None:
     assert encryption.decrypt(encryption.encrypt(message), message_id=message.id) == message
 
 
-def test_nothing_of_a_message_is_readable_and_no_two_seals_are_alike() -> None:
+def test_ciphertexts_reveal_no_content_and_differ() -> None:
     first, second = encryption.encrypt(EMAIL), encryption.encrypt(EMAIL)
     assert first != second
     raw = first.encode() + base64.b64decode(first)
     assert not [word for word in (b"ada", b"123456", b"recovery", str(EMAIL.user_id).encode()) if word in raw]
 
 
-def test_a_seal_opens_only_for_its_own_message() -> None:
+def test_a_ciphertext_decrypts_only_for_its_own_message() -> None:
     with pytest.raises(encryption.DecryptionFailed):
         encryption.decrypt(encryption.encrypt(EMAIL), message_id=uuid4())
 
 
 @pytest.mark.parametrize("sealed", ["", "no base64!", base64.b64encode(b"short").decode()])
-def test_what_is_no_seal_is_refused(sealed: str) -> None:
+def test_invalid_ciphertexts_are_rejected(sealed: str) -> None:
     with pytest.raises(encryption.DecryptionFailed):
         encryption.decrypt(sealed, message_id=EMAIL.id)
 

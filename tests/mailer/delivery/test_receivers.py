@@ -28,7 +28,7 @@ SMS = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="whatsapp", varia
 
 
 @pytest.mark.parametrize(("message", "channel"), [(EMAIL, "email"), (SMS, "whatsapp")])
-def test_a_commit_leaves_one_job_with_the_sealed_message(queue: Queue, message: Email | Sms, channel: str) -> None:
+def test_a_commit_leaves_one_job_with_the_encrypted_message(queue: Queue, message: Email | Sms, channel: str) -> None:
     with transaction.atomic():
         messaging.send(message)
     (job,) = queue.jobs()

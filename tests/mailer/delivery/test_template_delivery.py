@@ -40,7 +40,7 @@ def a_letter(**variables: Any) -> Email:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_letter_is_made_from_the_template_by_the_worker(
+def test_an_email_is_made_from_the_template_by_the_worker(
     queue: Queue, smtp: FakeSmtp, peer: HttpPeer, worker: jobs.Worker
 ) -> None:
     peer.answer(Answer(body=b"<h1>Hello {{ .Data.name }}</h1><p>{{ .Token }}</p>"))
@@ -59,7 +59,7 @@ def test_a_letter_is_made_from_the_template_by_the_worker(
     assert [request.target for request in peer.received] == ["/t.html"]
 
 
-def test_accepting_a_letter_does_not_wait_for_its_template(queue: Queue, peer: HttpPeer) -> None:
+def test_accepting_an_email_does_not_wait_for_its_template(queue: Queue, peer: HttpPeer) -> None:
     peer.answer(Answer(hang=True))
     began = time.monotonic()
     with transaction.atomic():
@@ -68,7 +68,7 @@ def test_accepting_a_letter_does_not_wait_for_its_template(queue: Queue, peer: H
     assert (len(queue.jobs()), peer.received) == (1, [])
 
 
-def test_a_letter_whose_template_cannot_be_had_is_sent_all_the_same(
+def test_an_email_whose_template_cannot_be_had_is_sent_all_the_same(
     smtp: FakeSmtp, peer: HttpPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.answer(Answer(status=500))

@@ -75,7 +75,7 @@ WORKER = (str(servers.PROJECT / "manage.py"), "worker")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_committed_letter_arrives_and_leaves_the_queue(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_a_committed_email_arrives_and_leaves_the_queue(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     message = post()
     wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs())
     assert message_ids(smtp) == [message.id]
@@ -92,7 +92,7 @@ def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: F
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_letter_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_an_email_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
         messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
         transaction.set_rollback(True)
@@ -102,7 +102,7 @@ def test_a_letter_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_letters_posted_before_the_worker_starts_are_delivered(queue: Queue, smtp: FakeSmtp) -> None:
+def test_emails_sent_before_the_worker_starts_are_delivered(queue: Queue, smtp: FakeSmtp) -> None:
     message = post()
     running = jobs.Worker()
     running.start()
@@ -112,7 +112,7 @@ def test_letters_posted_before_the_worker_starts_are_delivered(queue: Queue, smt
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_mail_server_that_comes_back_gets_the_same_letter(
+def test_a_mail_server_that_comes_back_gets_the_same_email(
     queue: Queue, auth_config: ChangeConfig, worker: jobs.Worker
 ) -> None:
     with FakeSmtp() as server:
@@ -132,7 +132,7 @@ def test_a_mail_server_that_comes_back_gets_the_same_letter(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_letter_that_expires_within_its_pause_is_tried_again_before(
+def test_an_email_that_expires_within_its_pause_is_tried_again_before(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
     smtp.answers["RCPT"] = "450 4.2.0 greylisted"
@@ -147,7 +147,7 @@ def test_a_letter_that_expires_within_its_pause_is_tried_again_before(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_letter_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_an_email_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     smtp.answers["RCPT"] = "550 5.1.1 no such user"
     post()
     wait_until(lambda: queue.states() == ["failed"])
@@ -155,7 +155,7 @@ def test_a_letter_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_after_the_last_pause_a_letter_has_failed_and_can_be_retried_by_hand(
+def test_after_the_last_pause_an_email_has_failed_and_can_be_retried_by_hand(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
     smtp.answers["RCPT"] = "450 4.2.0 greylisted"
@@ -240,7 +240,7 @@ def test_two_pieces_of_work_cannot_have_one_name(registered: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_letter_of_a_killed_worker_is_delivered_by_another(queue: Queue, smtp: FakeSmtp) -> None:
+def test_the_email_of_a_killed_worker_is_delivered_by_another(queue: Queue, smtp: FakeSmtp) -> None:
     smtp.delay = 60
     message = post()
     with process(*WORKER, server=smtp) as killed:
@@ -258,7 +258,7 @@ def test_the_letter_of_a_killed_worker_is_delivered_by_another(queue: Queue, smt
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_letter_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_the_email_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     smtp.delay = 6
     message = post()
     wait_until(lambda: queue.states() == ["doing"])
@@ -271,7 +271,7 @@ def test_the_letter_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmt
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_worker_asked_to_stop_finishes_the_letter_in_hand(
+def test_a_worker_asked_to_stop_finishes_the_email_in_hand(
     queue: Queue, smtp: FakeSmtp, number: signal.Signals
 ) -> None:
     smtp.delay = 1.5
@@ -358,7 +358,7 @@ print([thread.name for thread in threading.enumerate() if thread.name == "jobs"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_serving_process_has_one_worker_and_finishes_its_letter_at_exit(queue: Queue, smtp: FakeSmtp) -> None:
+def test_a_serving_process_has_one_worker_and_finishes_its_email_at_exit(queue: Queue, smtp: FakeSmtp) -> None:
     smtp.delay = 1.5
     message = post()
     with process("-c", f"{SERVING}open(0).read()", server=smtp) as server:

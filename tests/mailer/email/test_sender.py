@@ -48,7 +48,7 @@ def deliver(
         return server.received[0]
 
 
-def test_a_letter_arrives_with_both_bodies_and_all_headers(auth_config: ChangeConfig) -> None:
+def test_an_email_arrives_with_both_bodies_and_all_headers(auth_config: ChangeConfig) -> None:
     received = deliver(auth_config)
     message = received.message
     assert (received.sender, received.recipients) == ("noreply@example.com", ["ada@example.com"])
@@ -262,7 +262,7 @@ def test_without_a_user_there_is_no_login(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["CRAM-MD5", "LOGIN", "PLAIN"])
-def test_a_wrong_password_fails_without_being_told(auth_config: ChangeConfig, mechanism: str) -> None:
+def test_a_wrong_password_fails_and_is_not_shown(auth_config: ChangeConfig, mechanism: str) -> None:
     with FakeSmtp(mechanisms=[mechanism]) as server:
         use(auth_config, server, user=USER, password=Secret("wrong password"))
         with pytest.raises(DeliveryFailed, match=r"^535 ") as failure:
@@ -296,7 +296,7 @@ def test_plain_is_not_spoken_to_a_remote_server_in_clear(auth_config: ChangeConf
         ("DATA", "554 5.7.1 spam", True),
     ],
 )
-def test_a_refusal_is_told_in_the_servers_words_and_is_final_when_it_means_the_mail(
+def test_a_rejection_has_the_servers_text_and_is_permanent_if_it_concerns_the_message(
     auth_config: ChangeConfig, moment: str, answer: str, for_good: bool
 ) -> None:
     with FakeSmtp() as server:
@@ -321,7 +321,7 @@ def test_a_server_that_hangs_up_may_be_tried_again(auth_config: ChangeConfig, mo
         assert len(server.received) == 1
 
 
-def test_nobody_listening_is_a_failure(auth_config: ChangeConfig) -> None:
+def test_an_unreachable_server_is_a_failure(auth_config: ChangeConfig) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
     with pytest.raises(DeliveryFailed, match="ConnectionRefusedError"):
@@ -341,7 +341,7 @@ def test_a_server_that_says_nothing_is_left(auth_config: ChangeConfig, monkeypat
 
 
 @pytest.mark.parametrize("refusal", ["", "550 no"])
-def test_every_attempt_is_logged_when_wished(
+def test_every_attempt_is_logged_if_enabled(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, refusal: str
 ) -> None:
     caplog.set_level(logging.INFO, "mailer.email.sender")
@@ -364,7 +364,7 @@ def test_every_attempt_is_logged_when_wished(
     }
 
 
-def test_another_back_end_gets_the_same_letter(auth_config: ChangeConfig, tmp_path: Path) -> None:
+def test_another_back_end_gets_the_same_email(auth_config: ChangeConfig, tmp_path: Path) -> None:
     auth_config(
         mailer={
             "backend": "django.core.mail.backends.filebased.EmailBackend",
@@ -380,7 +380,7 @@ def test_another_back_end_gets_the_same_letter(auth_config: ChangeConfig, tmp_pa
     assert "Content-Type: text/html" in text
 
 
-def test_anymail_gets_the_letter_and_its_id_is_returned(auth_config: ChangeConfig) -> None:
+def test_anymail_gets_the_email_and_its_id_is_returned(auth_config: ChangeConfig) -> None:
     auth_config(
         mailer={"backend": "anymail.backends.test.EmailBackend"},
         smtp={"admin_email": "noreply@example.com", "headers": {"X-A": ("a", "b")}},

@@ -226,7 +226,7 @@ def test_an_address_that_people_may_sign_up_with_is_the_only_recipient(peer: Fak
 @example(to="eve@example.com, ada@example.com")
 @example(to="Ada <eve@example.com>")
 @given(to=addresses(TEXTS))
-def test_an_address_that_nobody_checked_is_the_only_recipient_or_refused(peer: FakeSmtp, to: str) -> None:
+def test_an_unchecked_address_is_the_only_recipient_or_rejected(peer: FakeSmtp, to: str) -> None:
     message = Email(kind=EmailKind.PASSWORD_CHANGED, to=to, variables={"Email": to})
     received = send(peer, message)
     if received is not None:

@@ -172,7 +172,7 @@ def test_a_template_prints(source: str, expected: str) -> None:
         "{{ " + "9" * 5000 + " }}",
     ],
 )
-def test_what_the_language_does_not_have_is_a_syntax_error(source: str) -> None:
+def test_unsupported_syntax_is_a_syntax_error(source: str) -> None:
     with pytest.raises(gotemplate.TemplateSyntaxError, match=r"^line 1: "):
         gotemplate.compile(source)
 
@@ -296,7 +296,7 @@ def test_format_strings_of_python_mean_nothing() -> None:
     assert rendered("{{ printf .X .Name }}", X="%(x)s {0}") == "%(x)s {0}"
 
 
-def test_what_no_encoding_can_carry_is_replaced() -> None:
+def test_unencodable_characters_are_replaced() -> None:
     assert as_html("{{ .X }}|<a href='{{ .X }}'>", X="\ud800\0") == "?\ufffd|<a href='?%00'>"
 
 

@@ -40,7 +40,7 @@ def keep(
     return storage.list_messages()[0]
 
 
-def test_a_letter_comes_back_as_it_was_kept() -> None:
+def test_an_email_comes_back_as_it_was_kept() -> None:
     letter = keep(subject="Grüße <1>", html="<p>ü</p>", text="ü\n")
     assert (letter.channel, letter.to, letter.subject) == ("email", "ada@example.com", "Grüße <1>")
     assert (letter.html, letter.text, letter.message_id) == ("<p>ü</p>", "ü\n", "m-1")
@@ -56,7 +56,7 @@ def test_files_are_for_their_owner_alone(folder: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_the_newest_letters_are_kept_and_listed_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_emails_are_kept_and_listed_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "CAPACITY", 3)
     for number in range(5):
         keep(subject=str(number))
@@ -64,7 +64,7 @@ def test_the_newest_letters_are_kept_and_listed_first(folder: Path, monkeypatch:
     assert len(list(folder.iterdir())) == 3
 
 
-def test_half_written_and_foreign_files_are_not_letters(folder: Path) -> None:
+def test_incomplete_and_other_files_are_not_messages(folder: Path) -> None:
     keep()
     (folder / "00000000000000000001-00000000.part").write_text("{")
     (folder / "notes.json").write_text("{}")
@@ -72,7 +72,7 @@ def test_half_written_and_foreign_files_are_not_letters(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("letter_id", ["../secret", "00000000000000000001-00000000", "", "x"])
-def test_an_id_that_is_not_there_is_no_letter(letter_id: str, tmp_path: Path) -> None:
+def test_an_id_that_is_not_there_is_no_email(letter_id: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data" / "secret.json").write_text("{}")
     assert storage.get_message(letter_id) is None
@@ -98,7 +98,7 @@ def test_code_and_link_are_found_in_the_text(subject: str, text: str, code: str,
     assert (letter.code, letter.link) == (code, link)
 
 
-def test_the_list_shows_letters_and_renews_itself(client: Client) -> None:
+def test_the_list_shows_emails_and_renews_itself(client: Client) -> None:
     keep(subject="<Hello>", text=f"Go: {LINK}")
     keep(channel="sms", to="4915100000", subject="", html="", text="Your code is 123456")
     answer = client.get("/inbox/")
@@ -116,7 +116,7 @@ def test_an_empty_inbox_says_so(client: Client) -> None:
     assert "No messages yet." in client.get("/inbox/").content.decode()
 
 
-def test_a_letter_has_a_page_with_its_body_in_a_locked_frame(client: Client) -> None:
+def test_an_email_has_a_page_with_its_body_in_a_locked_frame(client: Client) -> None:
     letter = keep(subject="<Hello>", html="<script>alert(1)</script>", text="<plain>")
     answer = client.get(f"/inbox/{letter.id}")
     page = answer.content.decode()
@@ -133,7 +133,7 @@ def test_a_letter_has_a_page_with_its_body_in_a_locked_frame(client: Client) -> 
     )
 
 
-def test_the_body_of_a_letter_may_do_nothing(client: Client) -> None:
+def test_the_body_of_an_email_may_do_nothing(client: Client) -> None:
     letter = keep(html="<script>alert(1)</script>")
     answer = client.get(f"/inbox/{letter.id}/body")
     assert answer.content == b'<base target="_top"><script>alert(1)</script>'
@@ -169,7 +169,7 @@ def test_scripts_read_the_inbox_as_json(client: Client) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_are_neither_stored_nor_told_to_others(page: str, client: Client) -> None:
+def test_pages_are_not_cached_and_send_no_referrer(page: str, client: Client) -> None:
     headers = client.get(page).headers
     assert headers["Cache-Control"] == "no-store"
     assert headers["Referrer-Policy"] == "no-referrer"
@@ -187,7 +187,7 @@ def test_the_style_sheet_is_one(client: Client) -> None:
     assert b".warning" in answer.content
 
 
-def test_an_unknown_letter_is_not_found(client: Client) -> None:
+def test_an_unknown_email_is_not_found(client: Client) -> None:
     assert client.get("/inbox/00000000000000000001-00000000").status_code == 404
     assert client.get("/inbox/nothing/body").status_code == 404
 

@@ -90,7 +90,7 @@ def test_the_command_prints_the_plain_text_of_the_configured_template(peer: Http
     assert run("confirmation", "--text") == ("Hello ada@example.com\n", "Subject: Confirm Your Signup\n")
 
 
-def test_the_command_tells_of_a_template_that_cannot_be_had(peer: HttpPeer) -> None:
+def test_the_command_reports_an_unavailable_template(peer: HttpPeer) -> None:
     out, err = run("confirmation")
     assert BUILT_IN in out
     assert err.startswith("The template cannot be used: status 404.")
@@ -151,7 +151,7 @@ def test_a_preview_has_a_page_with_its_body_in_a_locked_frame(client: Client, pe
     )
 
 
-def test_the_pages_show_what_is_wrong_with_a_template(client: Client, peer: HttpPeer) -> None:
+def test_the_pages_show_template_errors(client: Client, peer: HttpPeer) -> None:
     peer.answer(Answer(body=b"{{ <nope> }}"))
     for place in ("/inbox/previews/confirmation", "/inbox/previews/confirmation/body"):
         page = client.get(place).content.decode()

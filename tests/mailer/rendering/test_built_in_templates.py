@@ -58,7 +58,7 @@ def visible(html: str) -> str:
 
 
 @pytest.mark.parametrize("kind", EmailKind)
-def test_every_kind_says_what_it_must_in_both_forms(kind: EmailKind) -> None:
+def test_every_type_has_its_content_in_both_bodies(kind: EmailKind) -> None:
     rendered = renderer.render(kind, VARIABLES)
     for required in REQUIRED[kind]:
         assert required in visible(rendered.html)

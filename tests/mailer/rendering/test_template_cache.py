@@ -237,7 +237,7 @@ def test_a_refresh_replaces_the_built_in_body_soon(
     assert body(cache) == "one"
 
 
-def test_a_refresh_pauses_while_nobody_sends_mail(
+def test_refreshes_pause_while_no_email_is_sent(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})

@@ -101,7 +101,7 @@ def test_a_server_that_is_not_there_is_reported(auth_config: ChangeConfig) -> No
     assert "secret" not in problem
 
 
-def test_what_is_no_template_is_reported(peer: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_invalid_templates_are_reported(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(body=b"{{ if .Email }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
     assert refusal()[0] == PARSE_ERROR

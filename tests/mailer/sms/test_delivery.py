@@ -163,7 +163,7 @@ def test_a_committed_text_is_tried_until_the_gateway_takes_it(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_text_whose_code_dies_before_the_next_attempt_has_failed(
+def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
     queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")

@@ -55,7 +55,7 @@ def test_without_credentials_nothing_is_accepted(
     assert queue.jobs() == []
 
 
-def test_whatsapp_is_refused_where_the_gateway_has_none(queue: Queue, api: Api, use_gateway: UseGateway) -> None:
+def test_whatsapp_is_rejected_by_gateways_without_it(queue: Queue, api: Api, use_gateway: UseGateway) -> None:
     use_gateway("vonage")
     answer = sign_up(api, channel="whatsapp")
     assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed")
