@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 
 _BATCH_SIZE = 1_000
 
@@ -21,4 +21,4 @@ def delete_abandoned_factors(*, before: datetime) -> None:
                 AND NOT EXISTS (SELECT FROM {namespaced("mfa_challenges")} c WHERE c.factor_id = f.id)
             ORDER BY f.created_at LIMIT {_BATCH_SIZE} FOR UPDATE OF f SKIP LOCKED)
     """
-    rows(sql, (before,))
+    fetch_rows(sql, (before,))
