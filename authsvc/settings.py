@@ -33,13 +33,9 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "authsvc.console.apps.ConsoleConfig",
 ]
-# Both before all others, so that responses of other middleware are counted too.
-_METRICS_MIDDLEWARE = [
-    "django_prometheus.middleware.PrometheusBeforeMiddleware",
-    "authsvc.observability.django_metrics.RouteMetricsMiddleware",
-]
 MIDDLEWARE = [
-    *(_METRICS_MIDDLEWARE if AUTH.telemetry.metrics else []),
+    # Before all others, so that their responses are counted too.
+    *(["authsvc.observability.django_metrics.measure_requests"] if AUTH.telemetry.metrics else []),
     "authsvc.api.cors.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
@@ -109,7 +105,7 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 
 LOGGING_CONFIG = "logging.config.dictConfig"
-LOGGING = logs.config(AUTH.logging, is_telemetry_told=AUTH.telemetry.debug)
+LOGGING = logs.build_config(AUTH.logging, telemetry_debug=AUTH.telemetry.debug)
 
 REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_USER": None,

@@ -13,7 +13,7 @@ from django.apps import apps
 from django.db import transaction
 
 from authsvc import conf
-from authsvc.db.sql import row, rows
+from authsvc.db.sql import fetch_row, fetch_rows
 from authsvc.security import encryption
 
 _AT_ONCE = 500
@@ -69,7 +69,9 @@ def reencrypt(column: Column, *, note: Callable[[int], None]) -> ReencryptionRes
     table = column.table
     done = unreadable = 0
     last = UUID(int=0)
-    while found := rows(f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_AT_ONCE}", (last,)):
+    while found := fetch_rows(
+        f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_AT_ONCE}", (last,)
+    ):
         changed: list[tuple[UUID, str, str]] = []
         for row_id, stored in found:
             if not stored or not encryption.needs_reencryption(stored):
@@ -92,7 +94,7 @@ def _replace(column: Column, changed: Collection[tuple[UUID, str, str]]) -> int:
     ids, before, after = (list(values) for values in zip(*changed, strict=True))
     with transaction.atomic(durable=True):
         return len(
-            rows(
+            fetch_rows(
                 f"UPDATE {column.table} t SET {column.name} = c.after"
                 " FROM unnest(%s::uuid[], %s::text[], %s::text[]) c (id, before, after)"
                 f" WHERE t.id = c.id AND t.{column.name} = c.before RETURNING t.id",
@@ -104,9 +106,9 @@ def _replace(column: Column, changed: Collection[tuple[UUID, str, str]]) -> int:
 def _key_ids(column: Column) -> set[str]:
     """The keys of some values: of all where the table is small."""
     table = column.table
-    estimate = row("SELECT reltuples FROM pg_class WHERE oid = to_regclass(quote_ident(%s))", (table,))
+    estimate = fetch_row("SELECT reltuples FROM pg_class WHERE oid = to_regclass(quote_ident(%s))", (table,))
     percent = min(100.0, 100 * _LOOKED_AT / max(estimate[0] if estimate else 0, 1))
-    found = rows(
+    found = fetch_rows(
         f"SELECT {column.name} FROM {table} TABLESAMPLE system (%s) WHERE starts_with({column.name}, '{{')", (percent,)
     )
     return {key_id for (stored,) in found if (key_id := encryption.key_id(stored))}

@@ -10,7 +10,7 @@ import msgspec
 from django.db import IntegrityError, transaction
 
 from authsvc import conf
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
 from authsvc.security import encryption
 from oauthproviders.base import deadline
@@ -57,7 +57,7 @@ def create(definition: ProviderDefinition, *, at: datetime) -> CustomProvider:
     try:
         with transaction.atomic(durable=True):
             # Serialises concurrent creations for the quota; readers are not blocked.
-            rows(f"LOCK TABLE {namespaced('custom_oauth_providers')} IN SHARE ROW EXCLUSIVE MODE", ())
+            fetch_rows(f"LOCK TABLE {namespaced('custom_oauth_providers')} IN SHARE ROW EXCLUSIVE MODE", ())
             _check_quota()
             row.save(force_insert=True)
     except IntegrityError:

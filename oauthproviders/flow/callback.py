@@ -18,7 +18,7 @@ from accounts.users.records import UserRecord
 from accounts.users.user_source import AccountUsers
 from authsvc import conf
 from authsvc.caller import Caller
-from authsvc.db.sql import namespaced, row
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import OAuthError
 from authsvc.security import redirects
 from oauthproviders import registry
@@ -210,7 +210,7 @@ def _client_secret(flow: FlowState, *, at: datetime) -> str:
         DELETE FROM {namespaced("oauth_client_states")} WHERE id = %s
         RETURNING provider_type, code_verifier, created_at
     """  # noqa: S608  (own table name)
-    state = row(sql, (flow.oauth_client_state_id,))
+    state = fetch_row(sql, (flow.oauth_client_state_id,))
     if state is None:
         raise errors.ClientStateNotFound
     provider_type, code_verifier, created_at = state

@@ -636,7 +636,7 @@ def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index
     _thousands(12_000)
     wanted = filters.parse(QueryDict(condition), aud="authenticated")
     sql, values = queries._match(wanted)
-    found = db.rows(f"EXPLAIN {sql}", values)
+    found = db.fetch_rows(f"EXPLAIN {sql}", values)
     plan = "\n".join(line for (line,) in found)
     assert index in plan
     assert "Seq Scan" not in plan
