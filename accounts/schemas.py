@@ -38,7 +38,7 @@ class Factor(TypedDict):
     status: Literal["unverified", "verified"]
     factor_type: Literal["totp", "phone", "webauthn"]
     phone: str
-    """Digits; empty unless it is a phone."""
+    """Digits; empty unless the factor is a phone."""
     last_challenged_at: Moment | None
     friendly_name: NotRequired[str]
     web_authn_aaguid: NotRequired[UUID]

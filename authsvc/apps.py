@@ -17,7 +17,7 @@ class AuthsvcConfig(AppConfig):
 
     def __init__(self, app_name: str, app_module: ModuleType | None) -> None:
         super().__init__(app_name, app_module)
-        # App configurations are made before any model is loaded, the last moment at which a table can be renamed.
+        # App configurations are created before any model is loaded, so table names can still change here.
         sql.prefix_foreign_tables()
 
     def ready(self) -> None:
@@ -29,7 +29,7 @@ class AuthsvcConfig(AppConfig):
         from authsvc.diagnostics.telemetry import TelemetryDiagnostic
         from authsvc.security.personal_data import RateLimitCounters
 
-        # Each module registers its checks or console pages when it is imported.
+        # These modules register checks and console pages when they are imported.
         for name in ("diagnostics.deploy_checks", "audit.admin"):
             import_module(f"authsvc.{name}")
         diagnostics.register(DatabaseDiagnostic(), order=10)

@@ -1,6 +1,6 @@
 """Django's settings, derived from the one configuration object `AUTH`.
 
-Nothing here or elsewhere reads the environment: `authsvc.conf` does, once.
+Only `authsvc.conf` reads the environment.
 """
 
 from __future__ import annotations
@@ -33,13 +33,9 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "authsvc.console.apps.ConsoleConfig",
 ]
-# Both before all others, so that responses of other middleware are counted too.
-_METRICS_MIDDLEWARE = [
-    "django_prometheus.middleware.PrometheusBeforeMiddleware",
-    "authsvc.observability.django_metrics.RouteMetricsMiddleware",
-]
 MIDDLEWARE = [
-    *(_METRICS_MIDDLEWARE if AUTH.telemetry.metrics else []),
+    # Before all others, so that their responses are counted too.
+    *(["authsvc.observability.django_metrics.measure_requests"] if AUTH.telemetry.metrics else []),
     "authsvc.api.cors.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
@@ -53,7 +49,7 @@ WSGI_APPLICATION = "authsvc.wsgi.application"
 
 DATABASES = {"default": postgresql.settings_from(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))}
 AUTH_USER_MODEL = "accounts.User"
-AUTHENTICATION_BACKENDS: list[str] = []  # nobody signs in but through accounts.services
+AUTHENTICATION_BACKENDS: list[str] = []  # operators sign in with the services of `accounts`
 PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]
 
 # Computed from the current configuration at each use, because a reload may change it.
@@ -109,7 +105,7 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 
 LOGGING_CONFIG = "logging.config.dictConfig"
-LOGGING = logs.config(AUTH.logging, is_telemetry_told=AUTH.telemetry.debug)
+LOGGING = logs.build_config(AUTH.logging, telemetry_debug=AUTH.telemetry.debug)
 
 REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_USER": None,

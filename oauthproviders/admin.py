@@ -1,4 +1,4 @@
-"""Providers that administrators have defined, in the console."""
+"""Custom providers in the operator console."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oauthproviders.models import CustomProvider
 
 @admin.register(CustomProvider)
 class CustomProviderAdmin(OperatorAdmin):
-    """They are made and changed through the API; what is kept secret of them is never shown."""
+    """Read-only: the API creates and changes providers. Secrets are not displayed."""
 
     list_display = ("identifier", "name", "provider_type", "enabled", "issuer", "authorization_url", "updated_at")
     list_filter = ("provider_type", "enabled")

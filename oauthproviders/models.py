@@ -1,4 +1,4 @@
-"""What is kept between two halves of a sign-in elsewhere, and the providers that an administrator has defined."""
+"""Client secrets of pending flows, and custom providers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from authsvc.db.sql import namespaced
 
 models.TextField.register_lookup(Length)
 
-_LONGEST_URL = 2048
+_MAX_URL_LENGTH = 2048
 _ADDRESSES = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
 
 
@@ -24,7 +24,7 @@ class ProviderType(models.TextChoices):
 
 
 class ClientState(models.Model):
-    """Our own secret towards a provider: a PKCE verifier, or the secret of an OAuth 1.0a request token."""
+    """A secret of a pending flow: a PKCE verifier, or the secret of an OAuth 1.0a request token."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     provider_type = models.TextField()
@@ -39,16 +39,16 @@ class ClientState(models.Model):
         return f"{self.provider_type} {self.id}"
 
 
-def _is_kept_to(name: str) -> models.CheckConstraint:
-    """An address of a provider is an https one of some length, or none."""
-    fits = Q(**{f"{name}__startswith": "https://"}) & Q(**{f"{name}__length__lte": _LONGEST_URL})
+def _url_constraint(name: str) -> models.CheckConstraint:
+    """A URL of a provider is an https URL of limited length, or NULL."""
+    is_valid = Q(**{f"{name}__startswith": "https://"}) & Q(**{f"{name}__length__lte": _MAX_URL_LENGTH})
     return models.CheckConstraint(
-        condition=Q(**{f"{name}__isnull": True}) | fits, name=namespaced(f"custom_oauth_providers_{name}_check")
+        condition=Q(**{f"{name}__isnull": True}) | is_valid, name=namespaced(f"custom_oauth_providers_{name}_check")
     )
 
 
 class CustomProvider(models.Model):
-    """A provider known by `custom:<name>`; `client_secret` is sealed for this row where encryption is on."""
+    """A provider with an identifier `custom:<name>`; `client_secret` is encrypted if encryption is enabled."""
 
     encrypted_columns: ClassVar = ("client_secret",)
 
@@ -112,7 +112,7 @@ class CustomProvider(models.Model):
                 | Q(authorization_url__isnull=False, token_url__isnull=False, userinfo_url__isnull=False),
                 name=namespaced("custom_oauth_providers_oauth2_check"),
             ),
-            *(_is_kept_to(name) for name in _ADDRESSES),
+            *(_url_constraint(name) for name in _ADDRESSES),
         ]
 
     def __str__(self) -> str:

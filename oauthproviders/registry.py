@@ -1,4 +1,4 @@
-"""Which providers there are: a name, the class behind it, and whether it can be used."""
+"""The built-in providers by name, and the look-up of built-in and custom providers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from authsvc import conf
 from oauthproviders.base.backends import Backend
 from oauthproviders.base.contract import Provider
 from oauthproviders.custom import provider
-from oauthproviders.errors import Unsupported
+from oauthproviders.errors import ProviderUnavailable
 from oauthproviders.providers import (
     apple,
     azure,
@@ -67,31 +67,31 @@ PROVIDERS: Mapping[str, type[Backend]] = {
 
 
 def find(name: str, *, data: Mapping[str, str]) -> Provider:
-    """The provider of that name, in lower case, for a request with these parameters. Raises Unsupported."""
+    """The provider with this name, in lower case, for a request with these parameters. Raises ProviderUnavailable."""
     if name.startswith(provider.PREFIX):
         return provider.find(name, data=data)
-    kind = PROVIDERS.get(name)
-    if kind is None:
-        raise Unsupported(f"Provider {name} could not be found")
+    backend = PROVIDERS.get(name)
+    if backend is None:
+        raise ProviderUnavailable(f"Provider {name} could not be found")
     config = conf.current().providers[name]
-    if fault := fault_of(name, config):
-        raise Unsupported(fault)
-    return kind.make(config, data=data)  # type: ignore[return-value]  # the journeys' own methods are the subclasses'
+    if error := configuration_error(name, config):
+        raise ProviderUnavailable(error)
+    return backend.make(config, data=data)  # type: ignore[return-value]  # the subclasses have the methods of Provider
 
 
-def fault_of(name: str, config: conf.Provider) -> str:
-    """Why nobody can sign in through a provider of our own list; empty when everybody can."""
-    needed = (
+def configuration_error(name: str, config: conf.Provider) -> str:
+    """The reason why a built-in provider cannot be used; empty when it can."""
+    required = (
         ("provider is not enabled", config.enabled),
         ("missing OAuth client ID", config.client_ids and config.client_ids[0]),
         ("missing OAuth secret", config.secret),
         ("missing redirect URI", config.redirect_uri),
         ("unable to find URL for the Keycloak provider", config.url or name != "keycloak"),
     )
-    return next((fault for fault, is_there in needed if not is_there), "")
+    return next((error for error, is_present in required if not is_present), "")
 
 
 def is_oauth1(name: str) -> bool:
-    """Whether a provider speaks OAuth 1.0a, in which a callback brings no code."""
-    kind = PROVIDERS.get(name)
-    return kind is not None and kind.is_oauth1
+    """Whether a provider uses OAuth 1.0a, whose callbacks have no code."""
+    backend = PROVIDERS.get(name)
+    return backend is not None and backend.is_oauth1

@@ -1,4 +1,4 @@
-"""What the workers look after: secrets that end without anybody noticing, and which rows have had their time."""
+"""Worker tasks: a warning before Apple's client secret expires, and cleanup of client states."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
 from oauthproviders.providers import apple_client_secret
 
-_NOTICE = timedelta(days=30)
-_STATE_KEPT_FOR = timedelta(hours=24)
+_WARNING_PERIOD = timedelta(days=30)
+_CLIENT_STATE_RETENTION = timedelta(hours=24)
 
 logger = logging.getLogger(__name__)
 
 
 @jobs.worker_loop(name="oauthproviders.warn_of_apple_secret", interval=lambda: timedelta(days=1))
 def warn_of_apple_secret() -> None:
-    """Once a day, and at every start, until a new secret is configured."""
+    """Runs daily and at each start."""
     apple = conf.current().providers["apple"]
     if not (apple.enabled and apple.secret):
         return
     fields = {"event": "provider.secret", "provider": "apple"}
-    ends = apple_client_secret.expires_at(apple.secret.reveal())
-    if ends is None:
+    expires_at = apple_client_secret.expires_at(apple.secret.reveal())
+    if expires_at is None:
         logger.warning(
-            "AUTH_EXTERNAL_APPLE_SECRET is not what `manage.py apple_secret` prints; nobody can sign in with Apple",
+            "AUTH_EXTERNAL_APPLE_SECRET is not an output of `manage.py apple_secret`; sign-in with Apple fails",
             extra=fields,
         )
-    elif ends <= clock.now():
-        logger.error("AUTH_EXTERNAL_APPLE_SECRET has expired; make a new one: manage.py apple_secret", extra=fields)
-    elif ends <= clock.now() + _NOTICE:
+    elif expires_at <= clock.now():
+        logger.error("AUTH_EXTERNAL_APPLE_SECRET has expired; create a new one: manage.py apple_secret", extra=fields)
+    elif expires_at <= clock.now() + _WARNING_PERIOD:
         logger.warning(
-            "AUTH_EXTERNAL_APPLE_SECRET expires soon; make a new one: manage.py apple_secret",
-            extra={**fields, "expires_at": ends.isoformat()},
+            "AUTH_EXTERNAL_APPLE_SECRET expires soon; create a new one: manage.py apple_secret",
+            extra={**fields, "expires_at": expires_at.isoformat()},
         )
 
 
-def _state_is_old(at: datetime) -> Sequence[datetime]:
-    return (at - _STATE_KEPT_FOR,)
+def _a_day_ago(at: datetime) -> Sequence[datetime]:
+    return (at - _CLIENT_STATE_RETENTION,)
 
 
-cleanup.register(CleanupRule(table="oauth_client_states", condition="t.created_at < %s", parameters=_state_is_old))
+cleanup.register(CleanupRule(table="oauth_client_states", condition="t.created_at < %s", parameters=_a_day_ago))

@@ -1,4 +1,4 @@
-"""Routes of signing in through others."""
+"""Routes of sign-in with external providers."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _is_taken(
     domain: str,
     domains: Mapping[str, str],
 ) -> bool:
-    """Whether a new account cannot have an address because another account has it."""
+    """True when a new account cannot have an address because another account has it."""
     if not email:
         return False
     others = [owner for owner in owners if owner.email == email]

@@ -87,7 +87,7 @@ class ExternalIdentity:
         return {"identity_id": str(identity_id), "provider": self.provider, "provider_id": self.subject}
 
     def verifies(self, email: str) -> bool:
-        """Whether the identity proves `email`, the address of an account; for `""`, whether its candidate is proved."""
+        """True when the identity verifies `email`, the address of an account; for `""`, its own candidate address."""
         if conf.current().mailer.autoconfirm:
             return True
         return email in self.verified_emails if email else self.candidate.verified

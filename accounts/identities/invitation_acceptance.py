@@ -30,10 +30,10 @@ class Invitation:
 
 def find(link_hash: str, *, at: datetime) -> Invitation | None:
     """The invitation whose link has this digest; None when it is used, unknown or too old."""
-    found = queries.find_by_link(link_hash=link_hash, token_types=[str(TokenType.CONFIRMATION)])
-    if found is None:
+    match = queries.find_by_link(link_hash=link_hash, token_types=[str(TokenType.CONFIRMATION)])
+    if match is None:
         return None
-    user, columns = found
+    user, columns = match
     token = one_time_tokens.from_row(columns)
     return Invitation(user=user, token=token) if token.is_fresh(at) else None
 

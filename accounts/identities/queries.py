@@ -8,7 +8,7 @@ from uuid import UUID
 
 from accounts.users import records
 from accounts.users.records import Row, UserRecord
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
 def address_owners(emails: list[str]) -> list[Row]:
@@ -20,7 +20,7 @@ def address_owners(emails: list[str]) -> list[Row]:
         SELECT u.id, i.provider, i.email, i.identity_data -> 'email_verified' = 'true'::jsonb, u.aud
         FROM {namespaced("identities")} i JOIN {namespaced("users")} u ON u.id = i.user_id WHERE i.email = ANY(%s)
     """
-    return rows(sql, (emails, emails))
+    return fetch_rows(sql, (emails, emails))
 
 
 @cache
@@ -48,5 +48,5 @@ def merge_user_metadata(
 
     Returns the updated user with the identities from before the statement; None when the user does not exist.
     """
-    updated = row(_merge_user_metadata(), (identity_data, deleted_keys, signed_in_at, at, user_id))
+    updated = fetch_row(_merge_user_metadata(), (identity_data, deleted_keys, signed_in_at, at, user_id))
     return records.read(updated) if updated else None

@@ -6,7 +6,7 @@ from functools import cache
 from uuid import UUID
 
 from authsvc import audit
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 from tokens.one_time import queries as one_time
 from tokens.one_time.queries import NewToken
 
@@ -35,4 +35,4 @@ def store_secret_request(*, user_id: UUID, sent_at: str, entry: audit.PendingEnt
     One statement. `""` as `sent_at` writes no time. Without such a user nothing is written.
     """
     values = {**token, "user_id": user_id, "entry_id": entry.id, "entry": entry.payload}
-    rows(_store_secret_request(sent_at), values)
+    fetch_rows(_store_secret_request(sent_at), values)

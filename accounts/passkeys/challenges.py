@@ -14,7 +14,7 @@ from accounts.passkeys import errors
 from accounts.users import identifiers
 from accounts.webauthn.ceremonies import Ceremony
 from authsvc import conf
-from authsvc.db.sql import namespaced, row
+from authsvc.db.sql import fetch_row, namespaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,5 +82,5 @@ def _delete(challenge_id: UUID, *, type: CeremonyType, user_id: UUID | None) -> 
         WHERE id = %s AND challenge_type = %s AND user_id IS NOT DISTINCT FROM %s
         RETURNING session_data::text, expires_at
     """  # noqa: S608  (the name of our table)
-    found = row(sql, (challenge_id, type, user_id))
+    found = fetch_row(sql, (challenge_id, type, user_id))
     return (orjson.loads(found[0]), found[1]) if found else None

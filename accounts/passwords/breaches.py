@@ -37,7 +37,7 @@ _no_advice_before = 0.0
 
 
 def is_breached(password: str) -> bool:
-    """Whether a new password is known from a breach; False while the look-up is disabled.
+    """True when a new password is known from a breach; False while the look-up is disabled.
 
     Raises BreachLookupFailed when the look-up fails and the operator has configured to refuse such passwords. Takes up
     to 5 seconds: call it outside a transaction.

@@ -148,7 +148,7 @@ def encode(password: str) -> str:
 
 
 def verify(password: str, stored: str) -> bool:
-    """Whether the password matches the stored hash; False also for an unsupported hash."""
+    """True when the password matches the stored hash; False also for an unsupported hash."""
     hasher, encoded = _select(stored)
     labels = _metric_labels(stored)
     metrics.COMPARISONS_STARTED.labels(*labels).inc()
@@ -166,13 +166,13 @@ def _metric_labels(stored: str) -> tuple[str, str]:
 
 
 def needs_rehash(stored: str) -> bool:
-    """Whether the algorithm or the costs of the hash differ from those of `encode`."""
+    """True when the algorithm or the costs of the hash differ from those of `encode`."""
     hasher, encoded = _select(stored)
     return hasher is not _ARGON2 or get_hasher().must_update(encoded)
 
 
 def is_supported(stored: str) -> bool:
-    """Whether passwords can be verified against this hash: a known format within the maximum costs."""
+    """True when passwords can be verified against this hash: a known format within the maximum costs."""
     hasher, encoded = _select(stored)
     return hasher.accepts(encoded)
 

@@ -42,7 +42,7 @@ def unusable_hash() -> str:
 
 
 def verify_password(password: str, stored: str | None) -> bool:
-    """Whether `password` matches the stored hash.
+    """True when `password` matches the stored hash.
 
     Without a hash (no account, or one without a password) it takes as long as a wrong password. A password that fails
     against an imported hash is also compared with a hash of our own, so that cheaper algorithms are not noticeable.

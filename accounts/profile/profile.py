@@ -66,7 +66,7 @@ class _Change:
 
     @property
     def changes_credentials(self) -> bool:
-        """Whether it changes a credential or an identifier of the account."""
+        """It changes a credential or an identifier of the account."""
         return bool(self.email or self.phone or self.password is not None)
 
 
@@ -136,7 +136,7 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
 
 
 def _check_level(signed_in: SignedInUser) -> None:
-    """Who has a second factor shows it before an address, a number or the password changes."""
+    """Require AAL2 for changes of email, phone and password when the user has a verified factor."""
     if signed_in.user.has_verified_factor and not signed_in.is_aal2:
         raise errors.InsufficientAal
 

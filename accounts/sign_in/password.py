@@ -32,7 +32,7 @@ class PasswordSignIn:
     """The weakness of the password under the current policy; the sign-in succeeds anyway."""
 
 
-@sign_in_metrics.measure_sign_in("password", user_id=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("password", user_id=lambda result: result.user.id)
 def sign_in_with_password(
     *,
     email: str,

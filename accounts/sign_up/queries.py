@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cache
 from uuid import UUID
 
-from authsvc.db.sql import namespaced, row
+from authsvc.db.sql import fetch_row, namespaced
 
 
 @cache
@@ -52,4 +52,4 @@ def repeat_sign_up(
         "identity_data": identity_data,
         "at": at,
     }
-    return row(_repeat_sign_up(provider, time_column, is_unowned), values) is not None
+    return fetch_row(_repeat_sign_up(provider, time_column, is_unowned), values) is not None

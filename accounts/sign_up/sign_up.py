@@ -107,7 +107,7 @@ def sign_up(
     return process_request(request, group=IntervalGroup.CONFIRMATION, caller=caller, at=at)
 
 
-@sign_in_metrics.measure_sign_in("anonymous", user_id=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("anonymous", user_id=lambda result: result.user.id)
 def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime) -> SignUpResult:
     """Create a user without an identity and start a session. The user can become permanent later."""
     if conf.current().signup.disabled:

@@ -10,7 +10,7 @@ from accounts import errors
 from accounts.models import Identity, User
 from accounts.users import records
 from accounts.users.records import USER_WIDTH, Row, UserRecord, user_columns
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 _SESSION = (
     "id user_id created_at refreshed_at not_after aal tag oauth_client_id scopes refresh_token_hmac_key"
@@ -21,7 +21,7 @@ _TOKEN = "id token_type token_hash relates_to created_at attempts".split()
 
 def get(user_id: UUID, *, lock: bool = False) -> UserRecord | None:
     """The user with this id; with `lock` the row stays locked until the caller's transaction is over."""
-    found = row(_select("WHERE u.id = %s" + (" FOR UPDATE OF u" if lock else "")), (user_id,))
+    found = fetch_row(_select("WHERE u.id = %s" + (" FOR UPDATE OF u" if lock else "")), (user_id,))
     return records.read(found) if found else None
 
 
@@ -40,14 +40,16 @@ def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, au
     """
     condition = f"WHERE u.{column} = %s AND NOT u.is_sso_user"
     found = (
-        row(_select(condition), (value,)) if aud is None else row(_select(f"{condition} AND u.aud = %s"), (value, aud))
+        fetch_row(_select(condition), (value,))
+        if aud is None
+        else fetch_row(_select(f"{condition} AND u.aud = %s"), (value, aud))
     )
     return records.read(found) if found else None
 
 
 def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UUID] | None:
     """The user with this identity, and the id of the identity."""
-    found = row(
+    found = fetch_row(
         _select(
             f"JOIN {namespaced('identities')} i ON i.user_id = u.id WHERE i.provider_id = %s AND i.provider = %s",
             "i.id",
@@ -59,7 +61,7 @@ def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UU
 
 def find_by_link(*, link_hash: str, token_types: list[str]) -> tuple[UserRecord, Row] | None:
     """The user to whom this link was sent, and the columns of its one-time token."""
-    found = row(
+    found = fetch_row(
         _select(
             f"JOIN {namespaced('one_time_tokens')} t ON t.user_id = u.id"
             " WHERE t.link_hash = %s AND t.token_type = ANY(%s)",
@@ -81,7 +83,7 @@ def find_newest_tokens(*, identifier: str, aud: str, token_types: list[str]) -> 
         " WHERE t.relates_to = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)"
         " ORDER BY t.token_type, t.created_at DESC, t.id)"
     )
-    found = rows(
+    found = fetch_rows(
         _select(f"JOIN {newest} t ON t.user_id = u.id", f"{_columns('t', _TOKEN)}, t.waiting"),
         (identifier, aud, token_types),
     )
@@ -102,7 +104,7 @@ def is_email_taken(email: str, *, except_user: UUID | None = None) -> bool:
 def get_with_session(*, user_id: UUID, session_id: UUID | None) -> tuple[UserRecord, Row] | None:
     """The user with this id, and the columns of the session when it exists and is theirs, else NULLs."""
     sessions = namespaced("sessions")
-    found = row(
+    found = fetch_row(
         _select(f"LEFT JOIN {sessions} s ON s.user_id = u.id AND s.id = %s WHERE u.id = %s", _session_columns()),
         (session_id, user_id),
     )
@@ -111,7 +113,7 @@ def get_with_session(*, user_id: UUID, session_id: UUID | None) -> tuple[UserRec
 
 def find_by_session(session_id: UUID) -> tuple[UserRecord, Row] | None:
     """The user of a session, and the columns of the session."""
-    found = row(
+    found = fetch_row(
         _select(f"JOIN {namespaced('sessions')} s ON s.user_id = u.id WHERE s.id = %s", _session_columns()),
         (session_id,),
     )
@@ -141,7 +143,7 @@ def insert_user(**values: Any) -> None:
     The names of `values` are those in the statement; JSON values are text. Raises IntegrityError when another account
     has the address or phone.
     """
-    rows(_insert_user(), values)
+    fetch_rows(_insert_user(), values)
 
 
 @cache

@@ -1,6 +1,7 @@
 """The user as services and responses need it: one description of its columns yields select list, record and JSON.
 
-A new column of the user takes a field in `accounts.models.User` and one in `UserRecord`.
+A new column of the user takes a field in `accounts.models.User` and one in `UserRecord`; if the API shows it, also its
+description in `accounts.schemas.User`.
 """
 
 from __future__ import annotations

@@ -176,13 +176,13 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
 def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
     if type not in _EMAIL_TOKEN_TYPES:
         raise errors.InvalidEmailVerificationType
-    found = queries.find_by_link(
+    match = queries.find_by_link(
         link_hash=crypto.hash_link_token(token),
         token_types=[str(token_type) for token_type in _EMAIL_TOKEN_TYPES[type]],
     )
-    if found is None:
+    if match is None:
         raise errors.LinkExpired
-    user, secret = found[0], one_time_tokens.from_row(found[1])
+    user, secret = match[0], one_time_tokens.from_row(match[1])
     if user.is_banned(at):
         raise UserBanned
     if not secret.is_fresh(at):

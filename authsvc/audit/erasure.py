@@ -14,7 +14,7 @@ from django.db.models.expressions import RawSQL
 
 from authsvc.audit.models import AuditLogEntry
 from authsvc.audit.search import HAS_OTHER_ACTOR, OWNER_ID
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.personal_data import DataSubject, Row, export_rows, pseudonym
 
 _BATCH_SIZE = 500
@@ -56,7 +56,7 @@ def pseudonymise_entries(data_subject: DataSubject, *, keep_id: bool) -> Iterato
                 )
                 for id_, payload in locked
             ]
-            rows(
+            fetch_rows(
                 f"UPDATE {namespaced('audit_log_entries')} e SET payload = n.payload::jsonb, ip_address = ''"  # noqa: S608  (own name)
                 " FROM unnest(%s::uuid[], %s::text[]) n (id, payload) WHERE e.id = n.id",
                 ([id_ for id_, _ in changed], [payload for _, payload in changed]),
@@ -71,20 +71,20 @@ def pseudonymise_payload(payload: Mapping[str, Any], *, data_subject: DataSubjec
     """
     own_id, name = str(data_subject.id), str(pseudonym(data_subject.id))
     shown_id = own_id if keep_id else name
-    kept = {key: value for key, value in payload.items() if key in _IMPERSONAL_KEYS}
+    pseudonymised = {key: value for key, value in payload.items() if key in _IMPERSONAL_KEYS}
     names = {key: payload[key] for key in ("actor_username", "actor_name") if key in payload}
     if payload.get("actor_id") == own_id:
-        kept["actor_id"] = shown_id
+        pseudonymised["actor_id"] = shown_id
         names = {key: name if value else value for key, value in names.items()}
-    kept |= names
+    pseudonymised |= names
     traits = payload.get("traits")
     if isinstance(traits, dict):
         is_about_subject = traits.get("user_id", own_id) == own_id
         named = {key for key, value in traits.items() if is_about_subject and value and key not in _IMPERSONAL_TRAITS}
-        kept["traits"] = {
+        pseudonymised["traits"] = {
             key: shown_id if value == own_id else name if key in named else value for key, value in traits.items()
         }
-    return kept
+    return pseudonymised
 
 
 def has_entries_of_pseudonym(pseudonym_id: UUID) -> bool:

@@ -15,7 +15,7 @@ import orjson
 
 from authsvc import clock, conf
 from authsvc.caller import Caller
-from authsvc.db.sql import namespaced, rows
+from authsvc.db.sql import fetch_rows, namespaced
 
 logger = logging.getLogger("authsvc.audit")
 
@@ -151,7 +151,7 @@ def record(
     """Store and log an action of `actor`. One statement; joins the caller's transaction."""
     pending = prepare_entry(action, actor=actor, caller=caller, at=at, traits=traits)
     if pending.payload is not None:
-        rows(
+        fetch_rows(
             f"INSERT INTO {namespaced('audit_log_entries')} (id, payload, created_at, ip_address)"  # noqa: S608  (own name)
             " VALUES (%s, %s::jsonb, %s, %s)",
             (pending.id, pending.payload, at, pending.address),

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from authsvc.db.sql import namespaced, planned, rows
+from authsvc.db.sql import explain, fetch_rows, namespaced
 
 SCOPES: Mapping[str, tuple[str, ...]] = {
     "author": ("actor_username", "actor_name"),
@@ -55,7 +55,7 @@ def find_entries(*, scope: str, value: str, limit: int, offset: int, count_exact
     counted = _count(f"{matching} LIMIT {_MAX_COUNTED + 1}", values)
     if counted <= _MAX_COUNTED:
         return entries, counted
-    return entries, max(planned(matching, values).rows, counted, offset + len(entries))
+    return entries, max(explain(matching, values).rows, counted, offset + len(entries))
 
 
 def entries_about_user(user_id: UUID, *, limit: int, before: tuple[datetime, UUID] | None = None) -> list[Entry]:
@@ -70,7 +70,7 @@ def entries_about_user(user_id: UUID, *, limit: int, before: tuple[datetime, UUI
 
 
 def _read(condition: str, values: Sequence[Any], *, limit: int, offset: int = 0) -> list[Entry]:
-    found = rows(
+    found = fetch_rows(
         f"SELECT id, payload::text, created_at, ip_address FROM {namespaced('audit_log_entries')} WHERE {condition}"  # noqa: S608  (own name)
         f" ORDER BY created_at DESC, id DESC LIMIT {limit:d} OFFSET %s",
         [*values, offset],
@@ -79,5 +79,5 @@ def _read(condition: str, values: Sequence[Any], *, limit: int, offset: int = 0)
 
 
 def _count(sql: str, values: Sequence[Any]) -> int:
-    counted = rows(f"SELECT count(*) FROM ({sql}) matching", values)  # noqa: S608  (own text)
+    counted = fetch_rows(f"SELECT count(*) FROM ({sql}) matching", values)  # noqa: S608  (own text)
     return int(counted[0][0])

@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 
-from authsvc.conf import loading, notices, sources
-from authsvc.conf.notices import Notice
-from authsvc.conf.report import describe_error
+from authsvc.conf import loading, sources
+from authsvc.conf.report import Notice, describe_error, log_notices
 from authsvc.conf.sections import AuthConfig
 from authsvc.conf.sections.database import Database, IndexWorker
 from authsvc.conf.sections.mail import NOTIFICATIONS, Mailer, Recipients, Smtp
@@ -84,8 +83,8 @@ __all__ = [
     "keep",
     "load",
     "load_merged",
+    "log_notices",
     "newest",
-    "notices",
     "origin",
     "process_environment",
     "read_directory",

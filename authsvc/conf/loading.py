@@ -13,8 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from authsvc.conf import sections
 from authsvc.conf.declaration import SectionDeclaration, Setting, fill, members, settings_of
-from authsvc.conf.notices import Notice
-from authsvc.conf.report import Report
+from authsvc.conf.report import Notice, Report
 from authsvc.conf.sections import AuthConfig
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import quote

@@ -1,12 +1,33 @@
-"""Collects problems and warnings while settings are read, so that an operator sees all of them at once."""
+"""Problems and warnings about the settings, collected while they are read so that an operator sees all at once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Literal
 
-from authsvc.conf.notices import Notice
+logger = logging.getLogger("authsvc.config")
+
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A log line about the settings, written once logging is set up."""
+
+    level: Literal["info", "warning", "error"]
+    message: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Further members of the line; `setting` is the variable that the line is about."""
+
+
+def log_notices(notices: Iterable[Notice]) -> None:
+    """Write the notices to the log, at start and again after each reload."""
+    for notice in notices:
+        logger.log(_LEVELS[notice.level], notice.message, extra={"component": "api", **notice.fields})
 
 
 class Report:
@@ -45,7 +66,7 @@ class Report:
 
 
 def describe_error(error: Exception, *, is_terminal: bool) -> str:
-    """What to print when the settings cannot be used: lines for people on a terminal, else one JSON object."""
+    """The output when the settings cannot be used: a list for people on a terminal, else one JSON object."""
     if is_terminal:
         problems = "".join(f"\n  - {line}" for line in str(error).splitlines())
         return f"The settings cannot be used:{problems}"

@@ -11,7 +11,7 @@ import orjson
 from django.core.exceptions import ImproperlyConfigured
 
 from authsvc.conf import dotenv
-from authsvc.conf.notices import Notice
+from authsvc.conf.report import Notice
 from authsvc.conf.types import Secret
 
 FILE_VARIABLE = "AUTHSVC_CONFIG_FILE"

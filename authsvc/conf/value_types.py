@@ -64,11 +64,11 @@ def format_seconds(value: object) -> str:
 @dataclass(frozen=True, slots=True)
 class ValueType(Generic[Value_co]):
     name: str
-    """How an error names the type: `invalid <name> "<text>"`."""
+    """The name of the type in errors: `invalid <name> "<text>"`."""
     parse: Callable[[str], Value_co]
     """Raises ValueError with a reason that tells what to write and does not quote the text."""
     description: str = ""
-    """How the reference names the type; the name when empty."""
+    """The name of the type in the reference; `name` when empty."""
     format: Callable[[object], str] = format_default
     is_secret: bool = False
 

@@ -18,7 +18,7 @@ from accounts.models import User
 from authsvc import clock
 from authsvc.api.throttling import Bucket
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 Value = TypeVar("Value")
 
@@ -59,18 +59,18 @@ def read_dashboard(site: AdminSite) -> Dashboard:
 
 def rate_limited_clients(at: datetime) -> list[RateLimitedClient]:
     """Clients whose requests are rate-limited now, the most recent first; at most 20."""
-    shapes = {bucket.value: bucket.parameters for bucket in Bucket}
-    found = rows(
+    parameters_by_bucket = {bucket.value: bucket.parameters for bucket in Bucket}
+    found = fetch_rows(
         f"SELECT bucket, key, tokens, created_at, updated_at FROM {namespaced('rate_limits')}"  # noqa: S608  (own name)
         " WHERE tokens < 1 AND bucket = ANY(%s) AND updated_at > %s ORDER BY updated_at DESC LIMIT 1000",
-        (list(shapes), at - max(shape.life for shape in shapes.values())),
+        (list(parameters_by_bucket), at - max(parameters.life for parameters in parameters_by_bucket.values())),
     )
     clients = []
     for bucket, key, tokens, created_at, updated_at in found:
-        shape = shapes[bucket]
-        until = created_at + shape.life
-        if shape.per_second > 0:
-            until = min(until, updated_at + timedelta(seconds=(1 - tokens) / shape.per_second))
+        parameters = parameters_by_bucket[bucket]
+        until = created_at + parameters.life
+        if parameters.per_second > 0:
+            until = min(until, updated_at + timedelta(seconds=(1 - tokens) / parameters.per_second))
         if until > at:
             clients.append(RateLimitedClient(bucket=bucket, client=key, until=until))
     return clients[:_MAX_CLIENTS]
@@ -101,7 +101,7 @@ def _today(at: datetime) -> Iterator[DashboardStat]:
 
 def _sign_ins(since: datetime) -> tuple[int, int]:
     """The number of sign-ins, and the count from which there may be more: only the latest entries are read."""
-    found = row(
+    found = fetch_row(
         "SELECT count(*) FILTER (WHERE action = 'login'), count(*) FROM"  # noqa: S608  (own name)
         f" (SELECT payload ->> 'action' AS action FROM {namespaced('audit_log_entries')}"
         " WHERE created_at >= %s ORDER BY created_at DESC, id DESC LIMIT %s) latest",

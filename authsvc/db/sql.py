@@ -1,4 +1,4 @@
-"""What hand-written SQL needs: names under the operator's namespace, and one way to run a statement."""
+"""Runs hand-written SQL, and puts the operator's namespace before table names."""
 
 from __future__ import annotations
 
@@ -13,61 +13,61 @@ from django.db.models.signals import class_prepared
 from authsvc import conf
 
 
-def prefix(namespace: str) -> str:
+def namespace_prefix(namespace: str) -> str:
     """`""` → `""`, `auth` → `auth_`, `svc_` → `svc_`."""
     return namespace if not namespace or namespace.endswith("_") else f"{namespace}_"
 
 
 def namespaced(name: str) -> str:
-    """A table, index or constraint name under DB_NAMESPACE, which is fixed for the life of a process."""
-    return prefix(conf.current().database.namespace) + name
+    """`name` of a table, index or constraint with DB_NAMESPACE before it, which is fixed for the life of a process."""
+    return namespace_prefix(conf.current().database.namespace) + name
 
 
-def rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Run one statement and return its rows, `[]` when it has none to return.
+def fetch_rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Run one statement and return its rows, `[]` when it returns none.
 
-    Goes to psycopg directly: prepared, results in binary form, without the debug and conversion layers of Django's
-    cursor. Takes part in the caller's transaction and in query counting like any other statement.
-    Raises django.db errors.
+    Uses psycopg directly: prepared, results in binary form, without the debug and conversion layers of Django's cursor.
+    Takes part in the caller's transaction and in query counting like any other statement. Raises django.db errors.
     """
     connection.ensure_connection()
     if connection.queries_logged:
         connection.queries_log.append({"sql": sql, "time": "0"})
     with connection.wrap_database_errors, connection.connection.cursor(binary=True) as cursor:
         cursor.execute(sql, parameters, prepare=conf.current().database.prepared_statements_enabled or None)
-        # `cursor.description` asks the same of every column, one by one: as much work as a short statement.
+        # `cursor.description` would build an object per column, which takes as long as a short statement.
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
-def row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """The only row of a statement, or None."""
-    found = rows(sql, parameters)
-    return found[0] if found else None
+def fetch_row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Run one statement and return its first row, or None."""
+    rows = fetch_rows(sql, parameters)
+    return rows[0] if rows else None
 
 
-class Planned(NamedTuple):
+class QueryPlan(NamedTuple):
+    """Estimates of the planner."""
+
     rows: int
     cost: float
     """In units of the planner."""
 
 
-def planned(sql: str, parameters: Sequence[Any]) -> Planned:
-    """What the planner expects of a query, which is not run."""
-    found = row(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
-    plan = found[0] if found else "[]"
+def explain(sql: str, parameters: Sequence[Any]) -> QueryPlan:
+    """The plan of a query, which is not run."""
+    row = fetch_row(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+    plan = row[0] if row else "[]"
     top = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
-    return Planned(int(top["Plan Rows"]), float(top["Total Cost"]))
+    return QueryPlan(int(top["Plan Rows"]), float(top["Total Cost"]))
 
 
 def _prefix_foreign_table(sender: type[Model], **_: object) -> None:
-    # Django's contrib tables and its migration log have names of their own making; the queue's, which we do not manage,
-    # belong to their library.
+    # Of Django's contrib apps and its migration log. Tables of the job queue are not managed, and keep their names.
     options = sender._meta
-    start = prefix(conf.current().database.namespace)
+    start = namespace_prefix(conf.current().database.namespace)
     if start and options.managed and not options.db_table.startswith(start):
         options.db_table = start + options.db_table
 
 
 def prefix_foreign_tables() -> None:
-    """Put the namespace before the tables of apps that are not ours; to be called before any model is loaded."""
+    """Put the namespace before the tables of third-party apps. Must be called before any model is loaded."""
     class_prepared.connect(_prefix_foreign_table, dispatch_uid="authsvc.db.sql.prefix")

@@ -53,4 +53,4 @@ def jobs_of_task(task: Task[...], rows: models.QuerySet[Row]) -> models.QuerySet
 def delete(ids: Collection[int]) -> set[int]:
     """Delete jobs that are not running; returns the deleted ids. Joins the caller's transaction."""
     sql = "DELETE FROM procrastinate_jobs WHERE id = ANY(%s) AND status <> 'doing' RETURNING id"
-    return {deleted for (deleted,) in db.rows(sql, (list(ids),))}
+    return {deleted for (deleted,) in db.fetch_rows(sql, (list(ids),))}

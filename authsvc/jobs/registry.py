@@ -12,7 +12,7 @@ from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 
 from authsvc import clock, conf
-from authsvc.db.sql import prefix
+from authsvc.db.sql import namespace_prefix
 
 P = ParamSpec("P")
 
@@ -148,7 +148,7 @@ def retry_failed_job(*, job_id: int) -> None:
 
 def queue() -> str:
     """The queue name of this installation. Installations that share a database use different queues."""
-    return prefix(conf.current().database.namespace) or "default"
+    return namespace_prefix(conf.current().database.namespace) or "default"
 
 
 def _check_unused(name: str) -> None:

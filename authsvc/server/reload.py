@@ -198,7 +198,7 @@ class Reloader:
             logger.info("reloading api with new configuration")
             for variable in postponed:
                 logger.warning("a changed setting takes effect after a restart", extra={"setting": variable})
-            conf.notices.log(new.notices)
+            conf.log_notices(new.notices)
             with self.connection_limit.acquire():
                 _reset_limiters(old.limits, new.limits)
         return True
@@ -211,7 +211,8 @@ def _checked(variables: Mapping[str, str]) -> conf.AuthConfig:
     except ImproperlyConfigured as error:
         raise _Refused("; ".join(str(error).splitlines())) from None
     with conf.keep(new):
-        problems = [message for message in checks.run_checks(tags=_CHECKED) if message.is_serious()]
+        found = checks.run_checks(tags=_CHECKED)
+        problems = [message for message in found if message.is_serious() and not message.is_silenced()]
     if problems:
         raise _Refused("; ".join(str(problem.msg) for problem in problems))
     return new

@@ -47,7 +47,7 @@ def prepare(config: conf.AuthConfig) -> None:
 
 def log_configuration(config: conf.AuthConfig) -> None:
     """Log the notices about the settings and the address, before the first request."""
-    conf.notices.log(config.notices)
+    conf.log_notices(config.notices)
     if not (config.smtp.host or config.mailer.backend or config.mailer.dev_inbox_enabled):
         logger.info("Noop mail client being used for %s", config.site.url)
     logger.info("API started on: %s:%d", config.api.host, config.api.port, extra={"version": authsvc.__version__})

@@ -1,4 +1,4 @@
-"""The keys of `identity_data`: what they are called, which types they have, and when they are left out."""
+"""The keys of `identity_data`, their types, and the conditions under which they are left out."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 
 _TEXTS = frozenset(
     "iss name family_name given_name middle_name nickname preferred_username profile picture website gender birthdate"
     " zoneinfo locale email phone full_name avatar_url slug provider_id user_name".split()
 )
 KEYS = _TEXTS | {"sub", "aud", "iat", "exp", "updated_at", "email_verified", "phone_verified", "custom_claims"}
-_LONGEST_SUBJECT = 1024  # what an index entry holds, with room for the provider's name
-_DEEPEST = 32
+_MAX_SUBJECT_BYTES = 1024  # the size of an index entry minus the provider's name
+_MAX_DEPTH = 32
 
 
 def identity_data(
-    *, iss: str, sub: str | int | None, custom_claims: Mapping[str, Any] | None = None, **said: str | None
+    *, iss: str, sub: str | int | None, custom_claims: Mapping[str, Any] | None = None, **values: str | None
 ) -> dict[str, Any]:
-    """Claims of a provider's own making: `said` by the key of `identity_data`, of which empty ones are left out.
+    """Identity data from a provider's own document: `values` by key; empty values are left out.
 
-    `provider_id` is the subject. `custom_claims` stand even when there are none in it. Raises Unusable for a profile
-    of nobody.
+    `provider_id` is the subject. `custom_claims` is included even if it is empty. Raises InvalidProviderResponse for a
+    profile without a subject.
     """
-    unknown = said.keys() - _TEXTS
+    unknown = values.keys() - _TEXTS
     if unknown:
         raise TypeError(f"no keys of identity_data: {', '.join(sorted(unknown))}")
     subject = _subject(sub)
-    claims: dict[str, Any] = {"iss": iss, "sub": subject, **said, "provider_id": subject}
+    claims: dict[str, Any] = {"iss": iss, "sub": subject, **values, "provider_id": subject}
     claims = {key: value for key, value in claims.items() if value}
     if custom_claims is not None:
         claims["custom_claims"] = dict(custom_claims)
@@ -37,9 +37,9 @@ def identity_data(
 
 
 def from_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Claims that a document states under their own names (OpenID Connect Core §5.1), and nothing else of it.
+    """The standard claims of a document (OpenID Connect Core §5.1), without its other keys.
 
-    A value of another type than its key has counts as absent. Raises Unusable for a document about nobody.
+    A value of a wrong type counts as absent. Raises InvalidProviderResponse for a document without a subject.
     """
     claims: dict[str, Any] = {"sub": _subject(document.get("sub"))}
     for key in _TEXTS:
@@ -63,20 +63,20 @@ def from_document(document: Mapping[str, Any]) -> dict[str, Any]:
     return claims
 
 
-def checked(document: Any, *, depth: int = _DEEPEST) -> None:
-    """Raise Unusable for what could not be kept, or not be read again: U+0000 in a text, or very deep nesting."""
+def check_storable(document: Any, *, depth: int = _MAX_DEPTH) -> None:
+    """Raises InvalidProviderResponse for values that cannot be stored as JSON: U+0000 in a text, or deep nesting."""
     if isinstance(document, str):
         if "\0" in document:
-            raise Unusable("the answer holds U+0000")
+            raise InvalidProviderResponse("the answer holds U+0000")
         return
     if not isinstance(document, dict | list):
         return
     if not depth:
-        raise Unusable("the answer is nested too deeply")
+        raise InvalidProviderResponse("the answer is nested too deeply")
     for inner in document:
-        checked(inner, depth=depth - 1)
+        check_storable(inner, depth=depth - 1)
         if isinstance(document, dict):
-            checked(document[inner], depth=depth - 1)
+            check_storable(document[inner], depth=depth - 1)
 
 
 def is_number(value: object) -> bool:
@@ -84,12 +84,12 @@ def is_number(value: object) -> bool:
 
 
 def _subject(sub: object) -> str:
-    """The subject as text, exactly as given: subjects that differ in case, or in a blank, are different people."""
+    """The subject as text, unchanged: subjects that differ in case or in a space are different users."""
     text = str(sub) if isinstance(sub, int) and not isinstance(sub, bool) else sub
     if not isinstance(text, str) or not text.strip():
-        raise Unusable("the profile has no subject")
-    if len(text.encode()) > _LONGEST_SUBJECT:
-        raise Unusable("the subject is too long")
+        raise InvalidProviderResponse("the profile has no subject")
+    if len(text.encode()) > _MAX_SUBJECT_BYTES:
+        raise InvalidProviderResponse("the subject is too long")
     return text
 
 

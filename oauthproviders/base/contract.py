@@ -1,4 +1,4 @@
-"""What the journeys ask of a provider; one object is made for one request."""
+"""The interface of a provider. One object is created for each request."""
 
 from __future__ import annotations
 
@@ -12,44 +12,47 @@ from authsvc import conf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outset:
-    """A way to a provider: where the browser is sent, and what must be kept until it comes back."""
+class AuthorizationRequest:
+    """An authorization request (RFC 6749 §4.1.1), and the secret to store until the callback."""
 
     url: str = field(repr=False)
     secret: str = field(default="", repr=False)
-    """The PKCE verifier (RFC 7636), or the secret of a request token (RFC 5849); `""` when there is neither."""
+    """The PKCE verifier (RFC 7636) or the secret of a request token (RFC 5849); `""` without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What a code was exchanged for. Nothing of it is shown."""
+    """A token response. Its representation contains no secret."""
 
     access_token: str = field(repr=False)
     token_type: str = "Bearer"
     refresh_token: str = field(default="", repr=False)
     id_token: str = field(default="", repr=False)
     secret: str = field(default="", repr=False)
-    """Of an OAuth 1.0a token."""
+    """The secret of an OAuth 1.0a token."""
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The whole answer."""
+    """The complete response."""
 
 
 class Provider(Protocol):
-    """A provider with its settings. Every method may call it; none is called with a transaction open."""
+    """A provider with its settings. Methods may send requests, so none is called inside a transaction."""
 
     config: conf.Provider
     requires_pkce: bool
-    """Whether its callback is refused without the secret of the outset."""
+    """Whether a callback requires the secret of the authorization request."""
     is_oauth1: ClassVar[bool]
 
-    def begin(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> Outset:
-        """The way there. `scopes` and `extra` are the client's wishes, still as given.
+    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
+        """Builds the authorization request. `scopes` and `extra` are parameters of the client, as received.
 
-        Raises Unusable, and Unsupported when its own description of itself cannot be read.
+        Raises InvalidProviderResponse, and ProviderUnavailable when the discovery document cannot be read.
         """
 
     def exchange(self, *, code: str, secret: str) -> Token:
-        """Trade what the browser brought back for a token. Raises Unusable, Unsupported."""
+        """Exchanges the parameters of the callback for a token.
+
+        Raises InvalidProviderResponse, ProviderUnavailable.
+        """
 
     def profile(self, token: Token) -> ProviderProfile:
-        """Who signed in there. Raises Unusable, Unsupported."""
+        """Fetches the profile of the user. Raises InvalidProviderResponse, ProviderUnavailable."""

@@ -1,4 +1,4 @@
-"""How long a request may wait for other servers: one measure of time for all the calls it makes, whatever they are."""
+"""The deadline of outgoing calls: all calls of one request to providers share one timeout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 
 from authsvc import conf
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 
 _SHARE_OF_REQUEST = 0.8
 
@@ -18,27 +18,27 @@ _ends_at: ContextVar[float | None] = ContextVar("ends_at", default=None)
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """All calls in the block have together what one would have alone; the clock runs from here on."""
-    token = _ends_at.set(time.monotonic() + _whole().total_seconds())
+    """All calls in the block share the timeout of one call, which starts here."""
+    token = _ends_at.set(time.monotonic() + _timeout().total_seconds())
     try:
         yield
     finally:
         _ends_at.reset(token)
 
 
-def left() -> timedelta:
-    """How long the next call may take: what the calls before it have left. Raises Unusable when it is nothing."""
+def remaining() -> timedelta:
+    """The time left for the next call. Raises InvalidProviderResponse when none is left."""
     ends_at = _ends_at.get()
     if ends_at is None:
-        return _whole()
+        return _timeout()
     seconds = ends_at - time.monotonic()
     if seconds <= 0:
-        raise Unusable("timed out")
+        raise InvalidProviderResponse("timed out")
     return timedelta(seconds=seconds)
 
 
-def _whole() -> timedelta:
-    """Less than a request may take, so that the answer still gets out when a provider hangs."""
+def _timeout() -> timedelta:
+    """Less than the maximum duration of a request, so that a slow provider still leads to a response."""
     api = conf.current().api
     if api.max_request_duration <= timedelta():
         return api.internal_http_timeout

@@ -1,4 +1,4 @@
-"""What provider files share when they turn a document about somebody into a profile."""
+"""Helpers that convert a provider's document into a profile."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import msgspec
 
 from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base import claims
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 
 Shape = TypeVar("Shape")
 
 
-def shaped(document: Any, shape: type[Shape]) -> Shape:
-    """A document that is parsed already as `shape`. Raises Unusable when it has another form."""
-    claims.checked(document)
+def convert(document: Any, shape: type[Shape]) -> Shape:
+    """Converts a parsed document to `shape`. Raises InvalidProviderResponse."""
+    claims.check_storable(document)
     try:
         return msgspec.convert(document, type=shape)
     except msgspec.ValidationError:
-        # The converter's words may quote what somebody is called.
-        raise Unusable("the document is not of the form that was expected") from None
+        # The text of the converter's error may contain personal data.
+        raise InvalidProviderResponse("the document does not have the expected schema") from None
 
 
 def one_address(email: str | None, *, verified: bool) -> tuple[Address, ...]:
-    """The addresses of somebody who has this one at most."""
+    """The addresses of a profile with at most one email address."""
     return (Address(email=email, verified=verified, primary=True),) if email else ()
 
 
@@ -33,15 +33,15 @@ def full_name(first: str | None, last: str | None) -> str:
     return f"{first or ''} {last or ''}".strip()
 
 
-def picked(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Of a document what it says under these keys, whatever it is."""
+def pick(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """The values of these keys that are not None."""
     return {key: document[key] for key in keys if document.get(key) is not None}
 
 
 def generic(document: Mapping[str, Any], *, verified: bool = False) -> ProviderProfile:
-    """What a document says in the words of OpenID Connect Core §5.1, from an issuer that nothing more is known of.
+    """The profile from standard claims (OpenID Connect Core §5.1), for issuers without specific rules.
 
-    `verified` is for an issuer that gives out no address it has not seen to work. Raises Unusable.
+    `verified` is for issuers that return verified addresses only. Raises InvalidProviderResponse.
     """
     email = document.get("email")
     return ProviderProfile(

@@ -1,4 +1,4 @@
-"""The settings of one provider and the parameters of one request, as social-auth-core asks for them."""
+"""The strategy that passes settings and request parameters to social-auth-core."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from social_core.strategy import BaseStrategy
 
 
 class ProviderStrategy(BaseStrategy[Any]):
-    """No storage, no session, no Django settings: what is not given here, a backend does not have."""
+    """Without storage, session and Django settings: a backend has only the given settings and data."""
 
     def __init__(self, *, settings: Mapping[str, Any], data: Mapping[str, str]) -> None:
         super().__init__(storage=None)

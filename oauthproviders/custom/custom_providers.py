@@ -1,4 +1,4 @@
-"""Providers that administrators define: listed, made, changed and taken away while the service runs."""
+"""Lists, creates, updates and deletes custom providers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ import msgspec
 from django.db import IntegrityError, transaction
 
 from authsvc import conf
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
 from authsvc.security import encryption
-from oauthproviders import errors, queries
 from oauthproviders.base import deadline
-from oauthproviders.custom import definitions, provider, safe_urls
+from oauthproviders.custom import definitions, errors, provider, safe_urls
 from oauthproviders.custom.definitions import ProviderDefinition
+from oauthproviders.errors import InvalidProviderResponse
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc import openid_connect
 
-_NEEDED = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
+_REQUIRED_DISCOVERY = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
-def listed(*, provider_type: str) -> list[CustomProvider]:
-    """All providers, or those of one type, newest first. Raises ValidationFailed for a type there is not."""
-    found = CustomProvider.objects.order_by("-created_at", "-id")
+def list_providers(*, provider_type: str) -> list[CustomProvider]:
+    """All providers, or those of one type, newest first. Raises ValidationFailed for an unknown type."""
+    providers = CustomProvider.objects.order_by("-created_at", "-id")
     if not provider_type:
-        return list(found)
+        return list(providers)
     if provider_type not in ProviderType.values:
         raise ValidationFailed("type must be either 'oauth2' or 'oidc'")
-    return list(found.filter(provider_type=provider_type))
+    return list(providers.filter(provider_type=provider_type))
 
 
 def find(identifier: str) -> CustomProvider:
@@ -42,41 +43,42 @@ def find(identifier: str) -> CustomProvider:
 
 
 @deadline.shared()
-def create(given: ProviderDefinition, *, at: datetime) -> CustomProvider:
+def create(definition: ProviderDefinition, *, at: datetime) -> CustomProvider:
     """Raises ValidationFailed, TooManyCustomProviders, CustomProviderExists."""
-    definitions.check_complete(given)
+    definitions.check_complete(definition)
     _check_quota()
-    _check_addresses(given)
+    _check_addresses(definition)
     row = CustomProvider(id=uuid4(), created_at=at, updated_at=at)
-    if CustomProvider.objects.filter(identifier=given.identifier).exists():
+    if CustomProvider.objects.filter(identifier=definition.identifier).exists():
         raise errors.CustomProviderExists
-    _fill(row, given.values())
+    _fill(row, definition.values())
     if row.provider_type == ProviderType.OIDC:
         _discover(row, at=at)
     try:
         with transaction.atomic(durable=True):
-            queries.lock_custom_providers()
+            # Serialises concurrent creations for the quota; readers are not blocked.
+            fetch_rows(f"LOCK TABLE {namespaced('custom_oauth_providers')} IN SHARE ROW EXCLUSIVE MODE", ())
             _check_quota()
             row.save(force_insert=True)
     except IntegrityError:
-        raise errors.CustomProviderExists from None  # others were faster
+        raise errors.CustomProviderExists from None  # created concurrently
     return row
 
 
 @deadline.shared()
-def update(identifier: str, given: ProviderDefinition, *, at: datetime) -> CustomProvider:
-    """Change what is given, but never what a provider is called or what it speaks.
+def update(identifier: str, changes: ProviderDefinition, *, at: datetime) -> CustomProvider:
+    """Updates the given values, except the identifier and the type.
 
     Raises ValidationFailed, CustomProviderNotFound.
     """
     row = find(identifier)
-    definitions.check_values(given)
-    _check_addresses(given)
-    changes = {name: value for name, value in given.values().items() if name not in ("provider_type", "identifier")}
-    _fill(row, changes)
+    definitions.check_values(changes)
+    _check_addresses(changes)
+    values = {name: value for name, value in changes.values().items() if name not in ("provider_type", "identifier")}
+    _fill(row, values)
     row.updated_at = at
-    changed = [*changes, "updated_at"]
-    if row.provider_type == ProviderType.OIDC and (given.issuer or given.discovery_url):
+    changed = [*values, "updated_at"]
+    if row.provider_type == ProviderType.OIDC and (changes.issuer or changes.discovery_url):
         _discover(row, at=at)
         changed += ["cached_discovery", "discovery_cached_at"]
     with transaction.atomic(durable=True):
@@ -95,13 +97,13 @@ def delete(identifier: str) -> None:
 
 
 def _check_quota() -> None:
-    most = conf.current().custom_providers.max_providers
-    if most and CustomProvider.objects.count() >= most:
+    limit = conf.current().custom_providers.max_providers
+    if limit and CustomProvider.objects.count() >= limit:
         raise errors.TooManyCustomProviders
 
 
-def _check_addresses(given: ProviderDefinition) -> None:
-    for address in given.addresses:
+def _check_addresses(definition: ProviderDefinition) -> None:
+    for address in definition.addresses:
         try:
             safe_urls.check(address, private_allowed=not provider.is_public_only())
         except safe_urls.UnsafeUrl as reason:
@@ -117,14 +119,16 @@ def _fill(row: CustomProvider, values: dict[str, Any]) -> None:
 
 
 def _discover(row: CustomProvider, *, at: datetime) -> None:
-    """Let an issuer say what it is before anybody is sent there."""
+    """Reads the discovery document. Raises ValidationFailed when it cannot be read or is incomplete."""
     issuer = provider.issuer_of(row)
     try:
-        found = openid_connect.fetch(issuer)
-    except errors.Unusable as reason:
+        document = openid_connect.fetch(issuer)
+    except InvalidProviderResponse as reason:
         raise ValidationFailed(f'OIDC discovery from "{issuer.discovery_url}" failed: {reason}') from None
-    missing = [name for name in _NEEDED if not getattr(found, name)]
+    missing = [name for name in _REQUIRED_DISCOVERY if not getattr(document, name)]
     if missing:
         raise ValidationFailed(f"OIDC discovery document is missing required fields: {', '.join(missing)}")
-    row.cached_discovery = {key: value for key, value in msgspec.to_builtins(found).items() if value not in (None, "")}
+    row.cached_discovery = {
+        key: value for key, value in msgspec.to_builtins(document).items() if value not in (None, "")
+    }
     row.discovery_cached_at = at

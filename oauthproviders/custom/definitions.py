@@ -1,4 +1,4 @@
-"""What an administrator may define as a provider: the checks of its single values, in order."""
+"""The definition of a custom provider in requests, and its validation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from oauthproviders.custom.provider import PREFIX
 from oauthproviders.models import ProviderType
 
 _IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9:-]{0,48}[a-z0-9]")
-_LONGEST = {"name": 100, "client_id": 512}
-_LONGEST_URL = 2048
+_MAX_LENGTHS = {"name": 100, "client_id": 512}
+_MAX_URL_LENGTH = 2048
 _ADDRESSES = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
-_NEEDED_BY_OAUTH2 = ("authorization_url", "token_url", "userinfo_url")
-# Of the protocol, and what this service puts there itself.
+_REQUIRED_FOR_OAUTH2 = ("authorization_url", "token_url", "userinfo_url")
+# Parameters of the protocol, which this service sets itself.
 _RESERVED_PARAMETERS = frozenset(
     "client_id client_secret redirect_uri response_type state code_challenge code_challenge_method code_verifier"
     " nonce".split()
@@ -28,7 +28,7 @@ _PROTECTED_CLAIMS = frozenset(
 
 
 class ProviderDefinition(Body, frozen=True):
-    """A provider as it is to be, or the changes of one; None, and `""`, is not given."""
+    """A new provider, or the changes of an existing one; None and `""` count as absent."""
 
     provider_type: str | None = None
     identifier: str | None = None
@@ -53,62 +53,61 @@ class ProviderDefinition(Body, frozen=True):
 
     @property
     def addresses(self) -> list[str]:
-        """Those that this service would call, or send people to."""
+        """The URLs that this service calls or redirects to."""
         return [address for name in _ADDRESSES if (address := getattr(self, name))]
 
     def values(self) -> dict[str, Any]:
-        """What is given, by the name of its column."""
+        """The present values by column."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) not in (None, "")}
 
 
-def check_complete(given: ProviderDefinition) -> None:
-    """Whether a provider could be made of it. Raises ValidationFailed with the first thing that is wrong."""
-    if given.provider_type not in ProviderType.values:
+def check_complete(definition: ProviderDefinition) -> None:
+    """Validates a new provider. Raises ValidationFailed for the first error."""
+    if definition.provider_type not in ProviderType.values:
         raise ValidationFailed("provider_type must be either 'oauth2' or 'oidc'")
-    if not given.identifier:
+    if not definition.identifier:
         raise ValidationFailed("identifier is required")
-    check_identifier(given.identifier)
-    needed = ["name", "client_id", "client_secret"]
-    for name in needed:
-        if not getattr(given, name):
+    check_identifier(definition.identifier)
+    for name in ("name", "client_id", "client_secret"):
+        if not getattr(definition, name):
             raise ValidationFailed(f"{name} is required")
-    if given.provider_type == ProviderType.OIDC and not given.issuer:
+    if definition.provider_type == ProviderType.OIDC and not definition.issuer:
         raise ValidationFailed("issuer is required for OIDC providers")
-    for name in _NEEDED_BY_OAUTH2:
-        if given.provider_type == ProviderType.OAUTH2 and not getattr(given, name):
+    for name in _REQUIRED_FOR_OAUTH2:
+        if definition.provider_type == ProviderType.OAUTH2 and not getattr(definition, name):
             raise ValidationFailed(f"{name} is required for OAuth2 providers")
-    if not _IDENTIFIER.fullmatch(given.identifier):
+    if not _IDENTIFIER.fullmatch(definition.identifier):
         raise ValidationFailed(
             "identifier must have 2 to 50 lower-case letters, digits, colons and hyphens, and end in a letter or digit"
         )
-    check_values(given)
+    check_values(definition)
 
 
 def check_identifier(identifier: str) -> None:
-    """Raises ValidationFailed for one that could not be a provider's."""
+    """Raises ValidationFailed for an identifier without the prefix."""
     if not identifier.startswith(PREFIX):
         raise ValidationFailed(f"identifier must start with '{PREFIX}' prefix, e.g. '{PREFIX}{identifier}'")
 
 
-def check_values(given: ProviderDefinition) -> None:
-    """Whether what is given can be kept, and leaves to this service what is its own. Raises ValidationFailed."""
-    for wrong in _faults(given):
-        raise ValidationFailed(wrong)
+def check_values(definition: ProviderDefinition) -> None:
+    """Validates the present values. Raises ValidationFailed for the first error."""
+    for message in _errors(definition):
+        raise ValidationFailed(message)
 
 
-def _faults(given: ProviderDefinition) -> Iterator[str]:
-    for key, value in (given.authorization_params or {}).items():
+def _errors(definition: ProviderDefinition) -> Iterator[str]:
+    for key, value in (definition.authorization_params or {}).items():
         if key.lower() in _RESERVED_PARAMETERS:
             yield f"Cannot override reserved OAuth parameter: {key}"
         if not isinstance(value, str):
             yield f'Authorization parameter "{key}" must be a string'
-    for target in given.attribute_mapping or {}:
+    for target in definition.attribute_mapping or {}:
         if target in _PROTECTED_CLAIMS:
             yield f"Cannot map to protected system field: {target}"
-    if not all(isinstance(each, str) and each for each in given.custom_claims_allowlist or []):
+    if not all(isinstance(each, str) and each for each in definition.custom_claims_allowlist or []):
         yield "custom_claims_allowlist entries must be non-empty strings"
-    for name, most in _LONGEST.items():
-        if len(getattr(given, name) or "") > most:
-            yield f"{name} must have at most {most} characters"
-    if any(len(address) > _LONGEST_URL for address in given.addresses):
-        yield f"a URL must have at most {_LONGEST_URL} characters"
+    for name, limit in _MAX_LENGTHS.items():
+        if len(getattr(definition, name) or "") > limit:
+            yield f"{name} must have at most {limit} characters"
+    if any(len(address) > _MAX_URL_LENGTH for address in definition.addresses):
+        yield f"a URL must have at most {_MAX_URL_LENGTH} characters"

@@ -1,4 +1,4 @@
-"""A provider that an administrator has defined: plain OAuth 2.0, or OpenID Connect with discovery."""
+"""A custom provider: OAuth 2.0 with explicit endpoints, or OpenID Connect with discovery."""
 
 from __future__ import annotations
 
@@ -11,84 +11,89 @@ from authsvc import conf
 from authsvc.security import encryption
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Outset, Token
+from oauthproviders.base.contract import AuthorizationRequest, Token
 from oauthproviders.custom import claim_mapping
-from oauthproviders.errors import Unsupported, Unusable
+from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.models import CustomProvider, ProviderType
-from oauthproviders.oidc import issuers, openid_connect
+from oauthproviders.oidc import openid_connect
+from oauthproviders.providers import id_token_profiles
 
 PREFIX = "custom:"
 
 
-class Custom(OAuth2):
-    """Its settings are a row, read anew for every request."""
+class CustomOAuthProvider(OAuth2):
+    """Its settings are a row, which is read for each request."""
 
     row: CustomProvider
 
     @classmethod
     def of(cls, row: CustomProvider, *, data: Mapping[str, str]) -> Self:
-        """Raises Unsupported when its secret cannot be read."""
-        made = cls.make(config_of(row), data=data)
-        made.row = row
-        made.requires_pkce = row.pkce_enabled
-        made.public_only = is_public_only()
-        return made
+        """Raises ProviderUnavailable when the secret cannot be decrypted."""
+        provider = cls.make(config_of(row), data=data)
+        provider.row = row
+        provider.requires_pkce = row.pkce_enabled
+        provider.public_only = is_public_only()
+        return provider
 
-    def begin(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> Outset:
-        return super().begin(flow_id=flow_id, scopes=scopes, extra={**extra, **self.row.authorization_params})
+    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
+        return super().authorization_request(
+            flow_id=flow_id, scopes=scopes, extra={**extra, **self.row.authorization_params}
+        )
 
-    def scopes(self, asked: str) -> list[str]:
-        return scopes_of(self.row.provider_type, asked.split() or self.row.scopes)
+    def scopes(self, requested: str) -> list[str]:
+        return scopes_of(self.row.provider_type, requested.split() or self.row.scopes)
 
     def authorization_url(self) -> str:
-        return self._needed(self.row.authorization_url if self._is_plain else self._discovered.authorization_endpoint)
+        return self._required(self.row.authorization_url if self._is_oauth2 else self._discovery.authorization_endpoint)
 
     def access_token_url(self) -> str:
-        return self._needed(self.row.token_url if self._is_plain else self._discovered.token_endpoint)
+        return self._required(self.row.token_url if self._is_oauth2 else self._discovery.token_endpoint)
 
     def profile(self, token: Token) -> ProviderProfile:
-        if not self._is_plain and token.id_token:
-            said = openid_connect.verify(token.id_token, issuer=issuer_of(self.row), audiences=audiences_of(self.row))
-            return of_id_token(self.row, said)
-        address = self.row.userinfo_url if self._is_plain else self._discovered.userinfo_endpoint
+        if not self._is_oauth2 and token.id_token:
+            token_claims = openid_connect.verify(
+                token.id_token, issuer=issuer_of(self.row), audiences=audiences_of(self.row)
+            )
+            return profile_of_id_token(self.row, token_claims)
+        address = self.row.userinfo_url if self._is_oauth2 else self._discovery.userinfo_endpoint
         if not address:
-            raise Unusable("there is neither an ID token nor an endpoint that tells who it was")
-        document = self.read(token, address, dict[str, Any])
+            raise InvalidProviderResponse("there is neither an ID token nor a userinfo endpoint")
+        document = self.fetch_document(token, address, dict[str, Any])
         return profiles.generic(_mapped(self.row, profiles.generic(document), document))
 
-    def _needed(self, endpoint: str | None) -> str:
+    def _required(self, endpoint: str | None) -> str:
         if not endpoint:
-            raise Unsupported(f"custom provider {self.row.identifier} is missing required endpoints")
+            raise ProviderUnavailable(f"custom provider {self.row.identifier} is missing required endpoints")
         return endpoint
 
     @property
-    def _is_plain(self) -> bool:
+    def _is_oauth2(self) -> bool:
         return self.row.provider_type == ProviderType.OAUTH2
 
     @property
-    def _discovered(self) -> openid_connect.Discovery:
+    def _discovery(self) -> openid_connect.Discovery:
         return openid_connect.discover(issuer_of(self.row))
 
 
-def find(identifier: str, *, data: Mapping[str, str]) -> Custom:
-    """The provider of that identifier for a request with these parameters. Raises Unsupported."""
+def find(identifier: str, *, data: Mapping[str, str]) -> CustomOAuthProvider:
+    """The provider with this identifier for a request with these parameters. Raises ProviderUnavailable."""
     if not conf.current().custom_providers.enabled:
-        raise Unsupported("custom OAuth providers are disabled")
+        raise ProviderUnavailable("custom OAuth providers are disabled")
     row = CustomProvider.objects.filter(identifier=identifier).first()
     if row is None:
-        raise Unsupported(f"custom provider {identifier} not found")
+        raise ProviderUnavailable(f"custom provider {identifier} not found")
     if not row.enabled:
-        raise Unsupported(f"custom provider {identifier} is disabled")
-    return Custom.of(row, data=data)
+        raise ProviderUnavailable(f"custom provider {identifier} is disabled")
+    return CustomOAuthProvider.of(row, data=data)
 
 
 def config_of(row: CustomProvider) -> conf.Provider:
-    """The settings of a provider of our own list, made from a row. Raises Unsupported."""
+    """The settings of a row in the form of built-in providers. Raises ProviderUnavailable."""
     base = conf.current().custom_providers.external_url or conf.current().api.external_url
     try:
         secret = encryption.decrypt(row.client_secret, bound_to=row.id)
     except encryption.DecryptionError:
-        raise Unsupported(f"the secret of custom provider {row.identifier} cannot be read") from None
+        raise ProviderUnavailable(f"the secret of custom provider {row.identifier} cannot be read") from None
     return conf.Provider(
         enabled=row.enabled,
         client_ids=(row.client_id,),
@@ -110,24 +115,24 @@ def issuer_of(row: CustomProvider) -> openid_connect.Issuer:
 
 
 def audiences_of(row: CustomProvider) -> list[str]:
-    """For whom its ID tokens may be meant."""
+    """The accepted audiences of its ID tokens."""
     return [row.client_id, *row.acceptable_client_ids]
 
 
-def of_id_token(row: CustomProvider, said: Mapping[str, Any]) -> ProviderProfile:
-    """Who it is that a verified ID token is about. Raises Unusable."""
-    profile = issuers.profile_of(said)
+def profile_of_id_token(row: CustomProvider, said: Mapping[str, Any]) -> ProviderProfile:
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    profile = id_token_profiles.profile_of(said)
     return ProviderProfile(claims=_mapped(row, profile, said), addresses=profile.addresses)
 
 
 def scopes_of(provider_type: str, scopes: list[str]) -> list[str]:
-    """What is asked for; OpenID Connect is not spoken without `openid` (OpenID Connect Core §3.1.2.1)."""
+    """The scopes to request; OpenID Connect requires `openid` (OpenID Connect Core §3.1.2.1)."""
     missing = provider_type == ProviderType.OIDC and "openid" not in scopes
     return ["openid", *scopes] if missing else list(scopes)
 
 
 def is_public_only() -> bool:
-    """Whether these providers are called at public addresses alone."""
+    """Whether custom providers may have public addresses only."""
     return not conf.current().custom_providers.private_networks_enabled
 
 

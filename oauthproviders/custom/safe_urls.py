@@ -1,4 +1,4 @@
-"""Addresses that somebody gives this service to call: of https, and nowhere inside."""
+"""Validation of URLs that administrators configure for outgoing calls: https, and no internal address (SSRF)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from urllib.parse import urlsplit
 
 from authsvc.outgoing import connections
 from oauthproviders.base import deadline
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 
-# Parsers of addresses drop or keep what is not, each as it likes.
-_PRINTED = re.compile(r"[!-~]+")
-_LOOK_UP_SECONDS = 5.0
+# URL parsers treat other characters differently.
+_PRINTABLE = re.compile(r"[!-~]+")
+_DNS_TIMEOUT_SECONDS = 5.0
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
 
 class UnsafeUrl(Exception):
-    """The text is for whoever gave the address."""
+    """The text is part of the response."""
 
 
 def check(url: str, *, private_allowed: bool) -> None:
-    """Raises UnsafeUrl. Every call checks again where the name leads: between now and then that can change."""
+    """Raises UnsafeUrl. Each call checks the resolved address again, because DNS can change."""
     if not url.startswith("https://"):
         raise UnsafeUrl("URL must use HTTPS")
     try:
@@ -29,7 +29,7 @@ def check(url: str, *, private_allowed: bool) -> None:
         host, port = parts.hostname, parts.port or 443
     except ValueError:
         raise UnsafeUrl("URL must have a valid hostname") from None
-    if not host or parts.username is not None or not _PRINTED.fullmatch(url):
+    if not host or parts.username is not None or not _PRINTABLE.fullmatch(url):
         raise UnsafeUrl("URL must have a valid hostname")
     if private_allowed:
         return
@@ -37,13 +37,13 @@ def check(url: str, *, private_allowed: bool) -> None:
     if name in _LOCAL_NAMES or name.endswith(".localhost") or _is_loopback(name):
         raise UnsafeUrl("URL cannot point to localhost or loopback addresses")
     try:
-        seconds = min(_LOOK_UP_SECONDS, deadline.left().total_seconds())
-        found = connections.look_up(host, port, seconds=seconds)
-    except (OSError, UnicodeError, Unusable):
+        seconds = min(_DNS_TIMEOUT_SECONDS, deadline.remaining().total_seconds())
+        addresses = connections.look_up(host, port, seconds=seconds)
+    except (OSError, UnicodeError, InvalidProviderResponse):
         raise UnsafeUrl("Unable to resolve hostname") from None
-    for _family, address in found:
-        if reason := _why_not(address[0]):
-            raise UnsafeUrl(f"URL cannot resolve to {reason}")
+    for _family, address in addresses:
+        if kind := _forbidden_kind(address[0]):
+            raise UnsafeUrl(f"URL cannot resolve to {kind}")
 
 
 def _is_loopback(name: str) -> bool:
@@ -53,7 +53,7 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-def _why_not(address: str) -> str:
+def _forbidden_kind(address: str) -> str:
     ip = ipaddress.ip_address(address.partition("%")[0])
     mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
     ip = mapped or ip

@@ -13,15 +13,14 @@ from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import ValidationFailed
-from oauthproviders import errors, payloads, schemas
-from oauthproviders.custom import custom_providers
+from oauthproviders.custom import custom_providers, errors, schemas
 from oauthproviders.custom.definitions import ProviderDefinition
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
 
-class IsSwitchedOn(BasePermission):
-    """Administrators may define providers here."""
+class CustomProvidersEnabled(BasePermission):
+    """Custom providers are enabled by the configuration."""
 
     documented_errors = (errors.CustomProvidersDisabled,)
 
@@ -33,17 +32,17 @@ class IsSwitchedOn(BasePermission):
 
 class CustomProvidersView(Endpoint):
     authentication_classes = (AdminAuthentication,)
-    permission_classes = (IsAdmin, IsSwitchedOn)
+    permission_classes = (IsAdmin, CustomProvidersEnabled)
 
     @document(
-        query=(Parameter("type", "Those of this type alone.", ("oauth2", "oidc")),),
+        query=(Parameter("type", "Return only providers of this type.", ("oauth2", "oidc")),),
         responses={200: schemas.CustomProviderList},
         errors=(ValidationFailed,),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """List the providers that administrators have defined."""
-        found = custom_providers.listed(provider_type=parsing.query_parameter(request, "type"))
-        return Response({"providers": [payloads.custom_provider(row) for row in found]})
+        """List the custom providers."""
+        rows = custom_providers.list_providers(provider_type=parsing.query_parameter(request, "type"))
+        return Response({"providers": [schemas.custom_provider_json(row) for row in rows]})
 
     @document(
         body=ProviderDefinition,
@@ -51,19 +50,19 @@ class CustomProvidersView(Endpoint):
         errors=(ValidationFailed, errors.TooManyCustomProviders, errors.CustomProviderExists),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Define a provider."""
+        """Create a custom provider."""
         row = custom_providers.create(parsing.parse_body(request, ProviderDefinition), at=clock.now())
-        return Response(payloads.custom_provider(row), status=201)
+        return Response(schemas.custom_provider_json(row), status=201)
 
 
 class CustomProviderView(Endpoint):
     authentication_classes = (AdminAuthentication,)
-    permission_classes = (IsAdmin, IsSwitchedOn)
+    permission_classes = (IsAdmin, CustomProvidersEnabled)
 
     @document(responses={200: schemas.CustomProvider}, errors=(ValidationFailed, errors.CustomProviderNotFound))
     def get(self, request: ServiceRequest, identifier: str) -> HttpResponse:
-        """Show a provider."""
-        return Response(payloads.custom_provider(custom_providers.find(identifier)))
+        """Return a custom provider."""
+        return Response(schemas.custom_provider_json(custom_providers.find(identifier)))
 
     @document(
         body=ProviderDefinition,
@@ -71,12 +70,12 @@ class CustomProviderView(Endpoint):
         errors=(ValidationFailed, errors.CustomProviderNotFound),
     )
     def put(self, request: ServiceRequest, identifier: str) -> HttpResponse:
-        """Change a provider."""
-        given = parsing.parse_body(request, ProviderDefinition)
-        return Response(payloads.custom_provider(custom_providers.update(identifier, given, at=clock.now())))
+        """Update a custom provider."""
+        changes = parsing.parse_body(request, ProviderDefinition)
+        return Response(schemas.custom_provider_json(custom_providers.update(identifier, changes, at=clock.now())))
 
     @document(responses={204: None}, errors=(ValidationFailed, errors.CustomProviderNotFound))
     def delete(self, request: ServiceRequest, identifier: str) -> HttpResponse:
-        """Remove a provider."""
+        """Delete a custom provider."""
         custom_providers.delete(identifier)
         return Response(status=204)

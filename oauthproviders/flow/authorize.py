@@ -1,8 +1,9 @@
-"""On the way to a provider: what was asked for is checked, remembered, and put into the provider's address."""
+"""Starts a flow: validates the request, stores the flow and builds the authorization URL of the provider."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID, uuid4
@@ -11,9 +12,10 @@ from django.db import transaction
 
 from accounts.identities import invitation_acceptance
 from authsvc.security import crypto
-from oauthproviders import errors, registry
+from oauthproviders import registry
 from oauthproviders.base import deadline
-from oauthproviders.flow.requests import Wish
+from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.flow import errors
 from oauthproviders.models import ClientState
 from tokens.errors import ChallengeMethodNotKnown
 from tokens.flows import flow_states, pkce
@@ -24,49 +26,65 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
-    """Where the browser is sent, and the flow it belongs to from now on."""
+class FlowRequest:
+    """The parameters with which a client starts a flow."""
+
+    provider: str
+    """In lower case."""
+    scopes: str
+    """As received; the separator depends on the provider."""
+    code_challenge: str | None = field(repr=False)
+    code_challenge_method: str | None
+    invite_token: str = field(repr=False)
+    extra: Mapping[str, str] = field(repr=False)
+    """Parameters that are forwarded to the provider, as received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizationStart:
+    """The URL to which the browser is redirected, and the new flow."""
 
     url: str = field(repr=False)
     flow_id: UUID
 
 
 @deadline.shared()
-def begin(wish: Wish, *, target: str, linking_to: SignedInUser | None, at: datetime) -> Departure:
-    """Send somebody to a provider; they come back to `target`, and with `linking_to` to one more identity.
+def start_flow(
+    request: FlowRequest, *, target: str, linking_to: SignedInUser | None, at: datetime
+) -> AuthorizationStart:
+    """Starts a flow that ends at `target`; with `linking_to` it links an identity to this user.
 
     Raises ProviderNotUsable, InvitedUserNotFound, the errors of PKCE parameters, ChallengeMethodInvalid,
-    RequestTokenFailed, and for a linking UserNotFoundForToken and SessionNotFound.
+    RequestTokenFailed, and for a linking flow UserNotFoundForToken and SessionNotFound.
     """
     try:
-        provider = registry.find(wish.provider, data={})
-        invite_token = crypto.hash_link_token(wish.invite_token) if wish.invite_token else None
+        provider = registry.find(request.provider, data={})
+        invite_token = crypto.hash_link_token(request.invite_token) if request.invite_token else None
         if invite_token is not None and invitation_acceptance.find(invite_token, at=at) is None:
             raise errors.InvitedUserNotFound
-        challenge = pkce.parse_challenge(challenge=wish.code_challenge, method=wish.code_challenge_method)
+        challenge = pkce.parse_challenge(challenge=request.code_challenge, method=request.code_challenge_method)
         flow_id = uuid4()
-        outset = provider.begin(flow_id=flow_id, scopes=wish.scopes, extra=wish.extra)
-    except errors.Unsupported as error:
+        authorization = provider.authorization_request(flow_id=flow_id, scopes=request.scopes, extra=request.extra)
+    except ProviderUnavailable as error:
         raise errors.ProviderNotUsable(str(error)) from None
     except ChallengeMethodNotKnown:
         raise errors.ChallengeMethodInvalid from None
-    except errors.Unusable as error:
-        fields = {"event": "provider.begin", "provider": wish.provider, "error": str(error)}
-        logger.warning("a provider let no sign-in begin", extra=fields)
+    except InvalidProviderResponse as error:
+        fields = {"event": "provider.begin", "provider": request.provider, "error": str(error)}
+        logger.warning("the provider did not issue a request token", extra=fields)
         raise errors.RequestTokenFailed from None
     with transaction.atomic(durable=True):
         if linking_to is not None:
-            lifecycle.lock_signed_in_user(
-                linking_to
-            )  # the provider was asked meanwhile, and ending a session ends its linkings
-        client_state_id = uuid4() if outset.secret else None
+            # The session may have been revoked during the request to the provider.
+            lifecycle.lock_signed_in_user(linking_to)
+        client_state_id = uuid4() if authorization.secret else None
         if client_state_id is not None:
             ClientState.objects.create(
-                id=client_state_id, provider_type=wish.provider, code_verifier=outset.secret, created_at=at
+                id=client_state_id, provider_type=request.provider, code_verifier=authorization.secret, created_at=at
             )
         flow_states.start_provider_flow(
             flow_id=flow_id,
-            provider_type=wish.provider,
+            provider_type=request.provider,
             challenge=challenge,
             referrer=target,
             invite_token=invite_token,
@@ -75,4 +93,4 @@ def begin(wish: Wish, *, target: str, linking_to: SignedInUser | None, at: datet
             email_optional=provider.config.email_optional,
             at=at,
         )
-    return Departure(url=outset.url, flow_id=flow_id)
+    return AuthorizationStart(url=authorization.url, flow_id=flow_id)

@@ -1,4 +1,4 @@
-"""Back from a provider: the flow is recognised, the provider is asked who it was, and they are signed in."""
+"""Completes a flow: finds it by its state, fetches the profile from the provider, and signs the user in."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ from accounts.users.records import UserRecord
 from accounts.users.user_source import AccountUsers
 from authsvc import conf
 from authsvc.caller import Caller
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import OAuthError
 from authsvc.security import redirects
-from oauthproviders import errors, queries, registry
+from oauthproviders import registry
 from oauthproviders.base import claims, deadline
 from oauthproviders.base.contract import Provider, Token
-from oauthproviders.flow import flow_cookie
+from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.flow import errors, flow_cookie
 from tokens.api import payloads
 from tokens.flows import flow_states
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics
 
-_CLIENT_STATE_LIFE = timedelta(minutes=5)
+_CLIENT_STATE_LIFETIME = timedelta(minutes=5)
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recognised:
-    """A flow that is waiting for its answer, with the user to whom an identity is to be linked."""
+class PendingFlow:
+    """A flow that waits for its callback, with the user to whom the identity is linked, if any."""
 
     flow: FlowState = field(repr=False)
     linking_to: UserRecord | None
 
     @property
     def target(self) -> str:
-        """Where the browser goes from here, whatever comes of it."""
+        """The address to which the browser is redirected, also on errors."""
         return conf.current().federation.redirect_url or self.flow.referrer or conf.current().site.url
 
     @property
@@ -51,8 +53,8 @@ class Recognised:
         return self.flow.code_challenge is not None
 
 
-def recognise(*, state: str, cookies: Mapping[str, str], at: datetime) -> Recognised:
-    """The flow of a browser that comes back.
+def find_flow(*, state: str, cookies: Mapping[str, str], at: datetime) -> PendingFlow:
+    """The pending flow of a callback.
 
     Raises StateMissing, StateInvalid, StateNotFound, StateExpired, StateAlreadyUsed, LinkingTargetNotFound.
     """
@@ -68,59 +70,60 @@ def recognise(*, state: str, cookies: Mapping[str, str], at: datetime) -> Recogn
         raise errors.StateExpired
     if flow.user_id is not None:
         raise errors.StateAlreadyUsed
-    # What PKCE proves at the exchange of the code, or what would be done before that, the cookie proves here.
-    is_exposed = flow.code_challenge is None or flow.linking_target_id is not None
-    if conf.current().federation.flow_binding_enabled and is_exposed and not flow_cookie.is_tied(flow.id, cookies):
+    # PKCE binds the code to the client. Without PKCE, and for linking, the cookie binds the flow to the browser.
+    needs_cookie = flow.code_challenge is None or flow.linking_target_id is not None
+    is_bound = flow_cookie.is_present(flow.id, cookies)
+    if conf.current().federation.flow_binding_enabled and needs_cookie and not is_bound:
         raise errors.StateNotFound
     linking_to = AccountUsers().find_user(flow.linking_target_id) if flow.linking_target_id else None
     if flow.linking_target_id and linking_to is None:
         raise errors.LinkingTargetNotFound
-    return Recognised(flow=flow, linking_to=linking_to)
+    return PendingFlow(flow=flow, linking_to=linking_to)
 
 
 @sign_in_metrics.measure_sign_in("oauth", user_id=lambda _: None)
-def complete(recognised: Recognised, *, parameters: Mapping[str, str], caller: Caller, at: datetime) -> str:
-    """Finish the flow; the address, with tokens or a code in it, to which the browser goes.
+def complete_flow(pending: PendingFlow, *, parameters: Mapping[str, str], caller: Caller, at: datetime) -> str:
+    """Completes a flow and returns the redirect URL, which contains tokens or a code.
 
-    Raises OAuthError with what the provider said, the errors of this app, and those of signing in, linking and
-    accepting an invitation with an identity. Whatever is raised, the flow can be finished until it expires.
+    Raises OAuthError with the provider's error, the errors of this package, and those of signing in, linking and
+    accepting an invitation. After an error the flow can be completed until it expires.
     """
-    token, identity = _ask(recognised.flow, parameters, at=at)
-    if recognised.linking_to is not None:
-        return _link(recognised, recognised.linking_to, identity, token, caller=caller, at=at)
-    if recognised.flow.invite_token:
-        return _accept_invitation(recognised, recognised.flow.invite_token, identity, token, caller=caller, at=at)
-    return _sign_in(recognised, identity, token, caller=caller, at=at)
+    token, identity = _fetch_identity(pending.flow, parameters, at=at)
+    if pending.linking_to is not None:
+        return _link(pending, pending.linking_to, identity, token, caller=caller, at=at)
+    if pending.flow.invite_token:
+        return _accept_invitation(pending, pending.flow.invite_token, identity, token, caller=caller, at=at)
+    return _sign_in(pending, identity, token, caller=caller, at=at)
 
 
-def _sign_in(recognised: Recognised, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
+def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
     match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
     with transaction.atomic(durable=True):
         signed_in = external_sign_in.sign_in(
             match,
-            starts_session=not recognised.has_pkce,
-            redirect_to=recognised.target,
+            starts_session=not pending.has_pkce,
+            redirect_to=pending.target,
             caller=caller,
             at=at,
         )
         if signed_in.refusal is None:
-            return _land(recognised, signed_in.user, token, caller=caller, at=at)
+            return _finish(pending, signed_in.user, token, caller=caller, at=at)
     raise signed_in.refusal
 
 
 def _accept_invitation(
-    recognised: Recognised, link_hash: str, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime
+    pending: PendingFlow, link_hash: str, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime
 ) -> str:
     invitation = invitation_acceptance.find_for(identity, link_hash=link_hash, at=at)
     with transaction.atomic(durable=True):
         user = invitation_acceptance.accept(
-            invitation, identity, starts_session=not recognised.has_pkce, caller=caller, at=at
+            invitation, identity, starts_session=not pending.has_pkce, caller=caller, at=at
         )
-        return _land(recognised, user, token, caller=caller, at=at)
+        return _finish(pending, user, token, caller=caller, at=at)
 
 
 def _link(
-    recognised: Recognised,
+    pending: PendingFlow,
     target: UserRecord,
     identity: ExternalIdentity,
     token: Token,
@@ -131,25 +134,54 @@ def _link(
     request = linking.prepare(identity, target)
     with transaction.atomic(durable=True):
         user = linking.lock_user(request, at=at)
-        # Logout ends the flow. Where the address is verified, `_land` takes the flow and fails without it.
-        if not identity.is_email_verified and not flow_states.lock_pending_flow(recognised.flow.id):
+        # Logout deletes the flow. For a verified address `_finish` deletes the flow and fails without it.
+        if not identity.is_email_verified and not flow_states.lock_pending_flow(pending.flow.id):
             raise errors.StateNotFound
         linked = linking.link(
             request,
             user,
-            starts_session=not recognised.has_pkce,
-            redirect_to=recognised.target,
+            starts_session=not pending.has_pkce,
+            redirect_to=pending.target,
             caller=caller,
             at=at,
         )
         if linked.refusal is None:
-            return _land(recognised, linked.user, token, caller=caller, at=at)
+            return _finish(pending, linked.user, token, caller=caller, at=at)
     raise linked.refusal
 
 
+def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Caller, at: datetime) -> str:
+    """Ends the flow and returns the redirect URL. Runs in the transaction of the sign-in.
+
+    Raises StateAlreadyUsed or StateNotFound when a concurrent callback has ended the flow.
+    """
+    flow = pending.flow
+    if pending.has_pkce:
+        is_completed = flow_states.complete_provider_flow(
+            flow.id,
+            user_id=user.id,
+            provider_token=token.access_token,
+            provider_refresh_token=token.refresh_token,
+            at=at,
+        )
+        if not is_completed:
+            raise errors.StateAlreadyUsed
+        return redirects.with_query(pending.target, {"code": flow.auth_code or ""})
+    if not flow_states.delete_flow(flow.id):
+        raise errors.StateNotFound
+    tokens = lifecycle.start_session(user=user, method=flow.authentication_method, caller=caller, at=at)
+    transaction.on_commit(
+        functools.partial(sign_in_metrics.record_sign_in, "oauth", user_id=user.id, provider=flow.provider_type)
+    )
+    provider_tokens = {"provider_token": token.access_token, "provider": flow.provider_type}
+    if token.refresh_token:
+        provider_tokens["provider_refresh_token"] = token.refresh_token
+    return redirects.with_fragment(pending.target, payloads.token_fragment(tokens, **provider_tokens))
+
+
 @deadline.shared()
-def _ask(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, ExternalIdentity]:
-    """Ask the provider who has signed in there. Nothing of the database is held meanwhile."""
+def _fetch_identity(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, ExternalIdentity]:
+    """Exchanges the code and fetches the profile. Runs outside of any transaction."""
     name, code = flow.provider_type, parameters.get("code", "")
     if not registry.is_oauth1(name):
         if error := parameters.get("error"):
@@ -161,74 +193,54 @@ def _ask(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tup
         secret = _client_secret(flow, at=at)
         if provider.requires_pkce and not secret:
             raise errors.VerifierMissing
-        token = _exchange(provider, name, code=code, secret=secret)
-        identity = _identity(provider, name, token, email_optional=flow.email_optional)
-    except errors.Unsupported as error:
+        token = _exchange_code(provider, name, code=code, secret=secret)
+        identity = _fetch_profile(provider, name, token, email_optional=flow.email_optional)
+    except ProviderUnavailable as error:
         raise errors.ProviderNoLongerUsable(str(error)) from None
     if not identity.addresses and not flow.email_optional:
         raise errors.ProviderEmailMissing
     return token, identity
 
 
-def _exchange(provider: Provider, name: str, *, code: str, secret: str) -> Token:
+def _client_secret(flow: FlowState, *, at: datetime) -> str:
+    """The secret that this service keeps for the provider, valid for one callback; `""` when there is none."""
+    if flow.oauth_client_state_id is None:
+        return ""
+    sql = f"""
+        DELETE FROM {namespaced("oauth_client_states")} WHERE id = %s
+        RETURNING provider_type, code_verifier, created_at
+    """  # noqa: S608  (own table name)
+    state = fetch_row(sql, (flow.oauth_client_state_id,))
+    if state is None:
+        raise errors.ClientStateNotFound
+    provider_type, code_verifier, created_at = state
+    if provider_type != flow.provider_type:
+        raise errors.ClientStateMismatch
+    if at > created_at + _CLIENT_STATE_LIFETIME:
+        raise errors.ClientStateExpired
+    return code_verifier or ""
+
+
+def _exchange_code(provider: Provider, name: str, *, code: str, secret: str) -> Token:
     try:
         return provider.exchange(code=code, secret=secret)
-    except (errors.Unusable, SocialAuthBaseException) as error:
-        _log(name, "exchange", error)
+    except (InvalidProviderResponse, SocialAuthBaseException) as error:
+        _log_failure(name, "exchange", error)
         raise errors.AccessTokenFailed if provider.is_oauth1 else errors.ExchangeFailed(code) from None
 
 
-def _identity(provider: Provider, name: str, token: Token, *, email_optional: bool) -> ExternalIdentity:
+def _fetch_profile(provider: Provider, name: str, token: Token, *, email_optional: bool) -> ExternalIdentity:
     try:
         profile = provider.profile(token)
-        claims.checked(profile.claims)
-    except (errors.Unusable, SocialAuthBaseException) as error:
-        _log(name, "profile", error)
+        claims.check_storable(profile.claims)
+    except (InvalidProviderResponse, SocialAuthBaseException) as error:
+        _log_failure(name, "profile", error)
         raise errors.ProviderEmailMissing if provider.is_oauth1 else errors.ProfileUnavailable from None
     return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
 
 
-def _log(name: str, stage: str, error: Exception) -> None:
-    # The library's own texts may quote an answer.
-    reason = str(error) if isinstance(error, errors.Unusable) else type(error).__name__
+def _log_failure(name: str, stage: str, error: Exception) -> None:
+    # The texts of social-auth-core may quote a response.
+    reason = str(error) if isinstance(error, InvalidProviderResponse) else type(error).__name__
     fields = {"event": f"provider.{stage}", "provider": name, "error": reason}
-    logger.warning("a provider gave no usable answer", extra=fields)
-
-
-def _client_secret(flow: FlowState, *, at: datetime) -> str:
-    """Our own secret towards the provider, good for one callback; `""` where there is none."""
-    if flow.oauth_client_state_id is None:
-        return ""
-    state = queries.take_client_state(flow.oauth_client_state_id)
-    if state is None:
-        raise errors.ClientStateNotFound
-    if state.provider_type != flow.provider_type:
-        raise errors.ClientStateMismatch
-    if at > state.created_at + _CLIENT_STATE_LIFE:
-        raise errors.ClientStateExpired
-    return state.secret
-
-
-def _land(recognised: Recognised, user: UserRecord, token: Token, *, caller: Caller, at: datetime) -> str:
-    """End the flow, in the transaction in which everything else is done: of two callbacks one gets here."""
-    flow, target = recognised.flow, recognised.target
-    if recognised.has_pkce:
-        arrived = flow_states.complete_provider_flow(
-            flow.id,
-            user_id=user.id,
-            provider_token=token.access_token,
-            provider_refresh_token=token.refresh_token,
-            at=at,
-        )
-        if not arrived:
-            raise errors.StateAlreadyUsed
-        return redirects.with_query(target, {"code": flow.auth_code or ""})
-    if not flow_states.delete_flow(flow.id):
-        raise errors.StateNotFound
-    tokens = lifecycle.start_session(user=user, method=flow.authentication_method, caller=caller, at=at)
-    told = functools.partial(sign_in_metrics.record_sign_in, "oauth", user_id=user.id, provider=flow.provider_type)
-    transaction.on_commit(told)
-    upstream = {"provider_token": token.access_token, "provider": flow.provider_type}
-    if token.refresh_token:
-        upstream["provider_refresh_token"] = token.refresh_token
-    return redirects.with_fragment(target, payloads.token_fragment(tokens, **upstream))
+    logger.warning("the provider sent no usable response", extra=fields)

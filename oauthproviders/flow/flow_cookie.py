@@ -1,4 +1,4 @@
-"""The tie between a flow and the browser it began in: a cookie that nobody else's browser has."""
+"""The cookie that binds a flow to the browser in which it was started."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from authsvc.security import crypto
 _KEY_LABEL = "oauthproviders.flow-binding"
 
 
-def tie(response: HttpResponse, *, flow_id: UUID) -> None:
-    """Let the browser that gets this response prove later that the flow began in it."""
+def set(response: HttpResponse, *, flow_id: UUID) -> None:
+    """Sets the cookie of a flow, if binding is enabled."""
     if not conf.current().federation.flow_binding_enabled:
         return
     address = urlsplit(conf.current().api.external_url)
@@ -29,13 +29,13 @@ def tie(response: HttpResponse, *, flow_id: UUID) -> None:
         path=f"{address.path.rstrip('/')}/callback",
         httponly=True,
         secure=is_secure,
-        # One provider answers by a form posted from its own pages.
+        # Apple returns to the callback with a cross-site POST.
         samesite="None" if is_secure else "Lax",
     )
 
 
-def is_tied(flow_id: UUID, cookies: Mapping[str, str]) -> bool:
-    """Whether these are the cookies of the browser in which the flow began."""
+def is_present(flow_id: UUID, cookies: Mapping[str, str]) -> bool:
+    """Whether the request has the cookie of this flow."""
     return crypto.constant_time_equal(cookies.get(_name(flow_id), ""), _value(flow_id))
 
 

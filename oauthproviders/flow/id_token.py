@@ -1,4 +1,4 @@
-"""Signing in, or linking an identity, with an ID token that somebody got from its issuer without us."""
+"""Signs in, or links an identity, with an ID token that the client obtained from the issuer itself."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
 from authsvc.security import crypto
 from oauthproviders.base import deadline
-from oauthproviders.errors import NotEntered, Unsupported, Unusable
-from oauthproviders.oidc import id_token_audiences, openid_connect
-from oauthproviders.oidc.id_token_audiences import Claim, Trusted
+from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.flow import id_token_audiences
+from oauthproviders.flow.errors import SignInFailed
+from oauthproviders.flow.id_token_audiences import RequestedIssuer, TrustedIssuer
+from oauthproviders.oidc import openid_connect
 from tokens.api import bearer_auth
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.issuance import TokenPair
 from tokens.sessions.users import SignedInUser
 
-_INVALID = "invalid request"  # with a blank, as clients have come to know it
+_INVALID = "invalid request"  # with a space: clients match on it
 _METHOD = "oauth"
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Presented:
-    """An ID token and what was said with it; `""` for what was not."""
+class IdTokenCredential:
+    """An ID token and the parameters sent with it; `""` for absent ones."""
 
     id_token: str = field(repr=False)
     provider: str = ""
@@ -48,38 +50,38 @@ class Presented:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entered:
+class IdTokenSignIn:
     user: UserRecord
     tokens: TokenPair
 
 
-@sign_in_metrics.measure_sign_in("oidc", user_id=lambda done: done.user.id)
-def enter(presented: Presented, *, caller: Caller, at: datetime) -> Entered:
-    """Start a session for whoever the token is about, or for the caller, who has one more identity then.
+@sign_in_metrics.measure_sign_in("oidc", user_id=lambda result: result.user.id)
+def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> IdTokenSignIn:
+    """Signs in the user of an ID token, or links its identity to the signed-in caller, and starts a session.
 
-    Raises OAuthError, ValidationFailed, ProviderDisabled, UnexpectedFailure, for a caller the errors of a bearer
-    token, those of signing in or linking with an identity, and NotEntered for whatever else happens then.
+    Raises OAuthError, ValidationFailed, ProviderDisabled, UnexpectedFailure, when linking the errors of a bearer
+    token, the errors of signing in or linking, and SignInFailed for every other error after the verification.
     """
-    if not presented.id_token:
+    if not credential.id_token:
         raise OAuthError(_INVALID, "id_token required")
-    if not presented.provider and not (presented.client_id and presented.issuer):
+    if not credential.provider and not (credential.client_id and credential.issuer):
         raise OAuthError(_INVALID, "provider or client_id and issuer required")
-    target = _signed_in(caller, at=at) if presented.link_identity else None
-    identity = _identity(presented)
+    target = _authenticate(caller, at=at) if credential.link_identity else None
+    identity = _verify_identity(credential)
     try:
         if target is None:
-            entered = _sign_in(identity, caller=caller, at=at)
+            result = _sign_in(identity, caller=caller, at=at)
         else:
-            entered = _link(identity, target, caller=caller, at=at)
-        # The statement that updated the user returned the identities from before the update.
-        return Entered(user=AccountUsers().find_user(entered.user.id) or entered.user, tokens=entered.tokens)
+            result = _link(identity, target, caller=caller, at=at)
+        # The statement that updated the user returned its identities as they were before the update.
+        return IdTokenSignIn(user=AccountUsers().find_user(result.user.id) or result.user, tokens=result.tokens)
     except (ApiError, OAuthError):
         raise
-    except Exception as error:  # nobody knows what the client could do about it
-        raise NotEntered from error
+    except Exception as error:  # clients of this grant expect an OAuth error instead of a 500
+        raise SignInFailed from error
 
 
-def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> Entered:
+def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
     with transaction.atomic(durable=True):
         signed_in = external_sign_in.sign_in(
@@ -87,11 +89,11 @@ def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> Ent
         )
         if signed_in.refusal is None:
             tokens = lifecycle.start_session(user=signed_in.user, method=_METHOD, caller=caller, at=at)
-            return Entered(user=signed_in.user, tokens=tokens)
+            return IdTokenSignIn(user=signed_in.user, tokens=tokens)
     raise signed_in.refusal
 
 
-def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> Entered:
+def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     request = linking.prepare(identity, get_user_record(target))
     with transaction.atomic(durable=True):
         user = linking.lock_user(request, at=at)
@@ -101,73 +103,73 @@ def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, a
         )
         if linked.refusal is None:
             tokens = lifecycle.start_session(user=linked.user, method=_METHOD, caller=caller, at=at)
-            return Entered(user=linked.user, tokens=tokens)
+            return IdTokenSignIn(user=linked.user, tokens=tokens)
     raise linked.refusal
 
 
-def _signed_in(caller: Caller, *, at: datetime) -> SignedInUser:
+def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
     token = bearer_auth.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
-    found, _claims = bearer_auth.authenticate(token, at=at)
-    return found
+    signed_in, _claims = bearer_auth.authenticate(token, at=at)
+    return signed_in
 
 
 @deadline.shared()
-def _identity(presented: Presented) -> ExternalIdentity:
-    """Who the token is about. Nothing of the database is held while its issuer is asked."""
-    trusted = id_token_audiences.choose(
-        Claim(
-            id_token=presented.id_token,
-            provider=presented.provider,
-            client_id=presented.client_id,
-            issuer=presented.issuer,
+def _verify_identity(credential: IdTokenCredential) -> ExternalIdentity:
+    """The identity of a verified ID token. Runs outside of any transaction."""
+    trusted = id_token_audiences.find_trusted_issuer(
+        RequestedIssuer(
+            id_token=credential.id_token,
+            provider=credential.provider,
+            client_id=credential.client_id,
+            issuer=credential.issuer,
         )
     )
-    said = _verified(presented, trusted)
-    if not said.get("sub"):
+    token_claims = _verify_token(credential, trusted)
+    if not token_claims.get("sub"):
         raise OAuthError(_INVALID, "Missing sub claim in id_token")
-    _check_audience(said, trusted)
+    _check_audience(token_claims, trusted)
     if trusted.checks_nonce:
-        _check_nonce(presented.nonce, told=said.get("nonce") or "")
+        _check_nonce(credential.nonce, claimed=token_claims.get("nonce") or "")
     try:
-        profile = trusted.profile_of(said)
-    except Unusable as error:
-        raise _bad(trusted, error) from None
+        profile = trusted.profile_of(token_claims)
+    except InvalidProviderResponse as error:
+        raise _refuse(trusted, error) from None
     return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
 
 
-def _verified(presented: Presented, trusted: Trusted) -> dict[str, Any]:
+def _verify_token(credential: IdTokenCredential, trusted: TrustedIssuer) -> dict[str, Any]:
     try:
         openid_connect.discover(trusted.issuer)
-    except Unsupported as error:
+    except ProviderUnavailable as error:
         fields = {"event": "id_token.discovery", "provider": trusted.provider, "error": str(error)}
-        logger.error("an issuer of ID tokens cannot be asked", extra=fields)
+        logger.error("the discovery document of an ID token issuer cannot be read", extra=fields)
         raise UnexpectedFailure from None
     try:
         return openid_connect.verify(
-            presented.id_token, issuer=trusted.issuer, audiences=None, access_token=presented.access_token
+            credential.id_token, issuer=trusted.issuer, audiences=None, access_token=credential.access_token
         )
-    except (Unusable, Unsupported) as error:
-        raise _bad(trusted, error) from None
+    except (InvalidProviderResponse, ProviderUnavailable) as error:
+        raise _refuse(trusted, error) from None
 
 
-def _bad(trusted: Trusted, error: Exception) -> OAuthError:
+def _refuse(trusted: TrustedIssuer, error: Exception) -> OAuthError:
     fields = {"event": "id_token.refused", "provider": trusted.provider, "error": str(error)}
-    logger.warning("an ID token is refused", extra=fields)
+    logger.warning("an ID token was refused", extra=fields)
     return OAuthError(_INVALID, "Bad ID token")
 
 
-def _check_audience(said: Mapping[str, Any], trusted: Trusted) -> None:
-    aud = said.get("aud") or []
-    meant_for = [aud] if isinstance(aud, str) else aud
-    if set(meant_for).isdisjoint(trusted.audiences):
-        raise OAuthError(_INVALID, f"Unacceptable audience in id_token: [{' '.join(meant_for)}]")
+def _check_audience(token_claims: Mapping[str, Any], trusted: TrustedIssuer) -> None:
+    aud = token_claims.get("aud") or []
+    audiences = [aud] if isinstance(aud, str) else aud
+    if set(audiences).isdisjoint(trusted.audiences):
+        raise OAuthError(_INVALID, f"Unacceptable audience in id_token: [{' '.join(audiences)}]")
 
 
-def _check_nonce(given: str, *, told: str) -> None:
-    """Whether the token was made for whoever knows what its nonce is the digest of."""
-    if bool(given) != bool(told):
+def _check_nonce(nonce: str, *, claimed: str) -> None:
+    """The claim is the SHA-256 of the nonce that the client sends (OpenID Connect Core §3.1.3.7)."""
+    if bool(nonce) != bool(claimed):
         raise OAuthError(_INVALID, "Passed nonce and nonce in id_token should either both exist or not.")
-    if given and not crypto.constant_time_equal(hashlib.sha256(given.encode()).hexdigest(), told):
+    if nonce and not crypto.constant_time_equal(hashlib.sha256(nonce.encode()).hexdigest(), claimed):
         raise OAuthError("invalid nonce", "Nonces mismatch")

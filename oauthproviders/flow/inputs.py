@@ -1,4 +1,4 @@
-"""What a browser brings to the two endpoints: the wishes of a client, and the answer of a provider."""
+"""Parameters of the authorization, callback and ID token endpoints."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from rest_framework.request import Request
 
 from authsvc.api.openapi.document import Parameter
 from authsvc.api.parsing import Body
-from oauthproviders.flow.requests import Wish
+from oauthproviders.flow.authorize import FlowRequest
 
-# Ours alone, whatever their case: of the protocol, and what is meant for this service.
+# Parameters of the protocol and of this service, in any case, are not forwarded to the provider.
 _NEVER_FORWARDED = frozenset(
     "client_id client_secret redirect_uri response_type state code_challenge code_challenge_method code_verifier"
     " scopes provider redirect_to invite_token skip_http_redirect".split()
 )
 
-RETURNED = (
-    Parameter("state", "What the flow is known by."),
-    Parameter("code", "Of the provider, to be exchanged for its tokens."),
-    Parameter("error", "Why the provider refuses, in place of a code."),
-    Parameter("error_description", "The same in words."),
+CALLBACK_PARAMETERS = (
+    Parameter("state", "Identifies the flow."),
+    Parameter("code", "The provider's code."),
+    Parameter("error", "The provider's error code."),
+    Parameter("error_description", "Describes the error."),
     Parameter("oauth_token", "OAuth 1.0a: the request token."),
     Parameter("oauth_verifier", "OAuth 1.0a: the proof of consent."),
 )
 
 
 class CallbackForm(Body, frozen=True):
-    """The answer of a provider that posts it; read by name, like the query."""
+    """The response of a provider that sends a form; the same parameters as in the query."""
 
     state: str | None = None
     code: str | None = None
     error: str | None = None
     error_description: str | None = None
     user: str | None = None
-    """Apple's, at the first consent: a JSON object with the name."""
+    """Sent by Apple at the first consent: a JSON object with the name."""
 
 
-def wish(query: QueryDict) -> Wish:
-    given = _first_values(query)
-    extra = {name: value for name, value in given.items() if name.lower() not in _NEVER_FORWARDED}
+def flow_request(query: QueryDict) -> FlowRequest:
+    parameters = _first_values(query)
+    extra = {name: value for name, value in parameters.items() if name.lower() not in _NEVER_FORWARDED}
     if workos := extra.pop("workos_provider", ""):
         extra["provider"] = workos
-    return Wish(
-        provider=given.get("provider", "").lower(),
-        scopes=given.get("scopes", ""),
-        code_challenge=given.get("code_challenge"),
-        code_challenge_method=given.get("code_challenge_method"),
-        invite_token=given.get("invite_token", ""),
+    return FlowRequest(
+        provider=parameters.get("provider", "").lower(),
+        scopes=parameters.get("scopes", ""),
+        code_challenge=parameters.get("code_challenge"),
+        code_challenge_method=parameters.get("code_challenge_method"),
+        invite_token=parameters.get("invite_token", ""),
         extra=extra,
     )
 
 
-def returned(request: Request) -> Mapping[str, str]:
-    """The parameters of a callback: those of a form win over those of the query."""
+def callback_parameters(request: Request) -> Mapping[str, str]:
+    """The parameters of a callback; a form overrides the query."""
     form = cast(QueryDict, request.data) if request.method == "POST" else QueryDict()
     return {**_first_values(request.query_params), **_first_values(form)}
 
@@ -68,12 +68,12 @@ class IdTokenInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("id_token",)
     id_token: str | None = None
     provider: str | None = None
-    """Its name; else `client_id` and `issuer`."""
+    """The provider's name; otherwise `client_id` and `issuer` are required."""
     client_id: str | None = None
     issuer: str | None = None
     access_token: str | None = None
-    """Whose digest the ID token has in `at_hash`."""
+    """Compared with `at_hash` of the ID token."""
     nonce: str | None = None
-    """Whose SHA-256 the ID token has as `nonce`."""
+    """The SHA-256 of this value is compared with `nonce` of the ID token."""
     link_identity: bool | None = None
     """Link the identity to the user of the bearer token."""

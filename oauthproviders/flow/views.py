@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from django.http import HttpResponse
 from rest_framework.exceptions import MethodNotAllowed
@@ -18,47 +18,52 @@ from authsvc.api.renderers import Found, SeeOther
 from authsvc.api.views import OAUTH_ERRORS, Endpoint, ServiceRequest
 from authsvc.errors import ApiError, BodyTooLarge, OAuthError
 from authsvc.security import redirects
-from oauthproviders import errors, payloads, schemas
-from oauthproviders.flow import authorize, callback, flow_cookie, inputs
+from oauthproviders.flow import authorize, callback, errors, flow_cookie, inputs
 from tokens.api import authentication
 from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 
-_WISHES = (
-    Parameter("provider", "Its name: `github`, `google`, `custom:…`.", required=True),
-    Parameter("scopes", "Further scopes, separated by blanks."),
+_FLOW_PARAMETERS = (
+    Parameter("provider", "The provider: `github`, `google`, `custom:…`.", required=True),
+    Parameter("scopes", "Additional scopes, separated by spaces."),
     REDIRECT_TO,
-    Parameter("code_challenge", "Begins a PKCE flow (RFC 7636 §4.3)."),
-    Parameter("code_challenge_method", "Of the challenge.", ("s256", "plain")),
-    Parameter("invite_token", "The token of an invitation that is accepted by this sign-in."),
+    Parameter("code_challenge", "Starts a PKCE flow (RFC 7636 §4.3)."),
+    Parameter("code_challenge_method", "The method of the challenge.", ("s256", "plain")),
+    Parameter("invite_token", "The token of an invitation that this sign-in accepts."),
 )
-_TO_PROVIDER = ResponseDoc("To the provider.", headers=("Location",))
-_NO_DEPARTURE = (
+_TO_PROVIDER = ResponseDoc("Redirect to the provider.", headers=("Location",))
+_START_ERRORS = (
     *token_error_sets.PKCE,
     errors.ChallengeMethodInvalid,
     errors.ProviderNotUsable,
     errors.InvitedUserNotFound,
     errors.RequestTokenFailed,
 )
-_TOLD_AS_REFUSAL = frozenset({"signup_disabled", "user_banned", "provider_email_needs_verification"})
+_ACCESS_DENIED_CODES = frozenset({"signup_disabled", "user_banned", "provider_email_needs_verification"})
+
+
+class AuthorizationUrl(TypedDict):
+    """The address to which the client sends the browser."""
+
+    url: str
 
 
 class AuthorizeView(Endpoint):
-    @document(query=_WISHES, responses={302: _TO_PROVIDER}, errors=_NO_DEPARTURE)
+    @document(query=_FLOW_PARAMETERS, responses={302: _TO_PROVIDER}, errors=_START_ERRORS)
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Send the browser to a provider.
+        """Redirect the browser to a provider.
 
-        Parameters that are not listed go to the provider, but for those of the protocol.
+        Other parameters are forwarded to the provider, except those of the protocol.
         """
-        departure = authorize.begin(
-            inputs.wish(request.http.GET),
+        start = authorize.start_flow(
+            inputs.flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=None,
             at=clock.now(),
         )
-        response = Found(departure.url)
-        flow_cookie.tie(response, flow_id=departure.flow_id)
+        response = Found(start.url)
+        flow_cookie.set(response, flow_id=start.flow_id)
         return response
 
 
@@ -68,48 +73,48 @@ class LinkIdentityView(Endpoint):
 
     @document(
         query=(
-            *_WISHES,
-            Parameter("skip_http_redirect", "`true`: answer the address instead of redirecting.", ("true",)),
+            *_FLOW_PARAMETERS,
+            Parameter("skip_http_redirect", "`true`: return the address instead of a redirect.", ("true",)),
         ),
-        responses={302: _TO_PROVIDER, 200: schemas.Departure},
-        errors=(*_NO_DEPARTURE, identity_errors.ManualLinkingDisabled),
+        responses={302: _TO_PROVIDER, 200: AuthorizationUrl},
+        errors=(*_START_ERRORS, identity_errors.ManualLinkingDisabled),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Send the browser to a provider, to link one more identity to the signed-in user."""
+        """Redirect the browser to a provider to link another identity to the signed-in user."""
         if not conf.current().signup.manual_linking_enabled:
             raise identity_errors.ManualLinkingDisabled
-        departure = authorize.begin(
-            inputs.wish(request.http.GET),
+        start = authorize.start_flow(
+            inputs.flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=authentication.get_signed_in_user(request),
             at=clock.now(),
         )
-        is_told = request.http.GET.get("skip_http_redirect") == "true"
-        response = Response(payloads.departure(departure)) if is_told else Found(departure.url)
-        flow_cookie.tie(response, flow_id=departure.flow_id)
+        skips_redirect = request.http.GET.get("skip_http_redirect") == "true"
+        response = Response({"url": start.url}) if skips_redirect else Found(start.url)
+        flow_cookie.set(response, flow_id=start.flow_id)
         return response
 
 
 class CallbackView(Endpoint):
-    """What a provider sends a browser back to. Every refusal is a redirect (RFC 6749 §4.1.2.1).
+    """The redirect URI of providers. Every error is a redirect (RFC 6749 §4.1.2.1).
 
-    There is no CSRF token: the state is what ties a callback to a request of this service, and one provider posts.
+    The state replaces a CSRF token: it binds a callback to a request of this service.
     """
 
     parser_classes = (FormParser,)
     target: str | None = None
 
     @document(
-        query=inputs.RETURNED,
+        query=inputs.CALLBACK_PARAMETERS,
         form=inputs.CallbackForm,
         responses={
             302: ResponseDoc(
-                "To the target: with tokens in the fragment, for a PKCE flow with `code` in the query, or with `error`,"
+                "Redirect to the target: tokens in the fragment, for a PKCE flow `code` in the query, or `error`,"
                 " `error_code` and `error_description`.",
                 headers=("Location",),
             ),
             303: ResponseDoc(
-                "To the site, where the flow is not known: with what is wrong in the query.", headers=("Location",)
+                "Redirect to the site for an unknown flow: the error in the query.", headers=("Location",)
             ),
         },
         redirect_errors=(
@@ -136,36 +141,40 @@ class CallbackView(Endpoint):
         ),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Take somebody back from a provider, and send them where the flow began.
+        """Complete a flow after the provider and redirect the browser to the target of the flow.
 
-        An error of the provider's is told as it is.
+        Errors of the provider are passed on unchanged.
         """
-        parameters = inputs.returned(request)
+        parameters = inputs.callback_parameters(request)
         at = clock.now()
-        recognised = callback.recognise(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
-        self.target = recognised.target
-        return Found(callback.complete(recognised, parameters=parameters, caller=request.caller, at=at))
+        pending = callback.find_flow(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
+        self.target = pending.target
+        return Found(callback.complete_flow(pending, parameters=parameters, caller=request.caller, at=at))
 
     post = get
 
     def handle_exception(self, exc: Exception) -> Any:
         if isinstance(exc, MethodNotAllowed):
             return super().handle_exception(exc)
-        told = _told(exc)
-        self.request.META["authsvc.error_code"] = told.get("error_code", told["error"])
+        parameters = _error_parameters(exc)
+        self.request.META["authsvc.error_code"] = parameters.get("error_code", parameters["error"])
         if self.target is None:
-            return SeeOther(redirects.with_query(conf.current().site.url, told))
-        return Found(redirects.with_error(self.target, told, in_query=True))
+            return SeeOther(redirects.with_query(conf.current().site.url, parameters))
+        return Found(redirects.with_error(self.target, parameters, in_query=True))
 
 
-def _told(error: Exception) -> Mapping[str, str]:
+def _error_parameters(error: Exception) -> Mapping[str, str]:
     if isinstance(error, OAuthError):
         return {"error": error.error, "error_description": error.description}
-    known = exception_handler.to_api_error(error)
-    return {"error": _oauth_error(known), "error_code": known.error_code, "error_description": known.message}
+    api_error = exception_handler.to_api_error(error)
+    return {
+        "error": _oauth_error(api_error),
+        "error_code": api_error.error_code,
+        "error_description": api_error.message,
+    }
 
 
 def _oauth_error(error: ApiError) -> str:
-    if error.error_code in _TOLD_AS_REFUSAL:
+    if error.error_code in _ACCESS_DENIED_CODES:
         return "access_denied"
     return OAUTH_ERRORS.get(error.status, "server_error")

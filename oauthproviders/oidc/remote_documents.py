@@ -1,4 +1,4 @@
-"""Documents of other servers, kept for a time: few in number, fetched by one thread at a time, used on when stale."""
+"""A cache of remote documents: bounded, fetched by one thread per document, and used when stale."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Generic, TypeVar
 
 from authsvc import conf
 from oauthproviders.base import deadline
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 
-Place = TypeVar("Place", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
 Document = TypeVar("Document")
 
-_MOST = 256
-PAUSE = 5.0
-"""Seconds after a failure, or after a fetch out of turn, in which none is tried again: nobody from outside can make
-this service call others as often as they like."""
+_MAX_ENTRIES = 256
+RETRY_INTERVAL = 5.0
+"""Seconds without another attempt after a failure or a forced fetch, so that clients cannot cause many requests."""
 
 
 class _Entry(Generic[Document]):
-    """What is known of one place; times are those of the clock."""
+    """The state of one document; times are values of the clock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -33,105 +32,105 @@ class _Entry(Generic[Document]):
 
 
 @contextmanager
-def _held(lock: threading.Lock) -> Iterator[None]:
-    """Hold the lock; whoever has it may be waiting for an answer. Raises Unusable when that takes too long."""
-    if not lock.acquire(timeout=deadline.left().total_seconds()):
-        raise Unusable("timed out")
+def _acquired(lock: threading.Lock) -> Iterator[None]:
+    """Acquires the lock; another thread may hold it during a request. Raises InvalidProviderResponse on a timeout."""
+    if not lock.acquire(timeout=deadline.remaining().total_seconds()):
+        raise InvalidProviderResponse("timed out")
     try:
         yield
     finally:
         lock.release()
 
 
-class Documents(Generic[Place, Document]):
-    """`load` fetches the document at a place, or raises Unusable. `clock` gives seconds from any point in time on."""
+class DocumentCache(Generic[Key, Document]):
+    """`load` fetches the document of a key, or raises InvalidProviderResponse. `clock` returns seconds."""
 
-    def __init__(self, load: Callable[[Place], Document], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, load: Callable[[Key], Document], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._load = load
         self._clock = clock
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
-        self._entries: OrderedDict[Place, _Entry[Document]] = OrderedDict()
+    def clear(self) -> None:
+        self._entries: OrderedDict[Key, _Entry[Document]] = OrderedDict()
         self._guard = threading.Lock()
 
-    def get(self, place: Place) -> Document:
-        """The document, not older than a setting allows unless it cannot be had anew.
+    def get(self, key: Key) -> Document:
+        """The document, at most as old as the setting allows unless it cannot be fetched again.
 
-        Raises Unusable when it was never had, and for some seconds after that without another try.
+        Raises InvalidProviderResponse when it was never fetched, without another attempt during RETRY_INTERVAL.
         """
-        entry = self._entry(place)
-        asked_at = self._clock()
+        entry = self._entry(key)
+        requested_at = self._clock()
         document = entry.document
         if document is not None:
-            if self._is_due(entry) and entry.lock.acquire(blocking=False):  # others use the stale one meanwhile
+            if self._is_due(entry) and entry.lock.acquire(blocking=False):  # other threads use the stale document
                 try:
-                    return self._fetch(place, entry)
-                except Unusable:  # no time left
+                    return self._fetch(key, entry)
+                except InvalidProviderResponse:  # no time left
                     return document
                 finally:
                     entry.lock.release()
             return document
-        with _held(entry.lock):
-            # Who had to wait for the lock takes what came of it, a failure too.
-            if entry.document is None and (entry.tried_at >= asked_at or self._is_pausing(entry.tried_at)):
-                raise Unusable(entry.failure)
-            return entry.document if entry.document is not None else self._fetch(place, entry)
+        with _acquired(entry.lock):
+            # A thread that waited for the lock uses the result of the other thread, including a failure.
+            if entry.document is None and (entry.tried_at >= requested_at or self._is_recent(entry.tried_at)):
+                raise InvalidProviderResponse(entry.failure)
+            return entry.document if entry.document is not None else self._fetch(key, entry)
 
-    def renew(self, place: Place, *, than: Document) -> Document:
-        """A newer document `than` that; the same when there is none, or when it has just been asked for.
+    def renew(self, key: Key, *, than: Document) -> Document:
+        """A newer document than `than`; `than` itself when there is none, or when it was just fetched.
 
-        Raises Unusable when another thread takes too long over it.
+        Raises InvalidProviderResponse when another thread holds the lock too long.
         """
-        entry = self._entry(place)
-        with _held(entry.lock):
+        entry = self._entry(key)
+        with _acquired(entry.lock):
             if entry.document is not None and entry.document is not than:
                 return entry.document
-            if self._is_pausing(entry.renewed_at):
+            if self._is_recent(entry.renewed_at):
                 return than
             entry.document = than
-            newer = self._fetch(place, entry)
+            newer = self._fetch(key, entry)
             entry.renewed_at = self._clock()
             return newer
 
-    def _entry(self, place: Place) -> _Entry[Document]:
+    def _entry(self, key: Key) -> _Entry[Document]:
         with self._guard:
-            entry = self._entries.get(place)
+            entry = self._entries.get(key)
             if entry is None:
-                if len(self._entries) >= _MOST:
+                if len(self._entries) >= _MAX_ENTRIES:
                     self._entries.popitem(last=False)
-                entry = self._entries[place] = _Entry()
+                entry = self._entries[key] = _Entry()
             elif entry.document is not None:
-                self._entries.move_to_end(place)
+                self._entries.move_to_end(key)
             return entry
 
-    def _fetch(self, place: Place, entry: _Entry[Document]) -> Document:
-        """Fetch with the entry's lock held.
+    def _fetch(self, key: Key, entry: _Entry[Document]) -> Document:
+        """Fetches the document; the caller holds the entry's lock.
 
-        Raises Unusable when there is no document, and when the caller has no time left: that is kept of no place.
+        Raises InvalidProviderResponse without a document, and when no time is left, which is not stored as a failure.
         """
-        deadline.left()
+        deadline.remaining()
         try:
-            entry.document = self._load(place)
-        except Unusable as error:
+            entry.document = self._load(key)
+        except InvalidProviderResponse as error:
             entry.failure = str(error)
             entry.tried_at = self._clock()
             if entry.document is None:
-                self._put_last(place)
+                self._move_to_front(key)
                 raise
             return entry.document
         entry.loaded_at = entry.tried_at = self._clock()
         return entry.document
 
-    def _put_last(self, place: Place) -> None:
-        """What nobody has ever got must not drive out what is in use."""
+    def _move_to_front(self, key: Key) -> None:
+        """Documents that were never fetched are evicted first."""
         with self._guard:
-            if place in self._entries:
-                self._entries.move_to_end(place, last=False)
+            if key in self._entries:
+                self._entries.move_to_end(key, last=False)
 
     def _is_due(self, entry: _Entry[Document]) -> bool:
-        greatest = conf.current().federation.discovery_max_age.total_seconds()
-        return self._clock() - entry.loaded_at >= greatest and not self._is_pausing(entry.tried_at)
+        max_age = conf.current().federation.discovery_max_age.total_seconds()
+        return self._clock() - entry.loaded_at >= max_age and not self._is_recent(entry.tried_at)
 
-    def _is_pausing(self, since: float) -> bool:
-        return self._clock() - since < PAUSE
+    def _is_recent(self, since: float) -> bool:
+        return self._clock() - since < RETRY_INTERVAL

@@ -1,1 +1,1 @@
-"""One file for each provider: where it is, what differs there, and what its profile says in our words."""
+"""One module per provider: its endpoints, its differences, and the conversion of its profile."""

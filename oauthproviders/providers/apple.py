@@ -1,4 +1,4 @@
-"""Apple, whose client secret is a token that `manage.py apple_secret` makes."""
+"""Apple. Its client secret is a token from `manage.py apple_secret`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from social_core.backends.apple import AppleIdAuth
 from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base import backends, claims, profiles
 from oauthproviders.base.contract import Token
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUERS = ("https://appleid.apple.com", "https://account.apple.com")
@@ -40,7 +40,7 @@ class Apple(backends.OAuth2, AppleIdAuth[Any]):
     default_scopes = ("email", "name")
     ignores_scopes = True
     forwards_extra = False
-    further_parameters: ClassVar[Mapping[str, str]] = {"response_mode": "form_post"}
+    extra_parameters: ClassVar[Mapping[str, str]] = {"response_mode": "form_post"}
     issuers: ClassVar[tuple[str, ...]] = ID_TOKEN_ISSUERS
 
     def authorization_url(self) -> str:
@@ -58,24 +58,24 @@ class Apple(backends.OAuth2, AppleIdAuth[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         issuer = openid_connect.claimed_issuer(token.id_token)
         if issuer not in self.issuers:
-            raise Unusable("the ID token is of another issuer")
-        said = openid_connect.verify(
+            raise InvalidProviderResponse("the ID token has another issuer")
+        token_claims = openid_connect.verify(
             token.id_token, issuer=issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
-        profile = profile_of(said)
-        # At the first consent alone the browser brings a name, which nothing vouches for.
-        told = backends.document((self.data.get("user") or "{}").encode(), _User).name
-        name = profiles.full_name(told.first_name, told.last_name) if told else ""
+        profile = profile_of(token_claims)
+        # Only the first consent includes a name. It comes from the browser and is not verified.
+        sent = backends.parse_document((self.data.get("user") or "{}").encode(), _User).name
+        name = profiles.full_name(sent.first_name, sent.last_name) if sent else ""
         named = {"name": name, "full_name": name} if name else {}
         return ProviderProfile(claims={**profile.claims, **named}, addresses=profile.addresses)
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """What an ID token says. Raises Unusable."""
-    user = profiles.shaped(token, _Claims)
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    user = profiles.convert(token, _Claims)
     private = {"true": True, "false": False}.get(str(user.is_private_email).lower())
     custom = {"is_private_email": private, "auth_time": user.auth_time, "transfer_sub": user.transfer_sub}
-    kept = profiles.picked(custom, *custom)
-    said = claims.identity_data(iss=user.iss, sub=user.sub, custom_claims=kept or None)
-    # Accounts of an organisation may have no address, which is no reason to ask for a proof of one.
-    return ProviderProfile(claims=said, addresses=(Address(email=user.email, verified=True, primary=True),))
+    kept = profiles.pick(custom, *custom)
+    identity_data = claims.identity_data(iss=user.iss, sub=user.sub, custom_claims=kept or None)
+    # Accounts of an organisation may have no address; it counts as verified, so no confirmation is requested.
+    return ProviderProfile(claims=identity_data, addresses=(Address(email=user.email, verified=True, primary=True),))

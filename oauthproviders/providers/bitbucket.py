@@ -40,10 +40,10 @@ class Bitbucket(OAuth2, BitbucketOAuth2[Any]):
     ignores_scopes = True
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place(f"{_API}/user"), _User)
-        emails = self.read(token, self.place(f"{_API}/user/emails"), _Emails).values
+        user = self.fetch_document(token, self.with_base_url(f"{_API}/user"), _User)
+        emails = self.fetch_document(token, self.with_base_url(f"{_API}/user/emails"), _Emails).values
         picture = user.avatar.href if user.avatar else None
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss=_API,
             sub=user.uuid,
             name=user.display_name,
@@ -56,4 +56,4 @@ class Bitbucket(OAuth2, BitbucketOAuth2[Any]):
             for each in emails
             if each.email
         )
-        return ProviderProfile(claims=said, addresses=addresses)
+        return ProviderProfile(claims=identity_data, addresses=addresses)

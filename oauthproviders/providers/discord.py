@@ -11,7 +11,7 @@ from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import claims, profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 
 _IMAGES = "https://cdn.discordapp.com"
 _STOCK_AVATARS = 5
@@ -31,9 +31,9 @@ class Discord(OAuth2, DiscordOAuth2[Any]):
     default_scopes = ("email", "identify")
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place("https://discord.com/api/users/@me"), _User)
+        user = self.fetch_document(token, self.with_base_url("https://discord.com/api/users/@me"), _User)
         avatar = _avatar(user)
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss="https://discord.com/api",
             sub=user.id,
             name=f"{user.username or ''}#{user.discriminator or ''}",
@@ -42,15 +42,17 @@ class Discord(OAuth2, DiscordOAuth2[Any]):
             avatar_url=avatar,
             custom_claims={"global_name": user.global_name or ""},
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=user.verified is True))
+        return ProviderProfile(
+            claims=identity_data, addresses=profiles.one_address(user.email, verified=user.verified is True)
+        )
 
 
 def _avatar(user: _User) -> str:
     if user.avatar:
-        # A hash that begins so names an animation.
+        # This prefix marks an animated image.
         ending = "gif" if user.avatar.startswith("a_") else "png"
         return f"{_IMAGES}/avatars/{user.id}/{user.avatar}.{ending}"
     number = user.discriminator or ""
     if not (number.isascii() and number.isdigit()):
-        raise Unusable("the discriminator is no number")
+        raise InvalidProviderResponse("the discriminator is no number")
     return f"{_IMAGES}/embed/avatars/{int(number[-4:]) % _STOCK_AVATARS}.png"

@@ -1,4 +1,4 @@
-"""Facebook: the browser flow, and what the ID tokens of Limited Login say."""
+"""Facebook: the browser flow, and the ID tokens of Limited Login."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Facebook(OAuth2, FacebookOAuth2[Any]):  # type: ignore[misc]  # its own `r
     default_scopes = ("email",)
 
     def profile(self, token: Token) -> ProviderProfile:
-        address = self.place("https://graph.facebook.com/me?fields=email,first_name,last_name,name,picture")
+        address = self.with_base_url("https://graph.facebook.com/me?fields=email,first_name,last_name,name,picture")
         secret = self.config.secret.reveal().encode()
         proof = hmac.new(secret, token.access_token.encode(), hashlib.sha256).hexdigest()
-        user = self.read(token, f"{address}&appsecret_proof={proof}", _User)
+        user = self.fetch_document(token, f"{address}&appsecret_proof={proof}", _User)
         name = profiles.full_name(user.first_name, user.last_name)
         picture = user.picture.data.url if user.picture and user.picture.data else None
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss=address,
             sub=user.id,
             name=name,
@@ -65,11 +65,11 @@ class Facebook(OAuth2, FacebookOAuth2[Any]):  # type: ignore[misc]  # its own `r
             picture=picture,
             avatar_url=picture,
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """What an ID token says. Raises Unusable."""
-    user = profiles.shaped(token, _Claims)
-    said = claims.identity_data(iss=user.iss, sub=user.sub, name=user.name, picture=user.picture)
-    return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    user = profiles.convert(token, _Claims)
+    identity_data = claims.identity_data(iss=user.iss, sub=user.sub, name=user.name, picture=user.picture)
+    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))

@@ -27,12 +27,12 @@ class Figma(OAuth2, BaseOAuth2[Any]):
     default_scopes = ("current_user:read",)
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place("https://api.figma.com/v1/me"), _User)
-        said = claims.identity_data(
+        user = self.fetch_document(token, self.with_base_url("https://api.figma.com/v1/me"), _User)
+        identity_data = claims.identity_data(
             iss="https://api.figma.com",
             sub=user.id,
             name=user.handle,
             full_name=user.handle,
             avatar_url=user.img_url,
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))

@@ -26,14 +26,14 @@ class Fly(OAuth2, BaseOAuth2[Any]):
     default_scopes = ("read",)
 
     def profile(self, token: Token) -> ProviderProfile:
-        document = self.read(token, self.place("https://api.fly.io/oauth/token/info"), dict[str, Any])
-        user = profiles.shaped(document, _User)
-        said = claims.identity_data(
+        document = self.fetch_document(token, self.with_base_url("https://api.fly.io/oauth/token/info"), dict[str, Any])
+        user = profiles.convert(document, _User)
+        identity_data = claims.identity_data(
             iss="https://api.fly.io",
             sub=user.user_id,
             full_name=user.user_name,
-            custom_claims=profiles.picked(
+            custom_claims=profiles.pick(
                 document, "resource_owner_id", "organizations", "application", "scope", "created_at"
             ),
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))

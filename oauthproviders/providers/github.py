@@ -1,4 +1,4 @@
-"""GitHub, and GitHub Enterprise at an address of its own."""
+"""GitHub and GitHub Enterprise."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class GitHub(OAuth2, GithubOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         api = f"{self.config.url}/api/v3" if self.config.url else "https://api.github.com"
-        user = self.read(token, f"{api}/user", _User)
-        emails = self.read(token, f"{api}/user/emails", list[_Email])
-        said = claims.identity_data(
+        user = self.fetch_document(token, f"{api}/user", _User)
+        emails = self.fetch_document(token, f"{api}/user/emails", list[_Email])
+        identity_data = claims.identity_data(
             iss="https://api.github.com",
             sub=user.id,
             name=user.name,
@@ -43,4 +43,4 @@ class GitHub(OAuth2, GithubOAuth2[Any]):
             avatar_url=user.avatar_url,
         )
         addresses = tuple(Address(email=e.email, verified=e.verified, primary=e.primary) for e in emails)
-        return ProviderProfile(claims=said, addresses=addresses)
+        return ProviderProfile(claims=identity_data, addresses=addresses)

@@ -30,9 +30,9 @@ class GitLab(OAuth2, GitLabOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         base = self.config.url or "https://gitlab.com"
-        user = self.read(token, f"{base}/api/v4/user", _User)
-        further = self.read(token, f"{base}/api/v4/user/emails", list[_Email])
-        said = claims.identity_data(
+        user = self.fetch_document(token, f"{base}/api/v4/user", _User)
+        further = self.fetch_document(token, f"{base}/api/v4/user/emails", list[_Email])
+        identity_data = claims.identity_data(
             iss=base,
             sub=user.id,
             name=user.name,
@@ -40,7 +40,7 @@ class GitLab(OAuth2, GitLabOAuth2[Any]):
             picture=user.avatar_url,
             avatar_url=user.avatar_url,
         )
-        # Whether the further ones were confirmed, that list does not say.
+        # The list does not tell whether additional addresses are confirmed.
         addresses = tuple(Address(email=each.email) for each in further if each.email)
         first = profiles.one_address(user.email, verified=bool(user.confirmed_at))
-        return ProviderProfile(claims=said, addresses=(*addresses, *first))
+        return ProviderProfile(claims=identity_data, addresses=(*addresses, *first))

@@ -18,7 +18,7 @@ ID_TOKEN_ISSUER = "https://accounts.google.com"
 
 
 class _User(msgspec.Struct, frozen=True):
-    """Both the claims of an ID token and the older profile document, which have most names in common."""
+    """The claims of an ID token and the keys of the older profile document, which are similar."""
 
     iss: str = ""
     sub: str = ""
@@ -44,22 +44,22 @@ class Google(OAuth2, GoogleOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         if not token.id_token:
-            user = self.read(token, self.user_info, _User)
+            user = self.fetch_document(token, self.user_info, _User)
             return _profile(user, iss=self.user_info, sub=user.id)
-        said = openid_connect.verify(
+        token_claims = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
-        return profile_of(said)
+        return profile_of(token_claims)
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """What an ID token says. Raises Unusable."""
-    user = profiles.shaped(token, _User)
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    user = profiles.convert(token, _User)
     return _profile(user, iss=user.iss, sub=user.sub, custom_claims={"hd": user.hd} if user.hd else None)
 
 
 def _profile(user: _User, *, iss: str, sub: str, custom_claims: Mapping[str, Any] | None = None) -> ProviderProfile:
-    said = claims.identity_data(
+    identity_data = claims.identity_data(
         iss=iss,
         sub=sub,
         name=user.name,
@@ -69,4 +69,4 @@ def _profile(user: _User, *, iss: str, sub: str, custom_claims: Mapping[str, Any
         custom_claims=custom_claims,
     )
     verified = user.email_verified or user.verified_email
-    return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=verified))
+    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=verified))

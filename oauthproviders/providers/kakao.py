@@ -1,4 +1,4 @@
-"""Kakao: the browser flow, and what its ID tokens say."""
+"""Kakao: the browser flow and ID tokens."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Kakao(OAuth2, KakaoOAuth2[Any]):
     client_in_body = True
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place("https://kapi.kakao.com/v2/user/me"), _User)
+        user = self.fetch_document(token, self.with_base_url("https://kapi.kakao.com/v2/user/me"), _User)
         account = user.kakao_account
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss="https://kapi.kakao.com",
             sub=user.id,
             name=account.profile.nickname,
@@ -58,14 +58,14 @@ class Kakao(OAuth2, KakaoOAuth2[Any]):
             avatar_url=account.profile.profile_image_url,
         )
         verified = account.is_email_valid and account.is_email_verified
-        return ProviderProfile(claims=said, addresses=profiles.one_address(account.email, verified=verified))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(account.email, verified=verified))
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """What an ID token says. Raises Unusable."""
-    user = profiles.shaped(token, _Claims)
-    said = claims.identity_data(
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    user = profiles.convert(token, _Claims)
+    identity_data = claims.identity_data(
         iss=user.iss, sub=user.sub, name=user.nickname, preferred_username=user.nickname, picture=user.picture
     )
-    # Whether the address is valid and verified, the profile says alone.
-    return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=False))
+    # Only the profile document tells whether the address is valid and verified.
+    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=False))

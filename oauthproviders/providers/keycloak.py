@@ -1,4 +1,4 @@
-"""Keycloak: a realm, whose address is that of the provider."""
+"""Keycloak. The URL of the provider is that of a realm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oauthproviders.base import claims, profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
-_TOLD_ELSEWHERE = ("name", "sub", "email", "email_verified")
+_STANDARD_CLAIMS = ("name", "sub", "email", "email_verified")
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -32,13 +32,15 @@ class Keycloak(OAuth2, KeycloakOAuth2[Any]):
         return f"{self.config.url}/protocol/openid-connect/token"
 
     def profile(self, token: Token) -> ProviderProfile:
-        document = self.read(token, f"{self.config.url}/protocol/openid-connect/userinfo", dict[str, Any])
-        user = profiles.shaped(document, _User)
-        said = claims.identity_data(
+        document = self.fetch_document(token, f"{self.config.url}/protocol/openid-connect/userinfo", dict[str, Any])
+        user = profiles.convert(document, _User)
+        identity_data = claims.identity_data(
             iss=self.config.url,
             sub=user.sub,
             name=user.name,
             full_name=user.name,
-            custom_claims={key: value for key, value in document.items() if key not in _TOLD_ELSEWHERE},
+            custom_claims={key: value for key, value in document.items() if key not in _STANDARD_CLAIMS},
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=user.email_verified))
+        return ProviderProfile(
+            claims=identity_data, addresses=profiles.one_address(user.email, verified=user.email_verified)
+        )

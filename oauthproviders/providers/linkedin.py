@@ -1,4 +1,4 @@
-"""LinkedIn, for applications from before its OpenID Connect product."""
+"""LinkedIn by OAuth 2.0, for applications without its OpenID Connect product."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class LinkedIn(OAuth2, LinkedinOAuth2[Any]):
     default_scopes = ("r_emailaddress", "r_liteprofile")
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place(_ME), _User)
-        emails = self.read(token, self.place(_EMAIL), _Emails).elements
+        user = self.fetch_document(token, self.with_base_url(_ME), _User)
+        emails = self.fetch_document(token, self.with_base_url(_EMAIL), _Emails).elements
         name = profiles.full_name(user.first_name.text, user.last_name.text)
         picture = user.profile_picture.url
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss=_API, sub=user.id, name=name, full_name=name, picture=picture, avatar_url=picture
         )
         email = emails[0].handle.email_address if emails else ""
-        return ProviderProfile(claims=said, addresses=profiles.one_address(email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(email, verified=True))

@@ -36,16 +36,16 @@ class LinkedInOpenId(OAuth2, LinkedinOpenIdConnect[Any]):
     issuer: ClassVar[str] = ID_TOKEN_ISSUER
 
     def profile(self, token: Token) -> ProviderProfile:
-        said = openid_connect.verify(
+        token_claims = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
-        return profile_of(said)
+        return profile_of(token_claims)
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """What an ID token says. Raises Unusable."""
-    user = profiles.shaped(token, _Claims)
-    said = claims.identity_data(
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    user = profiles.convert(token, _Claims)
+    identity_data = claims.identity_data(
         iss=user.iss,
         sub=user.sub,
         name=profiles.full_name(user.given_name, user.family_name),
@@ -54,6 +54,6 @@ def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
         locale=user.locale,
         picture=user.picture,
     )
-    # Its tokens have been seen to say this in words.
+    # Some tokens contain this claim as a text.
     verified = user.email_verified in (True, "true")
-    return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=verified))
+    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=verified))

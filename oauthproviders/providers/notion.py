@@ -35,7 +35,7 @@ class _Bot(msgspec.Struct, frozen=True):
 
 
 class _Me(msgspec.Struct, frozen=True):
-    """The token is that of a bot; whoever signed in is its owner."""
+    """The token belongs to a bot; the signed-in user is its owner."""
 
     bot: _Bot
 
@@ -47,9 +47,9 @@ class Notion(OAuth2, BaseOAuth2[Any]):
     ignores_scopes = True
 
     def profile(self, token: Token) -> ProviderProfile:
-        me = self.read(token, self.place("https://api.notion.com/v1/users/me"), _Me, headers=_VERSION)
+        me = self.fetch_document(token, self.with_base_url("https://api.notion.com/v1/users/me"), _Me, headers=_VERSION)
         user = me.bot.owner.user
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss="https://api.notion.com",
             sub=user.id,
             name=user.name,
@@ -57,4 +57,4 @@ class Notion(OAuth2, BaseOAuth2[Any]):
             picture=user.avatar_url,
             avatar_url=user.avatar_url,
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.person.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.person.email, verified=True))

@@ -1,4 +1,4 @@
-"""Slack, for applications from before its OpenID Connect product."""
+"""Slack by OAuth 2.0, for applications without its OpenID Connect product."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ class Slack(OAuth2, SlackOAuth2[Any]):
     default_scopes = ("profile", "email", "openid")
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place(USER_INFO), User)
+        user = self.fetch_document(token, self.with_base_url(USER_INFO), User)
         return ProviderProfile(claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=True))

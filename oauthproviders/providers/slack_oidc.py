@@ -1,4 +1,4 @@
-"""Slack by its OpenID Connect product, which says of an address whether it is verified."""
+"""Slack by OpenID Connect, which states whether an address is verified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SlackOpenId(OAuth2, BaseOAuth2[Any]):
     default_scopes = ("profile", "email", "openid")
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place(slack.USER_INFO), slack.User)
+        user = self.fetch_document(token, self.with_base_url(slack.USER_INFO), slack.User)
         return ProviderProfile(
             claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=user.email_verified)
         )

@@ -1,4 +1,4 @@
-"""Snapchat, which seldom gives an address: the browser flow, and what its ID tokens say."""
+"""Snapchat: the browser flow and ID tokens, usually without an email address."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Snapchat(OAuth2, BaseOAuth2[Any]):
     default_scopes = (f"{_SCOPES}user.external_id", f"{_SCOPES}user.display_name", f"{_SCOPES}user.bitmoji.avatar")
 
     def profile(self, token: Token) -> ProviderProfile:
-        address = self.place("https://kit.snapchat.com/v1/me")
-        me = self.read(token, f"{address}?{urlencode({'query': _QUERY})}", _Answer).data.me
+        address = self.with_base_url("https://kit.snapchat.com/v1/me")
+        me = self.fetch_document(token, f"{address}?{urlencode({'query': _QUERY})}", _Answer).data.me
         picture = me.bitmoji.avatar if me.bitmoji else None
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss=ID_TOKEN_ISSUER,
             sub=me.external_id,
             name=me.display_name,
@@ -57,9 +57,9 @@ class Snapchat(OAuth2, BaseOAuth2[Any]):
             picture=picture,
             avatar_url=picture,
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(me.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(me.email, verified=True))
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """What an ID token says. Raises Unusable."""
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
     return profiles.generic(token, verified=True)

@@ -1,4 +1,4 @@
-"""Spotify, which lets people change their address without a proof that it is theirs."""
+"""Spotify. Its addresses are unverified, because users can change them without confirmation."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Spotify(OAuth2, SpotifyOAuth2[Any]):
     default_scopes = ("user-read-email",)
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, f"{self.config.url or _API}/me", _User)
+        user = self.fetch_document(token, f"{self.config.url or _API}/me", _User)
         largest = max(user.images, key=lambda image: image.area, default=_Image())
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss=_API,
             sub=user.id,
             name=user.display_name,
@@ -46,4 +46,4 @@ class Spotify(OAuth2, SpotifyOAuth2[Any]):
             picture=largest.url,
             avatar_url=largest.url,
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=False))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=False))

@@ -11,7 +11,7 @@ from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import claims, profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -31,11 +31,13 @@ class Twitch(OAuth2, TwitchOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         client = {"Client-Id": self.config.client_ids[0]}
-        users = self.read(token, self.place("https://api.twitch.tv/helix/users"), _Users, headers=client).data
+        users = self.fetch_document(
+            token, self.with_base_url("https://api.twitch.tv/helix/users"), _Users, headers=client
+        ).data
         if not users:
-            raise Unusable("the answer is about nobody")
-        user = profiles.shaped(users[0], _User)
-        said = claims.identity_data(
+            raise InvalidProviderResponse("the response contains no user")
+        user = profiles.convert(users[0], _User)
+        identity_data = claims.identity_data(
             iss="https://api.twitch.tv",
             sub=user.id,
             name=user.login,
@@ -44,8 +46,8 @@ class Twitch(OAuth2, TwitchOAuth2[Any]):
             slug=user.display_name,
             picture=user.profile_image_url,
             avatar_url=user.profile_image_url,
-            custom_claims=profiles.picked(
+            custom_claims=profiles.pick(
                 users[0], "broadcaster_type", "description", "type", "offline_image_url", "view_count"
             ),
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))

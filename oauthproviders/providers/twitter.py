@@ -1,4 +1,4 @@
-"""Twitter by OAuth 1.0a (RFC 5849), for applications that have keys of that kind."""
+"""Twitter by OAuth 1.0a (RFC 5849), for applications with OAuth 1.0a keys."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from social_core.exceptions import SocialAuthBaseException
 
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import backends, claims, profiles
-from oauthproviders.base.contract import Outset, Token
-from oauthproviders.errors import Unusable
+from oauthproviders.base.contract import AuthorizationRequest, Token
+from oauthproviders.errors import InvalidProviderResponse
 
 _ME = "https://api.twitter.com/1.1/account/verify_credentials.json"
-_WANTED = {"include_email": "true", "include_entities": "false", "skip_status": "true"}
+_PARAMETERS = {"include_email": "true", "include_entities": "false", "skip_status": "true"}
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -37,40 +37,42 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
         return str(self.flow_id or "")
 
     def get_redirect_uri(self, state: str | None = None) -> str:
-        """The callback, which carries the state: OAuth 1.0a has no parameter for it."""
+        """The callback with the state, because OAuth 1.0a has no state parameter."""
         uri = self.config.redirect_uri
         return f"{uri}{'&' if '?' in uri else '?'}{urlencode({'state': state})}" if state else uri
 
     def access_token_url(self) -> str:
-        return self.place(super().access_token_url())
+        return self.with_base_url(super().access_token_url())
 
-    def begin(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> Outset:
+    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
         self.flow_id = flow_id
-        self.REQUEST_TOKEN_URL = self.place(TwitterOAuth.REQUEST_TOKEN_URL)
+        self.REQUEST_TOKEN_URL = self.with_base_url(TwitterOAuth.REQUEST_TOKEN_URL)
         try:
             token = dict(parse_qsl(self.unauthorized_token()))  # type: ignore[no-untyped-call]
         except (SocialAuthBaseException, UnicodeDecodeError):
-            raise Unusable("the answer holds no request token") from None
-        claims.checked(token)
-        url = f"{self.place(self.authorization_url())}?{urlencode({'oauth_token': token['oauth_token']})}"
-        return Outset(url=url, secret=token["oauth_token_secret"])
+            raise InvalidProviderResponse("the response contains no request token") from None
+        claims.check_storable(token)
+        url = f"{self.with_base_url(self.authorization_url())}?{urlencode({'oauth_token': token['oauth_token']})}"
+        return AuthorizationRequest(url=url, secret=token["oauth_token_secret"])
 
     def exchange(self, *, code: str, secret: str) -> Token:
         if not self.data.get("oauth_verifier"):
-            raise Unusable("the browser brought no verifier")
+            raise InvalidProviderResponse("the callback has no verifier")
         request_token = {"oauth_token": self.data.get("oauth_token", ""), "oauth_token_secret": secret}
         try:
             token = self.access_token(request_token)
         except (SocialAuthBaseException, UnicodeDecodeError):
-            raise Unusable("the answer holds no access token") from None
-        claims.checked(token)
+            raise InvalidProviderResponse("the response contains no access token") from None
+        claims.check_storable(token)
         return Token(access_token=token["oauth_token"], secret=token["oauth_token_secret"])
 
     def profile(self, token: Token) -> ProviderProfile:
-        signed_with = {"oauth_token": token.access_token, "oauth_token_secret": token.secret}
-        user = backends.document(self.oauth_request(signed_with, self.place(_ME), params=_WANTED).content, _User)
-        said = claims.identity_data(
-            iss=self.place(_ME),
+        oauth_token = {"oauth_token": token.access_token, "oauth_token_secret": token.secret}
+        user = backends.parse_document(
+            self.oauth_request(oauth_token, self.with_base_url(_ME), params=_PARAMETERS).content, _User
+        )
+        identity_data = claims.identity_data(
+            iss=self.with_base_url(_ME),
             sub=user.id_str,
             name=user.name,
             full_name=user.name,
@@ -79,4 +81,4 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
             picture=user.profile_image_url_https,
             avatar_url=user.profile_image_url_https,
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))

@@ -33,17 +33,17 @@ class VercelMarketplace(OAuth2, BaseOAuth2[Any]):
     issuer: ClassVar[str] = ID_TOKEN_ISSUER
 
     def profile(self, token: Token) -> ProviderProfile:
-        said = openid_connect.verify(
+        token_claims = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
-        return profile_of(said)
+        return profile_of(token_claims)
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """What an ID token says. Raises Unusable."""
-    user = profiles.shaped(token, _Claims)
-    # A subject is of one installation, the other id of the same person in all of them.
-    everywhere = (user.global_user_id or "").strip()
-    sub = f"global_user_id:{everywhere}" if everywhere else user.sub
-    said = claims.identity_data(iss=user.iss, sub=sub, name=user.user_name, picture=user.user_avatar_url)
-    return ProviderProfile(claims=said, addresses=profiles.one_address(user.user_email, verified=True))
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    user = profiles.convert(token, _Claims)
+    # The subject belongs to one installation, the global id to the same user in all installations.
+    global_user_id = (user.global_user_id or "").strip()
+    sub = f"global_user_id:{global_user_id}" if global_user_id else user.sub
+    identity_data = claims.identity_data(iss=user.iss, sub=sub, name=user.user_name, picture=user.user_avatar_url)
+    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.user_email, verified=True))

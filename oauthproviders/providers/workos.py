@@ -1,4 +1,4 @@
-"""WorkOS, which tells who signed in together with the token."""
+"""WorkOS. The token response contains the profile."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class WorkOS(OAuth2, BaseOAuth2[Any]):
     ignores_scopes = True
 
     def profile(self, token: Token) -> ProviderProfile:
-        document = profiles.shaped(token.document.get("profile"), dict[str, Any])
-        user = profiles.shaped(document, _Profile)
+        document = profiles.convert(token.document.get("profile"), dict[str, Any])
+        user = profiles.convert(document, _Profile)
         name = profiles.full_name(user.first_name, user.last_name)
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss="https://api.workos.com",
             sub=user.id,
             name=name,
             full_name=name,
-            custom_claims=profiles.picked(document, "connection_id", "organization_id"),
+            custom_claims=profiles.pick(document, "connection_id", "organization_id"),
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))

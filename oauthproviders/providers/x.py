@@ -37,8 +37,8 @@ class X(OAuth2, TwitterOAuth2[Any]):
     requires_pkce = True
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place(_ME), _Answer).data
-        said = claims.identity_data(
+        user = self.fetch_document(token, self.with_base_url(_ME), _Answer).data
+        identity_data = claims.identity_data(
             iss=_API,
             sub=user.id,
             name=user.name,
@@ -51,4 +51,6 @@ class X(OAuth2, TwitterOAuth2[Any]):
             website=user.url,
             custom_claims={"created_at": user.created_at} if user.created_at else {},
         )
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.confirmed_email, verified=True))
+        return ProviderProfile(
+            claims=identity_data, addresses=profiles.one_address(user.confirmed_email, verified=True)
+        )

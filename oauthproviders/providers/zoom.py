@@ -14,7 +14,7 @@ from oauthproviders.base.contract import Token
 
 _API = "https://api.zoom.us/v2"
 _OWN_PASSWORD = "100"
-"""Whoever signs in at Zoom by another way has an address that was proved there."""
+"""Other login types have verified addresses."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -31,10 +31,10 @@ class Zoom(OAuth2, ZoomOAuth2[Any]):
     ignores_scopes = True
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.read(token, self.place(f"{_API}/users/me"), _User)
+        user = self.fetch_document(token, self.with_base_url(f"{_API}/users/me"), _User)
         name = profiles.full_name(user.first_name, user.last_name)
-        said = claims.identity_data(
+        identity_data = claims.identity_data(
             iss=_API, sub=user.id, name=name, full_name=name, picture=user.pic_url, avatar_url=user.pic_url
         )
         verified = str(user.login_type) != _OWN_PASSWORD or bool(user.verified)
-        return ProviderProfile(claims=said, addresses=profiles.one_address(user.email, verified=verified))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=verified))

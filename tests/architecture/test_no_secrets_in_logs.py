@@ -95,7 +95,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
     logging.getLogger("mail.log").propagate = False  # the mail server of this test writes down what it receives
     file, plain = tmp_path / "log", Plain()
-    dictConfig(logs.config(conf.Logging(level=request.param, file=str(file))))
+    dictConfig(logs.build_config(conf.Logging(level=request.param, file=str(file))))
     for logger in [logging.getLogger(), *(logging.getLogger(name) for name in OURS)]:
         logger.addHandler(plain)
     yield Log(file=file, plain=plain)

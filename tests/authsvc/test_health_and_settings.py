@@ -1,4 +1,4 @@
-"""GET /health and GET /settings: that the service is up, and what a client may know of it."""
+"""GET /health and GET /settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXTERNAL = {*SEED_PROVIDERS, "anonymous_users", "email", "phone", "fly", "kakao"
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
-def test_health_is_told_without_asking_the_database(api: Api, path: str) -> None:
+def test_health_needs_no_database(api: Api, path: str) -> None:
     # Without the django_db mark any query would fail.
     answer = api.get(path)
     assert answer.status_code == 200
@@ -42,7 +42,7 @@ def test_neither_is_limited_in_number(api: Api, django_assert_num_queries: Djang
 
 
 @pytest.mark.parametrize("path", ["/settings", "/settings/"])
-def test_the_defaults_are_told_with_every_key(api: Api, path: str) -> None:
+def test_the_defaults_are_complete(api: Api, path: str) -> None:
     answer = api.get(path)
     assert answer.status_code == 200
     told = answer.json()
@@ -68,7 +68,7 @@ def test_the_defaults_are_told_with_every_key(api: Api, path: str) -> None:
         ({"passkeys": {"enabled": True}}, {"passkeys_enabled": True}),
     ],
 )
-def test_a_setting_is_told(
+def test_a_setting_is_reported(
     api: Api, auth_config: ChangeConfig, config: dict[str, Any], changed: dict[str, Any]
 ) -> None:
     before = api.get("/settings").json()
@@ -77,7 +77,7 @@ def test_a_setting_is_told(
     assert {name: value for name, value in after.items() if value != before[name]} == changed
 
 
-def test_what_can_be_signed_in_with_is_told(api: Api, auth_config: ChangeConfig) -> None:
+def test_enabled_sign_in_methods_are_listed(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(
         signup={"email_enabled": False, "phone_enabled": True, "anonymous_enabled": True},
         providers={"github": Provider(enabled=True), "google": Provider(enabled=False)},
@@ -86,7 +86,7 @@ def test_what_can_be_signed_in_with_is_told(api: Api, auth_config: ChangeConfig)
     assert {name for name, enabled in external.items() if enabled} == {"phone", "anonymous_users", "github"}
 
 
-def test_no_secret_is_told(api: Api, auth_config: ChangeConfig) -> None:
+def test_no_secret_is_shown(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(
         jwt={"secret": Secret("jwt-secret-of-the-service")},
         smtp={"password": Secret("smtp-password-of-the-service"), "host": "smtp.internal"},

@@ -1,6 +1,6 @@
-"""An authenticator with the browser around it: answers the options of both WebAuthn ceremonies in their JSON forms.
+"""An authenticator and browser that answer both WebAuthn ceremonies in their JSON forms.
 
-What it says can be bent with keywords, and it signs whatever it says.
+Keyword arguments change parts of the response before it is signed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A collector of the OpenTelemetry protocol on loopback, over HTTP or gRPC, that keeps what it is sent."""
+"""An OpenTelemetry collector on loopback, over HTTP or gRPC, that records its requests."""
 
 from __future__ import annotations
 

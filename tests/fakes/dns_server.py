@@ -1,4 +1,4 @@
-"""A name server on loopback that knows the names it is told, and fails for others as it is told to."""
+"""A DNS server on loopback with configurable names and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A web server on loopback that answers as it is told to, badly too, and remembers what it was asked."""
+"""An HTTP server on loopback with configurable, also malformed, responses that records its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer on a local peer: its discovery document, its keys, and the ID tokens it signs."""
+"""An OpenID Connect issuer on a local server: discovery document, keys and signed ID tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail server on loopback that speaks real SMTP, with or without TLS and login, and fails as it is told to."""
+"""An SMTP server on loopback, with optional TLS, login and configurable failures."""
 
 from __future__ import annotations
 

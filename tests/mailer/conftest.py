@@ -1,4 +1,4 @@
-"""The job queue of the test database, a worker on it, and a mail server: what the mailer's database tests share."""
+"""Fixtures of the mailer tests: the job queue of the test database, a worker and an SMTP server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a waiting message is: found by its marks, among however many of others, and before there were marks too."""
+"""Messages of one user: found by recipient digests among many others, and among old messages without digests."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_message_of_a_person_is_shown_and_removed(queue: Queue, message: Email
     assert str(other.id) in left["args"]
 
 
-def test_what_others_are_sent_makes_the_removal_no_longer(queue: Queue) -> None:
+def test_messages_of_others_do_not_slow_the_removal(queue: Queue) -> None:
     def removal() -> int:
         post(letter(ADDRESS, user_id=ADA.id))
         with CaptureQueriesContext(connection) as statements:
@@ -138,7 +138,7 @@ def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
         assert cursor.fetchone() == (len(INDEXES),)
 
 
-def test_a_mark_tells_nothing_without_the_secret(auth_config: ChangeConfig) -> None:
+def test_a_recipient_digest_depends_on_the_secret(auth_config: ChangeConfig) -> None:
     mark = encryption.recipient_digest(ADDRESS)
     assert mark == encryption.recipient_digest(ADDRESS) != encryption.recipient_digest("bob@example.com")
     auth_config(jwt={"secret": Secret("another secret of enough characters")})

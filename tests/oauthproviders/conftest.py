@@ -26,7 +26,7 @@ def github(peer: HttpPeer, auth_config: ChangeConfig) -> GitHub:
         providers={"github": configured(url=peer.url)},
         signup={"manual_linking_enabled": True},
     )
-    backends._in_body.clear()  # what another test's provider of the same address has taken
+    backends._uses_body.clear()  # what another test's provider of the same address has taken
     return GitHub(peer)
 
 

@@ -65,9 +65,9 @@ ANSWERED = {
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    openid_connect.forget()
+    openid_connect.clear_caches()
     yield
-    openid_connect.forget()
+    openid_connect.clear_caches()
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_an_identifier_is_given_once(api: Api) -> None:
 
 
 def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(custom_providers={"most": 1})
+    auth_config(custom_providers={"max_providers": 1})
     created(api, OAUTH2)
     full = (400, "over_custom_provider_quota", "Maximum number of custom OAuth/OIDC providers reached")
     refused(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
@@ -290,7 +290,7 @@ def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_who_define_at_once_no_more_get_through_than_may_be(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(custom_providers={"most": 3})
+    auth_config(custom_providers={"max_providers": 3})
     created(api, OAUTH2)
     ready = threading.Barrier(8)
 

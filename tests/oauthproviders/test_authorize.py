@@ -85,7 +85,7 @@ def test_a_provider_that_cannot_be_used_is_refused(query: dict[str, str], reason
     ],
 )
 def test_what_is_missing_is_told_one_at_a_time(missing: dict[str, Any], reason: str) -> None:
-    assert registry.fault_of("github", configured(**missing)) == reason
+    assert registry.configuration_error("github", configured(**missing)) == reason
 
 
 def test_the_name_of_a_provider_is_kept_in_lower_case(api: Api) -> None:

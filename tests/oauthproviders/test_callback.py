@@ -457,11 +457,11 @@ def test_a_client_may_have_to_say_who_it_is_in_the_body(github: GitHub, browser:
 
 
 def test_how_clients_are_told_is_not_remembered_without_end(github: GitHub, browser: Browser) -> None:
-    backends._in_body.update({(f"https://{number}.example/token", "cid"): True for number in range(1000)})
+    backends._uses_body.update({(f"https://{number}.example/token", "cid"): True for number in range(1000)})
 
     browser.sign_in()
 
-    assert len(backends._in_body) == 1
+    assert len(backends._uses_body) == 1
 
 
 # Addresses

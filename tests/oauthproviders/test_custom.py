@@ -33,10 +33,10 @@ UNSUPPORTED = "Unsupported provider: "
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    openid_connect.forget()
-    backends._in_body.clear()
+    openid_connect.clear_caches()
+    backends._uses_body.clear()
     yield
-    openid_connect.forget()
+    openid_connect.clear_caches()
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def test_all_that_is_asked_on_the_way_back_has_one_measure_of_time(
     browser = define(api, issuer)
     state = browser.depart()
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
-    openid_connect.forget()
+    openid_connect.clear_caches()
     issuer.delay = 0.6
     issuer.describes_itself()
     token = in_json({"access_token": "t", "token_type": "Bearer", "id_token": issuer.token()})
@@ -350,7 +350,7 @@ def test_all_that_is_asked_on_the_way_back_has_one_measure_of_time(
 
 def test_an_issuer_that_hangs_lets_nobody_set_out(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     browser = define(api, issuer)
-    openid_connect.forget()
+    openid_connect.clear_caches()
     auth_config(api={"max_request_duration": timedelta(seconds=1)})
     issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: timed out'

@@ -35,9 +35,9 @@ TENANT = f"{MICROSOFT}/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    openid_connect.forget()
+    openid_connect.clear_caches()
     yield
-    openid_connect.forget()
+    openid_connect.clear_caches()
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ def test_a_nonce_ties_the_token_to_a_request(
 def test_an_issuer_that_cannot_be_asked_lets_nobody_in(api: Api, issuer: Issuer, answer: PeerAnswer) -> None:
     issuer.peer.answer(answer, path=issuer.keys_path)
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
-    openid_connect.forget()
+    openid_connect.clear_caches()
     issuer.peer.answer(answer, path=issuer.discovery_path)
     said = present(api, issuer.token())
     assert (said.status_code, said.json()["error_code"]) == (500, "unexpected_failure")
@@ -433,7 +433,7 @@ def test_apple_on_a_phone_is_another_audience(api: Api, well_known: Issuer) -> N
 def test_facebook_has_a_nonce_of_its_own(api: Api, well_known: Issuer) -> None:
     token = called(well_known, "https://www.facebook.com").token(nonce="its own", email_verified=None)
     entered(present(api, token, provider="facebook"))
-    openid_connect.forget()
+    openid_connect.clear_caches()
     google = called(well_known, "https://accounts.google.com").token(nonce="its own")
     assert told(present(api, google, provider="google")) == ONE_SIDED
 

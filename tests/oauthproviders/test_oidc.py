@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from oauthproviders.base import deadline
-from oauthproviders.errors import Unsupported, Unusable
+from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.oidc import openid_connect, remote_documents
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
@@ -28,9 +28,9 @@ RSA = SigningKey()
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
-    openid_connect.forget()
+    openid_connect.clear_caches()
     yield
-    openid_connect.forget()
+    openid_connect.clear_caches()
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def verified(token: str, issuer: Issuer | openid_connect.Issuer, **given: Any) -
 
 
 def refusal(token: str, issuer: Issuer | openid_connect.Issuer, **given: Any) -> str:
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(InvalidProviderResponse) as caught:
         verified(token, issuer, **given)
     return str(caught.value)
 
@@ -92,7 +92,7 @@ def test_the_document_may_stand_elsewhere(peer: HttpPeer) -> None:
 )
 def test_a_document_that_is_none_is_refused(answer: Answer, reason: str, peer: HttpPeer) -> None:
     peer.answer(answer)
-    with pytest.raises(Unsupported) as caught:
+    with pytest.raises(ProviderUnavailable) as caught:
         openid_connect.discover(peer.url)
     assert str(caught.value).startswith(
         f'OIDC discovery from "{peer.url}/.well-known/openid-configuration" failed: {reason}'
@@ -105,7 +105,7 @@ def test_a_document_that_is_none_is_refused(answer: Answer, reason: str, peer: H
 @pytest.mark.parametrize("member", ["authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri"])
 def test_an_address_that_leads_nowhere_is_refused(address: str, member: str, issuer: Issuer) -> None:
     issuer.describes_itself(**{member: address})
-    with pytest.raises(Unsupported, match="an address in the document is not an https one"):
+    with pytest.raises(ProviderUnavailable, match="an address in the document is not an https one"):
         openid_connect.discover(issuer.name)
 
 
@@ -124,12 +124,12 @@ def test_apples_two_names_stand_for_one_another(said: str, asked: str, peer: Htt
 def test_an_issuer_that_hangs_is_given_up(issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.2)})
     issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
-    with pytest.raises(Unsupported, match="timed out"):
+    with pytest.raises(ProviderUnavailable, match="timed out"):
         openid_connect.discover(issuer.name)
 
 
 def test_an_issuer_from_data_is_not_reached_inside_the_network(issuer: Issuer) -> None:
-    with pytest.raises(Unsupported, match="the host has no public address"):
+    with pytest.raises(ProviderUnavailable, match="the host has no public address"):
         openid_connect.discover(openid_connect.Issuer(name=issuer.name, public_only=True))
     assert issuer.peer.received == []
 
@@ -171,7 +171,7 @@ def test_those_who_ask_at_once_share_a_failure(issuer: Issuer) -> None:
     refused: list[str] = []
 
     def ask() -> None:
-        with pytest.raises(Unsupported) as caught:
+        with pytest.raises(ProviderUnavailable) as caught:
             openid_connect.discover(issuer.name)
         refused.append(str(caught.value))
 
@@ -204,7 +204,7 @@ class Source:
     def __call__(self, place: str) -> str:
         self.loads += 1
         if self.fails:
-            raise Unusable("no")
+            raise InvalidProviderResponse("no")
         return f"{place}{self.loads}"
 
 
@@ -216,7 +216,7 @@ def clock(auth_config: ChangeConfig) -> Clock:
 
 def test_a_document_is_fetched_again_when_it_is_old(clock: Clock) -> None:
     source = Source()
-    kept = remote_documents.Documents(source, clock=clock)
+    kept = remote_documents.DocumentCache(source, clock=clock)
     assert kept.get("a") == "a1"
     clock.now += 3599
     assert kept.get("a") == "a1"
@@ -226,15 +226,15 @@ def test_a_document_is_fetched_again_when_it_is_old(clock: Clock) -> None:
 
 def test_a_stale_document_is_used_on_while_there_is_no_other(clock: Clock) -> None:
     source = Source()
-    kept = remote_documents.Documents(source, clock=clock)
+    kept = remote_documents.DocumentCache(source, clock=clock)
     kept.get("a")
     source.fails = True
     clock.now += 3600
     assert [kept.get("a"), kept.get("a"), source.loads] == ["a1", "a1", 2]
-    clock.now += remote_documents.PAUSE
+    clock.now += remote_documents.RETRY_INTERVAL
     assert [kept.get("a"), source.loads] == ["a1", 3]
     source.fails = False
-    clock.now += remote_documents.PAUSE
+    clock.now += remote_documents.RETRY_INTERVAL
     assert kept.get("a") == "a4"
 
 
@@ -252,7 +252,7 @@ def test_nobody_waits_for_a_new_document_while_there_is_a_stale_one(clock: Clock
         return "old"
 
     kept_once: list[str] = []
-    kept = remote_documents.Documents(load, clock=clock)
+    kept = remote_documents.DocumentCache(load, clock=clock)
     kept.get("a")
     clock.now += 3600
     thread = threading.Thread(target=kept.get, args=("a",))
@@ -267,31 +267,31 @@ def test_nobody_waits_for_a_new_document_while_there_is_a_stale_one(clock: Clock
 def test_what_could_not_be_had_is_not_asked_for_at_once_again(clock: Clock) -> None:
     source = Source()
     source.fails = True
-    kept = remote_documents.Documents(source, clock=clock)
+    kept = remote_documents.DocumentCache(source, clock=clock)
     for _ in range(3):
-        with pytest.raises(Unusable, match="no"):
+        with pytest.raises(InvalidProviderResponse, match="no"):
             kept.get("a")
     assert source.loads == 1
     source.fails = False
-    clock.now += remote_documents.PAUSE
+    clock.now += remote_documents.RETRY_INTERVAL
     assert kept.get("a") == "a2"
 
 
 def test_a_document_is_renewed_out_of_turn_now_and_then(clock: Clock) -> None:
     source = Source()
-    kept = remote_documents.Documents(source, clock=clock)
+    kept = remote_documents.DocumentCache(source, clock=clock)
     first = kept.get("a")
     second = kept.renew("a", than=first)
     assert second == "a2"
     assert kept.renew("a", than=first) is second  # somebody else was here meanwhile
     assert kept.renew("a", than=second) is second  # just renewed
-    clock.now += remote_documents.PAUSE
+    clock.now += remote_documents.RETRY_INTERVAL
     assert kept.renew("a", than=second) == "a3"
 
 
 def test_a_renewal_that_fails_leaves_what_there_is(clock: Clock) -> None:
     source = Source()
-    kept = remote_documents.Documents(source, clock=clock)
+    kept = remote_documents.DocumentCache(source, clock=clock)
     first = kept.get("a")
     source.fails = True
     assert kept.renew("a", than=first) is first
@@ -300,15 +300,15 @@ def test_a_renewal_that_fails_leaves_what_there_is(clock: Clock) -> None:
 
 def test_places_are_bounded_and_the_useless_go_first(clock: Clock) -> None:
     source = Source()
-    kept = remote_documents.Documents(source, clock=clock)
-    places = [str(number) for number in range(remote_documents._MOST)]
+    kept = remote_documents.DocumentCache(source, clock=clock)
+    places = [str(number) for number in range(remote_documents._MAX_ENTRIES)]
     for place in places:
         kept.get(place)
     source.fails = True
     for number in range(1000):
-        with pytest.raises(Unusable):
+        with pytest.raises(InvalidProviderResponse):
             kept.get(f"junk {number}")
-    assert len(kept._entries) == remote_documents._MOST
+    assert len(kept._entries) == remote_documents._MAX_ENTRIES
     before = source.loads
     for place in places[1:]:
         kept.get(place)
@@ -547,7 +547,7 @@ def test_the_claimed_issuer_is_read_from_a_token(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("token", ["", "a", "a.b.c", "a.e30.c", "a.W10.c", "a.bnVsbA.c", "a.eyJpc3MiOjd9.c", "é.é.é"])
 def test_a_token_that_names_no_issuer_is_refused(token: str) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         openid_connect.claimed_issuer(token)
 
 
@@ -555,7 +555,9 @@ def test_a_token_that_names_no_issuer_is_refused(token: str) -> None:
 
 
 @contextmanager
-def somebody_fetching(kept: remote_documents.Documents[str, str], place: str, go_on: threading.Event) -> Iterator[None]:
+def somebody_fetching(
+    kept: remote_documents.DocumentCache[str, str], place: str, go_on: threading.Event
+) -> Iterator[None]:
     """While another thread waits for the document, until `go_on`."""
     thread = threading.Thread(target=kept.get, args=(place,))
     thread.start()
@@ -574,11 +576,11 @@ def test_nobody_waits_longer_for_what_another_fetches_than_they_would_for_their_
         assert go_on.wait(10)
         return place
 
-    kept = remote_documents.Documents(load)
+    kept = remote_documents.DocumentCache(load)
     with somebody_fetching(kept, "a", go_on):
         assert fetching.wait(10)
         auth_config(api={"max_request_duration": timedelta(seconds=0.3)})
-        with deadline.shared(), pytest.raises(Unusable, match="timed out"):
+        with deadline.shared(), pytest.raises(InvalidProviderResponse, match="timed out"):
             kept.get("a")
     assert kept.get("a") == "a"
 
@@ -587,13 +589,13 @@ class PatientSource(Source):
     """Asks for the time that is left, as every call to others does."""
 
     def __call__(self, place: str) -> str:
-        deadline.left()
+        deadline.remaining()
         return super().__call__(place)
 
 
 def spend_patience() -> None:
-    with contextlib.suppress(Unusable):
-        while deadline.left():
+    with contextlib.suppress(InvalidProviderResponse):
+        while deadline.remaining():
             time.sleep(0.01)
 
 
@@ -601,7 +603,7 @@ def test_who_has_no_time_left_to_fetch_a_newer_document_leaves_that_to_others(
     clock: Clock, auth_config: ChangeConfig
 ) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.05)})
-    kept = remote_documents.Documents(PatientSource(), clock=clock)
+    kept = remote_documents.DocumentCache(PatientSource(), clock=clock)
     kept.get("a")
     clock.now += 3600
     with deadline.shared():
@@ -622,14 +624,14 @@ def test_who_runs_out_of_time_before_fetching_spoils_no_place_for_others(
             spend_patience()
         return 1000.0
 
-    kept = remote_documents.Documents(PatientSource(), clock=slow_clock)
+    kept = remote_documents.DocumentCache(PatientSource(), clock=slow_clock)
     known = kept.get("a") if is_renewed else ""
 
     def ask() -> str:
         return kept.renew("a", than=known) if is_renewed else kept.get("a")
 
     is_slow = True
-    with deadline.shared(), pytest.raises(Unusable, match="timed out"):
+    with deadline.shared(), pytest.raises(InvalidProviderResponse, match="timed out"):
         ask()
     is_slow = False
     assert ask() == ("a2" if is_renewed else "a1")
@@ -648,15 +650,15 @@ def test_calls_that_belong_together_share_what_one_alone_would_have(
     auth_config: ChangeConfig, api: dict[str, timedelta], whole: int
 ) -> None:
     auth_config(api=api)
-    assert deadline.left() == timedelta(seconds=whole)
+    assert deadline.remaining() == timedelta(seconds=whole)
     with deadline.shared():
-        first = deadline.left()
-        assert deadline.left() < first < timedelta(seconds=whole)
-    assert deadline.left() == timedelta(seconds=whole)
+        first = deadline.remaining()
+        assert deadline.remaining() < first < timedelta(seconds=whole)
+    assert deadline.remaining() == timedelta(seconds=whole)
 
 
 def test_when_all_the_time_is_used_up_nothing_is_asked(issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"max_request_duration": timedelta(microseconds=1)})
-    with deadline.shared(), pytest.raises(Unsupported, match="failed: timed out"):
+    with deadline.shared(), pytest.raises(ProviderUnavailable, match="failed: timed out"):
         openid_connect.discover(issuer.name)
     assert issuer.peer.received == []

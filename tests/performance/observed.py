@@ -1,8 +1,8 @@
-"""What observing costs a request: `python -m tests.performance.observed` (needs `wrk` and the extra `telemetry`).
+"""Measures the cost of telemetry: `python -m tests.performance.observed` (needs `wrk` and the extra `telemetry`).
 
-Runs two servers on one private database, one that nobody watches and one with traces and figures, and loads them by
-turns, so that what else happens on the machine befalls both. Tells the CPU that one request takes of each server's
-processes, without that of the collector, which takes what it is sent and forgets it.
+Runs two servers on one private database, one with telemetry and one without, and loads them alternately, so that other
+load on the machine affects both. Prints the CPU time per request of each server's processes. The collector, which
+discards what it receives, is not included.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.live.servers import LiveServer, free_port
 from tests.performance.bench import PASSWORD, SETTINGS, cpu_seconds
 from tests.performance.million import answered, say, wrk
 
-FIGURES = {
+METRICS = {
     "AUTH_METRICS_ENABLED": "true",
     "AUTH_METRICS_EXPORTER": "prometheus",
     "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
@@ -37,10 +37,16 @@ TRACES = {
     "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
     "OTEL_TRACES_SAMPLER_ARG": "0.1",
 }
-KINDS = {"both": FIGURES | TRACES, "figures": FIGURES, "traces": TRACES, "nothing": {}}
+KINDS = {
+    "metrics": METRICS,
+    "traces": TRACES,
+    "all-traces": TRACES | {"OTEL_TRACES_SAMPLER_ARG": "1"},
+    "both": METRICS | TRACES,
+    "none": {},
+}
 
 
-class _Forgetful(BaseHTTPRequestHandler):
+class _DiscardingHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
@@ -50,12 +56,12 @@ class _Forgetful(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
 
 @contextlib.contextmanager
 def collector() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Forgetful) as listener:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _DiscardingHandler) as listener:
         threading.Thread(target=listener.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{listener.server_port}"
         listener.shutdown()
@@ -69,25 +75,22 @@ def milliseconds(server: LiveServer, *, bearer: str, seconds: int) -> float:
 
 def run(folder: Path, *, kind: str, rounds: int, seconds: int) -> None:
     url = embedded.start(folder / "pg")
-    watched = {
-        **KINDS[kind],
-        "OTEL_EXPORTER_PROMETHEUS_PORT": str(free_port()),
-    }
+    telemetry = {**KINDS[kind], "OTEL_EXPORTER_PROMETHEUS_PORT": str(free_port())}
     try:
         with contextlib.ExitStack() as stack:
-            watched["OTEL_EXPORTER_OTLP_ENDPOINT"] = stack.enter_context(collector())
+            telemetry["OTEL_EXPORTER_OTLP_ENDPOINT"] = stack.enter_context(collector())
             one, other = (folder / "off"), (folder / "on")
             one.mkdir()
             other.mkdir()
             off = stack.enter_context(LiveServer(folder=one, database_url=url, env=SETTINGS))
-            on = stack.enter_context(LiveServer(folder=other, database_url=url, env=SETTINGS | watched))
+            on = stack.enter_context(LiveServer(folder=other, database_url=url, env=SETTINGS | telemetry))
             credentials = {"email": "bench@example.com", "password": PASSWORD}
             answer = requests.post(f"{off.url}/signup", json=credentials, timeout=10)
             answer.raise_for_status()
             bearer = answer.json()["access_token"]
             ratios = []
             for number in range(rounds + 1):
-                # In turns also who comes first: one after the other is warm.
+                # The first one alternates too, because the second finds warm caches.
                 first, second = (off, on) if number % 2 else (on, off)
                 took = {each: milliseconds(each, bearer=bearer, seconds=seconds) for each in (first, second)}
                 if number:
@@ -99,10 +102,12 @@ def run(folder: Path, *, kind: str, rounds: int, seconds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare GET /user of a server that is watched and one that is not.")
-    parser.add_argument("kind", nargs="?", choices=KINDS, default="both", help="what is watched (default: %(default)s)")
+    parser = argparse.ArgumentParser(description="Compare GET /user with and without telemetry.")
+    parser.add_argument(
+        "kind", nargs="?", choices=KINDS, default="metrics", help="what is exported (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=8, help="default: %(default)s")
-    parser.add_argument("--seconds", type=int, default=5, help="of every load (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=5, help="duration of every load (default: %(default)s)")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
         sys.exit("wrk is needed: apt-get install wrk")

@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from accounts.models import User
 from authsvc import clock
 from authsvc.conf import Rate
-from authsvc.db.sql import rows
+from authsvc.db.sql import fetch_rows
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.observations import let_limits_pass
@@ -168,7 +168,7 @@ def test_a_session_held_for_long_is_given_up_and_nobody_waits_in_the_database(ap
     def watch() -> Answer:
         for _ in range(20):
             time.sleep(0.1)
-            waiting.extend(rows(_WAITING, ()))
+            waiting.extend(fetch_rows(_WAITING, ()))
         return api.get("/health")
 
     with locked(signed_in.session):

@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.db.sql import namespaced, row
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
 from tokens import errors
 from tokens.flows import pkce
@@ -118,7 +118,7 @@ def issue_code(*, user_id: UUID, method: str, at: datetime) -> str:
         RETURNING auth_code
     """  # noqa: S608  (own table names)
     with transaction.atomic(savepoint=False):
-        flow = row(sql, (at, at, user_id, method))
+        flow = fetch_row(sql, (at, at, user_id, method))
     if flow is None:
         raise errors.NoFlowForLink
     return str(flow[0])

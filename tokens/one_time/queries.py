@@ -7,7 +7,7 @@ from functools import cache
 from typing import TypedDict
 from uuid import UUID
 
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
 class NewToken(TypedDict):
@@ -40,11 +40,11 @@ def upsert_sql(user_id: str, source: str = "") -> str:
 
 
 def store(token: NewToken, *, user_id: UUID) -> None:
-    rows(upsert_sql("%(user_id)s"), {**token, "user_id": user_id})
+    fetch_rows(upsert_sql("%(user_id)s"), {**token, "user_id": user_id})
 
 
 def delete_all(user_id: UUID) -> None:
-    rows(f"DELETE FROM {namespaced('one_time_tokens')} WHERE user_id = %s", (user_id,))
+    fetch_rows(f"DELETE FROM {namespaced('one_time_tokens')} WHERE user_id = %s", (user_id,))
 
 
 @cache
@@ -60,10 +60,10 @@ def consume_all(*, id: UUID, user_id: UUID, attempts_below: int) -> bool:
     A token with `attempts_below` or more wrong codes is kept. The statement waits for concurrent updates of the row,
     so simultaneous wrong codes count.
     """
-    return (id,) in rows(_consume_all(), (user_id, id, attempts_below))
+    return (id,) in fetch_rows(_consume_all(), (user_id, id, attempts_below))
 
 
 def consume(*, id: UUID, attempts_below: int) -> bool:
     """The same for this token alone."""
     sql = f"DELETE FROM {namespaced('one_time_tokens')} WHERE id = %s AND attempts < %s RETURNING id"
-    return row(sql, (id, attempts_below)) is not None
+    return fetch_row(sql, (id, attempts_below)) is not None

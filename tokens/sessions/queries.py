@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cache
 from uuid import UUID
 
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
 @cache
@@ -42,7 +42,7 @@ def lock_and_rotate(
     `always_counts_as_use` updates it every time, for configurations without such an interval.
     """
     values = (session_id, presented, presented, always_counts_as_use, at, reencrypted_key, user_agent, ip, at)
-    previous = row(_lock_and_rotate(), values)
+    previous = fetch_row(_lock_and_rotate(), values)
     return (previous[0], previous[1]) if previous else None
 
 
@@ -52,7 +52,7 @@ def delete_sessions(*, user_id: UUID, except_session_id: UUID | None) -> None:
         WITH abandoned AS (DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %s)
         DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid
     """
-    rows(sql, (user_id, user_id, except_session_id))
+    fetch_rows(sql, (user_id, user_id, except_session_id))
 
 
 def delete_session(*, session_id: UUID) -> None:
@@ -61,4 +61,4 @@ def delete_session(*, session_id: UUID) -> None:
         WITH ended AS (DELETE FROM {namespaced("sessions")} WHERE id = %s RETURNING user_id)
         DELETE FROM {namespaced("flow_state")} WHERE linking_target_id IN (SELECT user_id FROM ended)
     """
-    rows(sql, (session_id,))
+    fetch_rows(sql, (session_id,))

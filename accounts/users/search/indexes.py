@@ -55,7 +55,7 @@ def ensure() -> None:
         with _connection() as connection, connection.cursor() as cursor:
             if not _should_build(cursor) or not _missing(cursor):
                 return
-            with advisory_locks.if_free(f"search indexes of {namespaced('users')}") as is_ours:
+            with advisory_locks.try_lock(f"search indexes of {namespaced('users')}") as is_ours:
                 if is_ours:
                     _build(cursor)
     except DatabaseError as error:

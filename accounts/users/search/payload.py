@@ -48,9 +48,12 @@ def users(listed: Iterable[ListedUser]) -> orjson.Fragment:
 
 
 def _user(user: ListedUser) -> msgspec.Struct:
-    values = [write(value) if write and value else value for write, value in zip(_WRITE, user.values, strict=True)]
-    identities = [_identity(identity, user_id=user.id) for identity in user.identities]
-    return _User(*values[:_REQUIRED], identities, *values[_REQUIRED:])
+    values, user_id = list(user.values), user.id
+    for index, write in _WRITERS:
+        if value := values[index]:
+            values[index] = write(value)
+    values.insert(_REQUIRED, [_identity(identity, user_id=user_id) for identity in user.identities])
+    return _User(*values)
 
 
 def _identity(values: Row, *, user_id: str) -> _Identity:
@@ -76,4 +79,4 @@ def _writer(field: Field) -> Callable[[Any], Any] | None:
     return clock.json_value if field.type == datetime | None else None
 
 
-_WRITE = [_writer(field) for field in USER_COLUMNS]
+_WRITERS = [(index, write) for index, field in enumerate(USER_COLUMNS) if (write := _writer(field))]

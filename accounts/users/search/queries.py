@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from accounts.users.records import USER_FIELDS, Row, factors_column
 from accounts.users.search.filters import Cursor, UserFilter
 from authsvc.db import sql as db
-from authsvc.db.sql import namespaced, row, rows
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 EXACT_COUNT_LIMIT = 10_000
 """Counts up to this number are exact."""
@@ -99,7 +99,7 @@ def all_users(
         page = f"(SELECT u.id, u.created_at FROM {page} OFFSET %s) p JOIN {_users()} u ON u.id = p.id"
     else:
         page = f"(SELECT * FROM {page}) u"
-    read = rows(
+    read = fetch_rows(
         f"SELECT {_columns()}, {total}, {statistics} FROM {page} {_join_identities()}"
         f" ORDER BY {_order('p' if offset else 'u', user_filter)}",
         [*([user_filter.aud] if with_total else []), user_filter.aud, *values, *_offset_value(offset)],
@@ -128,7 +128,7 @@ def collect(
           LEFT JOIN page p ON true LEFT JOIN {_users()} u ON u.id = p.id {_join_identities()}
          ORDER BY {_order("p", user_filter)}
     """
-    read = rows(sql, [*values, *begin_values, *_offset_value(offset)])
+    read = fetch_rows(sql, [*values, *begin_values, *_offset_value(offset)])
     # An empty page is one row without a user.
     return Page(_group(each for each in read if each[_ID] is not None), int(read[0][_WIDTH]))
 
@@ -139,7 +139,7 @@ def scan(user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor 
     condition, values = _matches_text("w", user_filter)
     bound = _SCAN_LIMIT + _SCAN_LIMIT_PER_ROW * min(offset + limit, 10 * _SCAN_LIMIT)
     return _group(
-        rows(
+        fetch_rows(
             f"SELECT {_columns()} FROM (SELECT w.id, w.created_at FROM ("
             f"SELECT u.id, u.created_at, u.email, u.raw_user_meta_data FROM {_users()} u"
             f" WHERE u.aud = %s{begin} ORDER BY {_order('u', user_filter)} LIMIT {bound}) w WHERE {condition}"
@@ -159,14 +159,14 @@ def estimate_audience(aud: str, _statistics: float) -> int:
 def estimate(user_filter: UserFilter) -> int:
     """The number of users that the planner expects to match."""
     match, values = _match(user_filter)
-    return db.planned(match, values).rows
+    return db.explain(match, values).rows
 
 
 def count(user_filter: UserFilter, *, limit: int | None = None) -> int:
     """The number of users that match, at most `limit`."""
     match, values = _match(user_filter)
     bound = "" if limit is None else f" LIMIT {limit:d}"
-    found = row(f"SELECT count(*) FROM ({match}{bound}) c", values)
+    found = fetch_row(f"SELECT count(*) FROM ({match}{bound}) c", values)
     return int(found[0]) if found else 0
 
 
@@ -174,14 +174,14 @@ def is_too_expensive(user_filter: UserFilter) -> bool:
     """Whether the trigram indexes cannot serve the filter and the table is too large to be read for it."""
     if user_filter.count_exactly or _is_indexed(user_filter.text):
         return False
-    found = row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
+    found = fetch_row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
     return bool(found and found[0])
 
 
 @cache
 def indexes_all_letters() -> bool:
     """Whether trigrams contain letters beyond ASCII, which the locale of the database decides."""
-    found = row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
+    found = fetch_row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
     return bool(found and found[0])
 
 
@@ -222,7 +222,7 @@ def _restricted_match(user_filter: UserFilter) -> Condition:
         has_prefix, prefix_values = _like("u", f"{user_filter.text}%")
         prefixed = f"SELECT u.id, u.created_at FROM {_users()} u WHERE u.aud = %s AND {has_prefix}"
         prefix_values = [user_filter.aud, *prefix_values]
-        if db.planned(prefixed, prefix_values).cost < _EXPENSIVE:
+        if db.explain(prefixed, prefix_values).cost < _EXPENSIVE:
             return f"{sql} UNION {prefixed}", [*values, *prefix_values]
     return sql, values
 

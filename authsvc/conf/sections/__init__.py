@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from authsvc.conf.declaration import section, section_by_key
-from authsvc.conf.notices import Notice
-from authsvc.conf.report import Report
+from authsvc.conf.report import Notice, Report
 from authsvc.conf.sections import database as database_section
 from authsvc.conf.sections.database import Database, IndexWorker, check_encryption, check_pool_size
 from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, check_recipients

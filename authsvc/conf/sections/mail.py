@@ -208,12 +208,14 @@ class Mailer:
         "AUTH_MAILER_TEMPLATE_MAX_AGE",
         type=DURATION,
         default=timedelta(minutes=10),
+        minimum=timedelta(),
         help="Time for which a fetched template is used before it is fetched again.",
     )
     template_retry_interval: timedelta = setting(
         "AUTH_MAILER_TEMPLATE_RETRY_INTERVAL",
         type=DURATION,
         default=timedelta(seconds=10),
+        minimum=timedelta(),
         help="Time between two attempts to fetch a template.",
     )
     template_reloading_enabled: bool = setting(
@@ -226,6 +228,7 @@ class Mailer:
         "AUTH_MAILER_TEMPLATE_RELOADING_MAX_IDLE",
         type=DURATION,
         default=timedelta(minutes=20),
+        minimum=timedelta(),
         help="Time without email after which templates are no longer fetched in advance.",
     )
     generate_link_invite_enabled: bool = setting(

@@ -75,6 +75,7 @@ class Mfa:
         "AUTH_MFA_MAX_VERIFIED_FACTORS",
         type=INTEGER,
         default=10,
+        minimum=0,
         unit="factors",
         help="Maximum of verified factors of a user.",
     )
@@ -121,6 +122,7 @@ class Passkeys:
         "AUTH_PASSKEY_MAX_PASSKEYS_PER_USER",
         type=INTEGER,
         default=10,
+        minimum=0,
         unit="passkeys",
         help="Maximum of passkeys of a user.",
     )
@@ -156,6 +158,7 @@ class WebAuthn:
         type=DURATION,
         default=timedelta(minutes=5),
         falsy_is_default=True,
+        minimum=timedelta(),
         help="Lifetime of a passkey challenge; 0 = the default.",
     )
 

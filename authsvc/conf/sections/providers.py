@@ -98,6 +98,7 @@ class Federation:
         "AUTH_EXTERNAL_OIDC_PROVIDER_CACHE_TTL",
         type=DURATION,
         default=timedelta(hours=1),
+        minimum=timedelta(),
         help="Time for which discovery documents and keys of providers are cached.",
     )
     linking_domains: Mapping[str, str] = setting(

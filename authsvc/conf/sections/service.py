@@ -93,6 +93,7 @@ class Api:
         type=DURATION,
         default=timedelta(seconds=10),
         falsy_is_default=True,
+        minimum=timedelta(),
         help="Timeout of a whole call to an SMS gateway or a sign-in provider; 0 = the default.",
     )
     cors_allowed_headers: tuple[str, ...] = setting(
@@ -152,10 +153,6 @@ def _check_interval(length: timedelta) -> str:
     return "" if length > timedelta() else "must be positive, such as 10s"
 
 
-def _check_grace_period(length: timedelta) -> str:
-    return "" if length >= timedelta() else "must not be negative, write 0 or more, such as 5s"
-
-
 def _check_signal(number: int) -> str:
     return (
         ""
@@ -211,7 +208,7 @@ class Reloading:
         type=DURATION,
         default=timedelta(seconds=5),
         restart=True,
-        check=_check_grace_period,
+        minimum=timedelta(),
         help="Time without further changes of the directory before it is read.",
     )
 

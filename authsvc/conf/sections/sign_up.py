@@ -186,6 +186,7 @@ class Captcha:
         type=DURATION,
         default=timedelta(seconds=10),
         falsy_is_default=True,
+        minimum=timedelta(),
         help="Timeout of the verification call; 0 = the default.",
     )
 

@@ -1,1 +1,1 @@
-"""How the console writes dates: Django looks for one package for each language here."""
+"""Date formats of the console: Django expects one package per language here."""

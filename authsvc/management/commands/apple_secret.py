@@ -36,16 +36,16 @@ class Command(ServiceCommand):
             life = durations.parse(expires)
         except ValueError as error:
             raise CommandError(f"--expires: {error}") from None
-        if not 0 < life.total_seconds() <= apple_client_secret.LONGEST_LIFE.total_seconds():
+        if not 0 < life.total_seconds() <= apple_client_secret.MAX_LIFETIME.total_seconds():
             raise CommandError("--expires: Apple accepts a lifetime of at most six months")
         at = clock.now()
         try:
-            secret = apple_client_secret.make(
+            secret = apple_client_secret.create(
                 team_id=team_id,
                 key_id=key_id,
                 client_id=client_id,
                 private_key=_text(key_file),
-                life=life,
+                lifetime=life,
                 at=at,
             )
         except ValueError as error:

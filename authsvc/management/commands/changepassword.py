@@ -22,6 +22,6 @@ class Command(ServiceCommand):
 
     def handle(self, *_: Any, user: str, password_file: str, **__: Any) -> None:
         found = user_lookup.get(user)
-        wish = UserChanges(password=self.new_password(file=password_file))
-        user_administration.update(found.id, wish, actor=ACTOR, caller=self.caller(), at=clock.now())
+        changes = UserChanges(password=self.new_password(file=password_file))
+        user_administration.update(found.id, changes, actor=ACTOR, caller=self.caller(), at=clock.now())
         self.stdout.write(f"{found.id} has a new password")

@@ -48,6 +48,6 @@ class Command(ServiceCommand):
             user_administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
         else:
             policy.validate_password(password)
-            wish = NewUser(email=address, password=password, role=role, email_confirm=True)
-            user_administration.create(wish, actor=ACTOR, caller=caller, at=clock.now())
+            new_user = NewUser(email=address, password=password, role=role, email_confirm=True)
+            user_administration.create(new_user, actor=ACTOR, caller=caller, at=clock.now())
         self.stdout.write(f"{address} is now an operator ({role})")

@@ -27,11 +27,11 @@ class Command(ServiceCommand):
         self, *_: Any, email: str, password: str, role: str, admin: bool, confirm: bool, aud: str, **__: Any
     ) -> None:
         config = conf.current()
-        wish = NewUser(
+        new_user = NewUser(
             email=email,
             password=password,
             role=role or (config.jwt.admin_group_name if admin else None),
             email_confirm=confirm or config.mailer.autoconfirm,
         )
-        made = user_administration.create(wish, actor=ACTOR, caller=self.caller(audience=aud), at=clock.now())
-        self.stdout.write(str(made.id))
+        created = user_administration.create(new_user, actor=ACTOR, caller=self.caller(audience=aud), at=clock.now())
+        self.stdout.write(str(created.id))

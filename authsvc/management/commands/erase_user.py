@@ -31,18 +31,18 @@ class Command(ServiceCommand):
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *_: Any, user: str, keep_id: bool, yes: bool, **__: Any) -> None:
-        person = _find(user)
+        data_subject = _find(user)
         scope = "erase all personal data except the id" if keep_id else "erase everything permanently"
-        self.print_notice(f"user {person.id}: {scope}")
+        self.print_notice(f"user {data_subject.id}: {scope}")
         if not yes and self.prompt('Type "erase" to continue: ') != "erase":
             raise CommandError("nothing was erased")
         at = clock.now()
         progress = Progress(sys.stderr, noun="audit entries")
         done = erasure.erase(
-            person, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, on_progress=progress.advance
+            data_subject, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, on_progress=progress.advance
         )
         progress.finish()
-        self.stdout.write(_receipt(person, done, keep_id=keep_id, at=at))
+        self.stdout.write(_receipt(data_subject, done, keep_id=keep_id, at=at))
         if done.left:
             raise CommandError(f"some rows could not be deleted, run the command again: {', '.join(done.left)}")
 
@@ -54,16 +54,16 @@ def _find(text: str) -> DataSubject:
     user_id = identifiers.uuid(text)
     if user_id is None:
         raise CommandError("user not found; after an interrupted erasure, specify the user id that it printed")
-    person = DataSubject(id=user_id)
-    if not erasure.has_data(person):
+    data_subject = DataSubject(id=user_id)
+    if not erasure.has_data(data_subject):
         raise CommandError("no data exists for this id")
-    return person
+    return data_subject
 
 
-def _receipt(person: DataSubject, done: ErasureResult, *, keep_id: bool, at: datetime) -> str:
+def _receipt(data_subject: DataSubject, done: ErasureResult, *, keep_id: bool, at: datetime) -> str:
     """One JSON object in key order; `sha256` is the digest of its text without that member."""
     receipt = {
-        "user_id": str(person.id),
+        "user_id": str(data_subject.id),
         "kept_id": keep_id,
         "pseudonym": str(done.pseudonym),
         "erased_at": clock.rfc3339(at),

@@ -34,10 +34,10 @@ class Command(ServiceCommand):
         with transaction.atomic(durable=True):
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            person = user_lookup.data_subject(user_lookup.get(user))
+            data_subject = user_lookup.data_subject(user_lookup.get(user))
             progress = Progress(sys.stderr, noun="rows")
             with self._open(output) as write:
-                for piece in _document(person, progress=progress):
+                for piece in _document(data_subject, progress=progress):
                     write(piece)
             progress.finish()
 
@@ -58,10 +58,10 @@ class Command(ServiceCommand):
             raise
 
 
-def _document(person: DataSubject, *, progress: Progress) -> Iterator[str]:
+def _document(data_subject: DataSubject, *, progress: Progress) -> Iterator[str]:
     """Yield the document row by row, because the audit trail may be long."""
-    yield f'{{"user_id":"{person.id}","exported_at":"{clock.rfc3339(clock.now())}","held":{{'
-    tables = (table for source in personal_data.sources() for table in source.export(person))
+    yield f'{{"user_id":"{data_subject.id}","exported_at":"{clock.rfc3339(clock.now())}","held":{{'
+    tables = (table for source in personal_data.sources() for table in source.export(data_subject))
     for number, (table, rows) in enumerate(tables):
         yield f'{"," if number else ""}\n"{table}":['
         for count, row in enumerate(rows):

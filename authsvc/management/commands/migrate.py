@@ -29,7 +29,7 @@ class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         alias = options["database"]
         # Installations with different namespaces also wait for each other, because they share the tables of the queue.
-        with advisory_locks.exclusive("migrations", using=alias):
+        with advisory_locks.hold_lock("migrations", using=alias):
             connection = connections[alias]
             shared_tables.adopt_applied_migrations(connection)
             before = len(MigrationRecorder(connection).applied_migrations())

@@ -1,4 +1,4 @@
-"""How the tests of administration ask."""
+"""Requests of administrators, for the tests of administration."""
 
 from __future__ import annotations
 

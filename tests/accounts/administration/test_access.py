@@ -1,4 +1,4 @@
-"""Who gets in where administrators work, and who no longer does."""
+"""Authentication and authorisation of the admin API."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def users(api: Api, bearer: str) -> Answer:
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-def test_nobody_gets_in_without_a_token(api: Api, method: str, path: str) -> None:
+def test_a_missing_token_is_refused(api: Api, method: str, path: str) -> None:
     answer = api.request(method, path, "not even looked at")
     refused(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-def test_nobody_else_gets_in(api: Api, method: str, path: str) -> None:
+def test_other_roles_are_refused(api: Api, method: str, path: str) -> None:
     before = contents()
     refused(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
     assert contents() == before
@@ -103,7 +103,7 @@ def test_a_role_in_other_claims_does_not_count(api: Api, claims: dict[str, Any])
     refused(users(api, admin_requests.token("authenticated", **claims)), *NOT_ADMIN)
 
 
-def test_metadata_make_nobody_an_operator(api: Api) -> None:
+def test_metadata_do_not_grant_the_admin_role(api: Api) -> None:
     user = make_user(
         data={"role": "svc_admin", "app_metadata": {"role": "svc_admin"}},
         raw_app_meta_data={"role": "svc_admin", "roles": ["svc_admin"]},
@@ -133,7 +133,7 @@ def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -
         ),
     ],
 )
-def test_a_bad_token_is_told_why(api: Api, presented: Any, reason: str) -> None:
+def test_a_bad_token_is_refused_with_its_reason(api: Api, presented: Any, reason: str) -> None:
     text = presented if isinstance(presented, str) else presented()
     refused(users(api, text), 403, "bad_jwt", f"invalid JWT: unable to parse or verify signature, {reason}")
 
@@ -170,7 +170,7 @@ def test_a_signed_in_operator_gets_in(api: Api) -> None:
     assert users(api, operator().access_token).status_code == 200
 
 
-def test_an_operator_who_has_signed_out_is_out(api: Api) -> None:
+def test_a_token_of_an_ended_session_is_refused(api: Api) -> None:
     made = operator()
     Session.objects.filter(id=made.session.id).delete()
     refused(
@@ -206,7 +206,7 @@ def test_the_limits_of_sessions_hold_for_operators(api: Api, auth_config: Change
     refused(users(api, made.access_token), 403, "session_expired", "Session is no longer valid")
 
 
-def test_a_limit_is_told_before_a_ban(api: Api, auth_config: ChangeConfig) -> None:
+def test_an_expired_session_is_reported_before_a_ban(api: Api, auth_config: ChangeConfig) -> None:
     made = operator()
     Session.objects.filter(id=made.session.id).update(created_at=clock.now() - timedelta(hours=2))
     User.objects.filter(id=made.user.id).update(banned_until=clock.now() + timedelta(hours=1))
@@ -231,7 +231,7 @@ def test_a_session_of_an_oauth_client_is_no_administrator(api: Api) -> None:
         ),
     ],
 )
-def test_a_token_with_a_session_must_be_somebodys(
+def test_a_token_with_a_session_needs_its_user(
     api: Api, claims: dict[str, str], status: int, code: str, text: str
 ) -> None:
     refused(users(api, admin_requests.token(**claims)), status, code, text)

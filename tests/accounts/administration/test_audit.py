@@ -1,4 +1,4 @@
-"""GET /admin/audit: who did what, found again."""
+"""GET /admin/audit: entries, search and pages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_deletion_is_found(api: Api) -> None:
         ("author:'; DROP TABLE users; --", 0),
     ],
 )
-def test_a_search_looks_at_what_its_scope_says(api: Api, query: str, number: int) -> None:
+def test_a_search_covers_its_scope_only(api: Api, query: str, number: int) -> None:
     user = make_user(email="ann@example.com")
     done(api, "PUT", f"/admin/users/{user.id}", {})
     done(api, "DELETE", f"/admin/users/{user.id}")

@@ -1,4 +1,4 @@
-"""How long a ban lasts, in the notation of its clients."""
+"""Parsing of ban durations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_no_time_is_no_ban(text: str) -> None:
         ('"h', 'time: invalid duration "\\"h"'),
     ],
 )
-def test_other_texts_are_told_what_is_wrong(text: str, reason: str) -> None:
+def test_malformed_durations_are_refused_with_their_reason(text: str, reason: str) -> None:
     with pytest.raises(administration_errors.BanDurationInvalid) as refusal:
         bans.end_of_ban(text, at=AT)
     assert refusal.value.message == f"invalid format for ban duration: {reason}"

@@ -84,7 +84,7 @@ def test_a_user_known_by_both(api: Api) -> None:
 
 
 @pytest.mark.parametrize("password", [None, ""])
-def test_without_a_password_nobody_can_sign_in(api: Api, password: str | None) -> None:
+def test_an_account_without_password_cannot_sign_in(api: Api, password: str | None) -> None:
     done(api, "POST", "/admin/users", {"email": EMAIL, "password": password, "email_confirm": True})
     assert not can_sign_in(api, "", email=EMAIL)
     assert (User.objects.get().password or "").startswith("$argon2id$")
@@ -120,7 +120,7 @@ def test_a_password_can_come_hashed(api: Api, stored: str, password: str) -> Non
         '{"key_id":"k","alg":"aes-gcm-hkdf","data":"AAAA","nonce":"AAAAAAAAAAAAAAAA"}',
     ],
 )
-def test_a_hash_that_nobody_could_sign_in_with_is_refused(api: Api, stored: str) -> None:
+def test_an_unusable_hash_is_refused(api: Api, stored: str) -> None:
     before = contents()
     answer = ask(api, "POST", "/admin/users", {"email": EMAIL, "password_hash": stored})
     refused(answer, 400, "validation_failed", "Invalid password hash")
@@ -186,7 +186,7 @@ def test_an_id_is_given_once(api: Api) -> None:
         ({"email": EMAIL, "id": "x", "ban_duration": "x"}, "ID must conform to the uuid v4 format"),
     ],
 )
-def test_a_bad_wish_makes_nobody(api: Api, body: Any, text: str) -> None:
+def test_an_invalid_request_creates_no_user(api: Api, body: Any, text: str) -> None:
     before = contents()
     refused(
         api.request("POST", "/admin/users", b"null" if body is None else body, bearer=admin_requests.token()),
@@ -371,7 +371,7 @@ def test_the_path_must_be_an_id(api: Api, path: str, status: int, text: str) -> 
     refused(ask(api, "POST", f"/admin/users/{path}", {"email": EMAIL}), status, "validation_failed", text)
 
 
-def test_what_else_may_be_wrong_is_told_as_without_an_id(api: Api) -> None:
+def test_other_errors_are_the_same_as_without_an_id(api: Api) -> None:
     answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"password": "x"})
     refused(answer, 400, "validation_failed", "Cannot create a user without either an email or phone")
     assert ask(api, "POST", f"/admin/users/{CHOSEN}", b"").json()["error_code"] == "bad_json"

@@ -1,4 +1,4 @@
-"""DELETE /admin/users/{user_id}: what is left, and what no longer opens."""
+"""DELETE /admin/users/{user_id}: remaining rows, and credentials that stop working."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_the_address_is_free_again(api: Api, soft: bool) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', {"should_soft_delete": "yes"}])
-def test_a_body_of_another_shape_deletes_nobody(api: Api, body: Any) -> None:
+def test_a_malformed_body_deletes_no_user(api: Api, body: Any) -> None:
     user = make_user()
     assert ask(api, "DELETE", path(user), body).json()["error_code"] == "bad_json"
     assert User.objects.filter(id=user.id).exists()
@@ -199,7 +199,7 @@ def test_the_query_is_not_looked_at(api: Api) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_deletions_at_once_one_finds_somebody(api: Api) -> None:
+def test_of_two_concurrent_deletions_one_finds_the_user(api: Api) -> None:
     user = somebody_with_a_life()
     start, codes = threading.Barrier(4), []
 

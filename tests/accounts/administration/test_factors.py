@@ -1,4 +1,4 @@
-"""/admin/users/{user_id}/factors: helping somebody who has lost a device."""
+"""/admin/users/{user_id}/factors: changes of second factors by administrators."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def use_texts(auth_config: ChangeConfig) -> None:
     )
 
 
-def test_nobody_has_factors_at_first(api: Api) -> None:
+def test_a_new_user_has_no_factors(api: Api) -> None:
     assert done(api, "GET", path(make_user())) == []
 
 
@@ -79,7 +79,7 @@ def test_a_factor_is_looked_for_among_those_of_its_user(api: Api, method: str) -
     assert contents() == before
 
 
-def test_the_list_is_of_somebody(api: Api) -> None:
+def test_the_list_of_factors_needs_an_existing_user(api: Api) -> None:
     refused(ask(api, "GET", f"/admin/users/{SOMEBODY}/factors"), *USER_NOT_FOUND)
     refused(ask(api, "GET", "/admin/users/x/factors"), 404, "validation_failed", "user_id must be an UUID")
 

@@ -1,4 +1,4 @@
-"""POST /admin/generate_link: six types of link, what each brings about, and what is refused."""
+"""POST /admin/generate_link: six types of link, their effects and errors."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_mailed_invitation_needs_its_share_of_the_quota_and_nothing_else_does(
     assert generate(api, admin, "signup", password=PASSWORD).status_code == 200
 
 
-def test_a_magic_link_for_nobody_signs_somebody_up(api: Api, admin: str, mailbox: Mailbox) -> None:
+def test_a_magic_link_for_an_unknown_address_creates_an_account(api: Api, admin: str, mailbox: Mailbox) -> None:
     shown = made(api, admin, "magiclink", data={"a": 1})
     assert (shown["verification_type"], shown["user_metadata"]) == ("signup", {"a": 1})
     assert "email_confirmed_at" not in shown
@@ -167,7 +167,7 @@ def test_a_magic_link_for_nobody_signs_somebody_up(api: Api, admin: str, mailbox
         ("signup", {"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
     ],
 )
-def test_what_cannot_be_made_for_nobody_is_refused(
+def test_types_that_need_an_account_are_refused_for_an_unknown_address(
     api: Api, admin: str, type: str, body: dict[str, Any], status: int, error_code: str, text: str
 ) -> None:
     refused(
@@ -251,7 +251,7 @@ def test_a_link_for_one_new_address_does_not_confirm_another(api: Api, admin: st
     assert user.email == EMAIL
 
 
-def test_who_signed_up_first_with_a_password_does_not_get_in_by_somebody_elses_link(api: Api, admin: str) -> None:
+def test_the_password_of_an_earlier_sign_up_does_not_survive_the_link(api: Api, admin: str) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
     stranger = User.objects.get(email=EMAIL)
     strangers_session = make_session(stranger).session
@@ -314,7 +314,7 @@ def test_the_first_permitted_target_counts(
     assert query_of(shown["action_link"])["redirect_to"] == target
 
 
-def test_the_link_leads_to_the_host_it_was_asked_at(api: Api, admin: str, auth_config: ChangeConfig) -> None:
+def test_the_link_uses_the_host_of_the_request(api: Api, admin: str, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"external_hosts": ("auth2.example.com",)})
     make_user(email=EMAIL)
     body = {"type": "magiclink", "email": EMAIL}
@@ -328,7 +328,7 @@ def test_closed_sign_ups_leave_links_open(api: Api, admin: str, auth_config: Cha
     assert generate(api, admin, "magiclink", "bob@example.com").status_code == 200
 
 
-def test_nobody_makes_links_without_the_token_of_an_administrator(api: Api) -> None:
+def test_links_require_the_token_of_an_administrator(api: Api) -> None:
     member = make_session(make_user(email=EMAIL)).access_token
     refused(generate(api, member, "magiclink"), 403, "not_admin", "User not allowed")
     assert not OneTimeToken.objects.exists()

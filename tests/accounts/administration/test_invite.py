@@ -1,4 +1,4 @@
-"""POST /invite: who may be invited, what the mail carries, and whose the account is afterwards."""
+"""POST /invite: permitted recipients, the email, and ownership of the account."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_new_address_gets_an_account_without_password_and_one_mail(api: Api, a
     assert mailbox.emails[0].variables["Data"] == {"team": "red"}
 
 
-def test_the_trail_names_who_was_invited_and_the_role_that_did(api: Api, admin: str) -> None:
+def test_the_audit_log_names_the_invited_user_and_the_role(api: Api, admin: str) -> None:
     user_id = invite(api, admin).json()["id"]
     (entry,) = audit_payloads()
     assert entry == {
@@ -99,7 +99,7 @@ def test_what_is_no_address_is_refused(
     refused(api.post("/invite", body, bearer=admin), status, error_code, text)
 
 
-def test_nobody_invites_without_the_token_of_an_administrator(api: Api) -> None:
+def test_invitations_require_the_token_of_an_administrator(api: Api) -> None:
     refused(
         api.post("/invite", {"email": EMAIL}), 401, "no_authorization", "This endpoint requires a valid Bearer token"
     )
@@ -164,7 +164,7 @@ def test_an_address_that_may_not_be_mailed_leaves_no_account_behind(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_mail_that_nobody_takes_leaves_no_account_behind(api: Api, admin: str) -> None:
+def test_an_email_that_cannot_be_queued_leaves_no_account(api: Api, admin: str) -> None:
     def refuse(**_: object) -> None:
         raise RuntimeError("the queue is gone")
 
@@ -209,7 +209,7 @@ def test_who_accepts_by_code_may_bring_a_password_along(api: Api, admin: str, ma
 
 
 @pytest.mark.parametrize("by_link", [True, False])
-def test_a_stranger_who_signed_up_first_does_not_get_in_once_the_owner_accepts(
+def test_an_earlier_sign_up_loses_access_when_the_owner_accepts(
     api: Api, admin: str, mailbox: Mailbox, by_link: bool
 ) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
@@ -227,7 +227,7 @@ def test_a_stranger_who_signed_up_first_does_not_get_in_once_the_owner_accepts(
     assert not Session.objects.filter(id=strangers.session.id).exists()
 
 
-def test_the_password_of_somebody_proved_by_their_number_stays(api: Api, admin: str) -> None:
+def test_the_password_of_an_account_with_confirmed_phone_stays(api: Api, admin: str) -> None:
     stored = hashers.encode(STRANGERS)
     owner = make_user(
         email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=clock.now()

@@ -1,4 +1,4 @@
-"""GET /admin/users: pages, order, conditions, totals, and pages by cursor."""
+"""GET /admin/users: pages, order, conditions, totals, and pagination by cursor."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_a_filter_has_pages(api: Api) -> None:
         "email=ann@example.com&filter=ann",
     ],
 )
-def test_a_user_is_found_by_what_they_are_known_by(api: Api, query: str) -> None:
+def test_a_user_is_found_by_each_identifier(api: Api, query: str) -> None:
     user = make_user(email="ann@example.com", phone="15551234567")
     make_user(email="joann@example.com")
     asked = query.format(id=user.id, hex=user.id.hex)
@@ -418,7 +418,7 @@ def test_a_bad_limit_is_refused(api: Api, auth_config: ChangeConfig, query: str,
         (datetime(2024, 3, 4, 5, 6, 10, 0, UTC), "2024-03-04T05:06:10Z"),
     ],
 )
-def test_a_cursor_is_what_other_servers_make_of_it(moment: datetime, written: str) -> None:
+def test_cursors_are_compatible_with_other_servers(moment: datetime, written: str) -> None:
     user_id = UUID("11111111-1111-4111-8111-111111111111")
     text = filters.encode_cursor(Cursor(moment, user_id))
     assert text == _encoded({"created_at": written, "id": str(user_id)})
@@ -514,7 +514,7 @@ def test_a_filter_that_was_thought_to_fit_many_is_answered_all_the_same(
         ("filter=us&per_page=1", ["user1"]),
     ],
 )
-def test_what_no_index_knows_is_looked_for_at_the_beginning_and_among_the_newest(
+def test_a_text_without_index_is_searched_at_the_beginning_and_among_the_newest(
     api: Api, monkeypatch: pytest.MonkeyPatch, query: str, expected: list[str]
 ) -> None:
     for minute, name in enumerate(("zq.oldest", "a.zq.old", "named.old")):
@@ -533,7 +533,7 @@ def test_what_no_index_knows_is_looked_for_at_the_beginning_and_among_the_newest
 
 
 @pytest.mark.parametrize("is_by_cursor", [False, True], ids=["by page", "by cursor"])
-def test_all_pages_of_what_no_index_knows_are_of_one_set(
+def test_all_pages_of_a_restricted_search_are_of_one_set(
     api: Api, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch, is_by_cursor: bool
 ) -> None:
     auth_config(experimental={"cursor_pagination_enabled": is_by_cursor})
@@ -636,7 +636,7 @@ def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index
     _thousands(12_000)
     wanted = filters.parse(QueryDict(condition), aud="authenticated")
     sql, values = queries._match(wanted)
-    found = db.rows(f"EXPLAIN {sql}", values)
+    found = db.fetch_rows(f"EXPLAIN {sql}", values)
     plan = "\n".join(line for (line,) in found)
     assert index in plan
     assert "Seq Scan" not in plan

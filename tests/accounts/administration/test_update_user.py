@@ -61,7 +61,7 @@ def test_an_id_can_be_written_in_several_ways(api: Api, written: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_nobody_has_this_id(api: Api, method: str) -> None:
+def test_an_unknown_id_is_not_found(api: Api, method: str) -> None:
     make_user()
     before = contents()
     refused(ask(api, method, f"/admin/users/{SOMEBODY}", {}), *USER_NOT_FOUND)
@@ -117,7 +117,7 @@ def test_many_things_at_once(api: Api, mailbox: Mailbox) -> None:
         {"role": "  ", "email_confirm": False, "phone_confirm": False, "user_metadata": {}, "app_metadata": {}},
     ],
 )
-def test_a_wish_for_nothing_changes_nothing(api: Api, wish: Any) -> None:
+def test_an_empty_request_changes_nothing(api: Api, wish: Any) -> None:
     user = make_user(banned_until=clock.now() + timedelta(hours=1))
     make_session(user)
     before = done(api, "GET", path(user))
@@ -145,7 +145,7 @@ def test_a_wish_for_nothing_changes_nothing(api: Api, wish: Any) -> None:
         ({"phone": "x", "ban_duration": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
     ],
 )
-def test_a_bad_wish_changes_nothing(api: Api, wish: Any, status: int, code: str, text: str) -> None:
+def test_an_invalid_request_changes_nothing(api: Api, wish: Any, status: int, code: str, text: str) -> None:
     user = make_user()
     before = contents()
     refused(ask(api, "PUT", path(user), {"role": "editor", **wish}), status, code, text)
@@ -159,7 +159,7 @@ def test_the_policy_holds_for_passwords_of_administrators(api: Api, password: st
     refused(answer, 422, "weak_password", text, weak_password={"reasons": ["length"]})
 
 
-def test_a_ban_is_told_before_a_weak_password(api: Api) -> None:
+def test_a_malformed_ban_is_reported_before_a_weak_password(api: Api) -> None:
     answer = ask(api, "PUT", path(make_user()), {"password": "1", "ban_duration": "x"})
     assert answer.json()["error_code"] == "validation_failed"
 
@@ -235,7 +235,7 @@ def test_confirming_by_hand(api: Api) -> None:
     assert can_sign_in(api, PASSWORD, email=EMAIL)
 
 
-def test_nobody_is_unconfirmed(api: Api) -> None:
+def test_confirmation_cannot_be_withdrawn(api: Api) -> None:
     user = make_user()
     assert "email_confirmed_at" in done(api, "PUT", path(user), {"email_confirm": False})
 
@@ -275,7 +275,7 @@ def test_an_address_confirmed_with_its_change(api: Api) -> None:
         ({"email": EMAIL, "phone_confirm": True}, "email", True),
     ],
 )
-def test_a_visitor_becomes_somebody(api: Api, wish: dict[str, Any], provider: str, is_anonymous: bool) -> None:
+def test_an_anonymous_user_becomes_permanent(api: Api, wish: dict[str, Any], provider: str, is_anonymous: bool) -> None:
     user = make_user(email="", password="", is_anonymous=True, raw_app_meta_data={})
     user.identities.all().delete()
     shown = done(api, "PUT", path(user), wish)
@@ -284,7 +284,7 @@ def test_a_visitor_becomes_somebody(api: Api, wish: dict[str, Any], provider: st
 
 
 @pytest.mark.parametrize("audience", ["authenticated", "other"])
-def test_what_somebody_else_has_is_refused(api: Api, audience: str) -> None:
+def test_an_identifier_of_another_user_is_refused(api: Api, audience: str) -> None:
     make_user(email=EMAIL, phone=PHONE, audience=audience)
     user = make_user()
     before = contents()
@@ -301,7 +301,7 @@ def test_the_number_of_an_sso_user_is_refused_by_the_index_alone(api: Api) -> No
     assert contents() == before
 
 
-def test_ones_own_address_is_not_somebody_elses(api: Api) -> None:
+def test_the_present_address_of_the_user_is_accepted(api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE)
     at = clock.now()
     said = {"sub": "7", "email": "at.google@example.com"}

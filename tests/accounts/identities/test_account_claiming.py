@@ -46,7 +46,7 @@ def test_a_change_left_pending_is_not_sent_again_after_a_new_password(
     assert (owner.email, owner.phone) == (EMAIL, None)
 
 
-def test_a_code_handed_out_before_a_new_password_is_good_for_nothing(api: Api, mailbox: Mailbox) -> None:
+def test_a_new_password_invalidates_issued_codes(api: Api, mailbox: Mailbox) -> None:
     owner = make_user(email=EMAIL)
     pair = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     api.post("/recover", {"email": EMAIL, **pair})
@@ -59,9 +59,7 @@ def test_a_code_handed_out_before_a_new_password_is_good_for_nothing(api: Api, m
     refused(answer, 404, "flow_state_not_found", "invalid flow state, no valid flow state found")
 
 
-def test_an_account_that_somebody_owns_is_not_handed_out_for_its_other_address(
-    api: Api, auth_config: ChangeConfig
-) -> None:
+def test_an_owned_account_is_not_given_away_for_its_other_identifier(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"autoconfirm": True}, signup={"phone_enabled": True})
     make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=clock.now())
     answer = api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD})
@@ -91,7 +89,7 @@ def test_no_depth_of_metadata_is_an_error_of_ours(api: Api, depth: int) -> None:
 
 
 def planted() -> User:
-    """An account that a stranger has got by a provider which does not verify addresses, with a way in besides."""
+    """An account of another person: an unverified external identity, and a further credential."""
     user = make_user(email=EMAIL, password="", confirmed=False)
     Identity.objects.filter(user=user).delete()
     data = {"sub": "7", "email": EMAIL, "email_verified": False}
@@ -109,7 +107,7 @@ def nothing_is_left_of_the_stranger(user: User) -> None:
     assert not Session.objects.filter(user=user).exists()
 
 
-def test_a_strangers_identity_at_a_provider_does_not_outlast_the_owners_sign_up(api: Api) -> None:
+def test_the_owners_sign_up_removes_an_earlier_external_identity(api: Api) -> None:
     user = planted()
     assert api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD}).status_code == 200
     nothing_is_left_of_the_stranger(user)
@@ -121,7 +119,7 @@ def test_nor_an_invitation(api: Api) -> None:
     nothing_is_left_of_the_stranger(user)
 
 
-def test_nor_a_sign_in_by_mail(api: Api, mailbox: Mailbox) -> None:
+def test_nor_a_sign_in_by_email(api: Api, mailbox: Mailbox) -> None:
     user = planted()
     assert api.post("/recover", {"email": EMAIL}).status_code == 200
     link = mailbox.emails[-1].variables["TokenHash"]

@@ -50,6 +50,6 @@ def test_the_best_address_that_is_free_is_chosen(
     assert choose(email, remaining, taken=taken) == expected
 
 
-def test_nothing_can_be_promoted_that_is_somebody_elses() -> None:
+def test_an_address_of_another_account_cannot_be_chosen() -> None:
     with pytest.raises(NoAvailableEmail):
         choose("gone@example.com", [PROVED, CLAIMED], taken=["proved@example.com", "claimed@example.com"])

@@ -52,7 +52,7 @@ def ada() -> SignIn:
     return factories.make_session(user)
 
 
-# Refusals
+# Errors
 
 
 def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
@@ -61,7 +61,7 @@ def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) 
     refused(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
 
 
-def test_somebody_has_to_be_signed_in(ada: SignIn, api: Api) -> None:
+def test_the_request_needs_a_signed_in_user(ada: SignIn, api: Api) -> None:
     path = f"/user/identities/{known_as('email', ada.user).id}"
 
     refused(api.delete(path), 401, "no_authorization", "This endpoint requires a valid Bearer token")
@@ -84,7 +84,7 @@ def test_somebody_has_to_be_signed_in(ada: SignIn, api: Api) -> None:
         (True, "somebody else's", 422, "identity_not_found", "Identity doesn't exist"),
     ],
 )
-def test_what_is_no_identity_of_theirs_to_spare_stays(
+def test_an_identity_that_cannot_be_removed_stays(
     has_another: bool, identity_id: str, status: int, error_code: str, text: str, ada: SignIn, api: Api
 ) -> None:
     if has_another:
@@ -103,7 +103,7 @@ def test_the_last_identity_stays(ada: SignIn, api: Api) -> None:
     assert (answer.status_code, answer.json()["error_code"]) == (422, "single_identity_not_deletable")
 
 
-def test_the_audience_asked_for_is_that_of_the_token(ada: SignIn, api: Api) -> None:
+def test_the_requested_audience_must_be_the_tokens(ada: SignIn, api: Api) -> None:
     also(ada.user, "google", email=EMAIL)
 
     answer = unlink(api, ada, known_as("google", ada.user), **{"X-JWT-AUD": "elsewhere"})
@@ -111,7 +111,7 @@ def test_the_audience_asked_for_is_that_of_the_token(ada: SignIn, api: Api) -> N
     refused(answer, 403, "unexpected_audience", "Token audience doesn't match request audience")
 
 
-def test_an_address_that_is_somebody_elses_by_now_takes_no_place(ada: SignIn, api: Api) -> None:
+def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, api: Api) -> None:
     make_user(email="taken@example.com")
     also(ada.user, "google", email="taken@example.com", email_verified=True)
     before = contents()
@@ -125,10 +125,10 @@ def test_an_address_that_is_somebody_elses_by_now_takes_no_place(ada: SignIn, ap
     assert contents() == before
 
 
-# What becomes of the account
+# The account after unlinking
 
 
-def test_an_identity_whose_address_is_not_the_accounts_leaves_it_as_it_is(
+def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
     ada: SignIn, api: Api, mailbox: Mailbox
 ) -> None:
     gone = also(ada.user, "google", email="other@example.com", email_verified=True)
@@ -149,7 +149,7 @@ def test_an_identity_whose_address_is_not_the_accounts_leaves_it_as_it_is(
     ]
 
 
-def test_with_the_phone_goes_the_number(ada: SignIn, api: Api) -> None:
+def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
     User.objects.update(phone="15551234567", phone_confirmed_at=clock.now())
     gone = also(ada.user, "phone", phone="15551234567")
 

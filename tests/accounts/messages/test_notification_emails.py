@@ -21,7 +21,7 @@ ChangeConfig = Callable[..., AuthConfig]
 
 EMAIL = "user@example.com"
 VARIABLES = {"SiteURL", "Email", "ConfirmationURL", "Token", "TokenHash", "RedirectTo", "Data"}
-# Request → kind of mail, type in its link, purpose its path is configured under.
+# Request → kind of email, type in its link, purpose under which its path is configured.
 JOURNEYS: dict[str, tuple[dict[str, Any], bool | None, EmailKind, str, str]] = {
     "/signup": (
         {"email": EMAIL, "password": PASSWORD, "data": {"a": [1]}}, None, EmailKind.CONFIRMATION, "signup", "c",
@@ -44,7 +44,7 @@ def mail_of(api: Api, mailbox: Mailbox, path: str, **given: Any) -> Email:
 
 
 @pytest.mark.parametrize("path", JOURNEYS)
-def test_a_mail_carries_exactly_the_variables_of_its_kind(api: Api, mailbox: Mailbox, path: str) -> None:
+def test_an_email_has_exactly_the_variables_of_its_kind(api: Api, mailbox: Mailbox, path: str) -> None:
     _, _, kind, link_type, _ = JOURNEYS[path]
     mail = mail_of(api, mailbox, path)
     variables = mail.variables
@@ -62,7 +62,7 @@ def test_a_mail_carries_exactly_the_variables_of_its_kind(api: Api, mailbox: Mai
 
 
 @pytest.mark.parametrize("path", JOURNEYS)
-def test_a_link_and_a_code_of_a_mail_redeem_the_same_secret(api: Api, mailbox: Mailbox, path: str) -> None:
+def test_link_and_code_of_an_email_redeem_the_same_secret(api: Api, mailbox: Mailbox, path: str) -> None:
     variables = mail_of(api, mailbox, path).variables
     body = {"type": "email", "email": EMAIL, "token": variables["Token"]}
     assert api.post("/verify", body).status_code == 200
@@ -71,7 +71,7 @@ def test_a_link_and_a_code_of_a_mail_redeem_the_same_secret(api: Api, mailbox: M
 
 
 @pytest.mark.parametrize("path", JOURNEYS)
-def test_a_mail_of_a_pkce_flow_says_so_in_its_link(api: Api, mailbox: Mailbox, path: str) -> None:
+def test_the_link_of_a_pkce_flow_is_marked(api: Api, mailbox: Mailbox, path: str) -> None:
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     variables = mail_of(api, mailbox, path, body=pkce).variables
     assert variables["TokenHash"].startswith("pkce_")
@@ -104,7 +104,7 @@ def test_the_length_of_a_code_is_a_setting(
     assert code.isdigit()
 
 
-def test_no_two_mails_carry_the_same_link(api: Api, mailbox: Mailbox) -> None:
+def test_every_email_has_its_own_link(api: Api, mailbox: Mailbox) -> None:
     make_user(email=EMAIL)
     for _ in range(5):
         api.post("/recover", {"email": EMAIL})
@@ -142,7 +142,7 @@ def test_the_host_of_a_link_is_one_the_operator_listed(
     assert link.startswith(f"{base}/verify?token=")
 
 
-def test_a_mail_shows_nobody_its_secrets(api: Api, mailbox: Mailbox) -> None:
+def test_the_repr_of_an_email_contains_no_secrets(api: Api, mailbox: Mailbox) -> None:
     mail = mail_of(api, mailbox, "/recover")
     for secret in (mail.variables["Token"], mail.variables["TokenHash"]):
         assert secret not in repr(mail)

@@ -32,7 +32,7 @@ INVALID = in_json({"valid": False})
 
 @pytest.fixture
 def names(auth_config: ChangeConfig) -> Iterator[FakeDns]:
-    """Extended validation is on, and `shop.net` takes mail."""
+    """Extended validation is on, and `shop.net` has a mail exchanger."""
     auth_config(recipients={"extended_validation": True})
     with FakeDns() as server:
         server.records["shop.net", "MX"] = ["10 mx1.shop.net.", "20 MX2.shop.net."]
@@ -41,7 +41,7 @@ def names(auth_config: ChangeConfig) -> Iterator[FakeDns]:
 
 @pytest.fixture
 def service(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
-    """A service that finds every address a good one unless it is told otherwise."""
+    """A validation service that accepts every address by default."""
     with HttpPeer() as peer:
         peer.answer(in_json({"valid": True}))
         auth_config(recipients={"service_url": f"{peer.url}/check?v=1"})
@@ -60,7 +60,7 @@ def invalid(address: str) -> str:
     return f'Email address "{address}" is invalid'
 
 
-# Listed recipients
+# The allow list
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def invalid(address: str) -> str:
         (("",), "a@x.com", False),
     ],
 )
-def test_listed_recipients_pass_whatever_their_label(
+def test_allowed_recipients_pass_with_any_label(
     auth_config: ChangeConfig, listed: tuple[str, ...], address: str, passes: bool
 ) -> None:
     auth_config(recipients={"authorized_addresses": listed})
@@ -95,7 +95,7 @@ def test_listed_recipients_pass_whatever_their_label(
     assert refusal.value.message == not_authorized(address)
 
 
-# What can be seen without asking anybody
+# Checks without a look-up
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_listed_recipients_pass_whatever_their_label(
         "a@shop.net\n",
     ],
 )
-def test_an_address_that_is_nobodys_is_refused_without_asking(names: FakeDns, service: HttpPeer, address: str) -> None:
+def test_a_fake_address_is_refused_without_a_look_up(names: FakeDns, service: HttpPeer, address: str) -> None:
     names.records["email.com", "MX"] = ["10 mx.email.com."]
     with pytest.raises(errors.EmailAddressInvalid) as refusal:
         validate(address)
     assert (refusal.value.status, refusal.value.error_code) == (400, "email_address_invalid")
     assert refusal.value.message == invalid(address)
     assert names.asked == []
-    if address != "a@intranet":  # found out beside the service, with the names
+    if address != "a@intranet":  # the DNS check runs concurrently with the service
         assert service.received == []
 
 
@@ -163,7 +163,7 @@ def test_without_extended_validation_every_address_passes(auth_config: ChangeCon
     assert server.asked == []
 
 
-# What the DNS says
+# DNS
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_the_largest_hosts_are_not_looked_up(names: FakeDns) -> None:
 
 
 @pytest.mark.parametrize("blocked", ["mx1.shop.net", "mx2.shop.net", "192.0.2.1", "2001:db8::1"])
-def test_mail_to_a_blocked_exchanger_is_refused(names: FakeDns, auth_config: ChangeConfig, blocked: str) -> None:
+def test_email_to_a_blocked_exchanger_is_refused(names: FakeDns, auth_config: ChangeConfig, blocked: str) -> None:
     names.records |= {("h.org", "A"): ["192.0.2.1"], ("h.org", "AAAA"): ["2001:db8::1"]}
     address = "a@h.org" if blocked[0] in "12" else EMAIL
     validate(address)
@@ -240,7 +240,7 @@ def test_mail_to_a_blocked_exchanger_is_refused(names: FakeDns, auth_config: Cha
         (EmailKind.REAUTHENTICATION, "Error sending reauthentication email"),
     ],
 )
-def test_the_refusal_names_the_kind_of_mail(
+def test_the_refusal_names_the_kind_of_email(
     names: FakeDns, auth_config: ChangeConfig, kind: EmailKind, text: str
 ) -> None:
     auth_config(recipients={"blocked_exchangers": frozenset({"mx1.shop.net"})})
@@ -249,7 +249,7 @@ def test_the_refusal_names_the_kind_of_mail(
     assert refusal.value.message == text
 
 
-# What the service says
+# The validation service
 
 
 def test_the_service_gets_the_address_and_the_operators_headers(service: HttpPeer, auth_config: ChangeConfig) -> None:
@@ -301,12 +301,12 @@ def test_every_other_answer_passes(service: HttpPeer, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://", "nonsense", "file:///etc/passwd", "http://[x"])
-def test_a_service_that_cannot_be_asked_passes(auth_config: ChangeConfig, url: str) -> None:
+def test_an_unreachable_service_accepts_the_address(auth_config: ChangeConfig, url: str) -> None:
     auth_config(recipients={"service_url": url})
     validate(EMAIL)
 
 
-def test_names_and_service_are_asked_at_the_same_time(names: FakeDns, service: HttpPeer) -> None:
+def test_dns_and_service_are_queried_concurrently(names: FakeDns, service: HttpPeer) -> None:
     names.delay = 0.4
     service.answer(Answer(body=b'{"valid":true}', delay=0.4))
     began = time.monotonic()
@@ -336,7 +336,7 @@ def test_no_log_line_shows_the_operators_headers_or_the_address(
     assert EMAIL not in shown
 
 
-# At the endpoints
+# Endpoints
 
 
 @pytest.mark.django_db
@@ -352,7 +352,7 @@ def test_a_sign_up_is_open_to_listed_addresses_alone(api: Api, mailbox: Mailbox,
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("address", ["test@gmail.com", "a@example.com", "short@gmail.com"])
-def test_a_sign_up_needs_an_address_that_takes_mail(api: Api, mailbox: Mailbox, names: FakeDns, address: str) -> None:
+def test_a_sign_up_needs_an_address_that_takes_email(api: Api, mailbox: Mailbox, names: FakeDns, address: str) -> None:
     before = contents()
     answer = api.post("/signup", {"email": address, "password": PASSWORD})
     refused(answer, 400, "email_address_invalid", invalid(address))
@@ -382,7 +382,7 @@ PATHS = ["/signup", "/recover", "/resend", "/magiclink", "/otp"]
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("path", PATHS)
-def test_a_refusal_of_the_recipient_tells_nothing_of_accounts(
+def test_a_refused_recipient_reveals_no_account(
     api: Api, mailbox: Mailbox, names: FakeDns, service: HttpPeer, auth_config: ChangeConfig, path: str, state: str
 ) -> None:
     known_or_not(state)
@@ -416,7 +416,7 @@ def test_a_refusal_of_the_recipient_tells_nothing_of_accounts(
         ("/resend", "Error sending confirmation email"),
     ],
 )
-def test_a_blocked_exchanger_tells_nothing_of_accounts(
+def test_a_blocked_exchanger_reveals_no_account(
     api: Api, mailbox: Mailbox, names: FakeDns, auth_config: ChangeConfig, path: str, text: str, state: str
 ) -> None:
     auth_config(recipients={"blocked_exchangers": frozenset({"mx2.shop.net"})})
@@ -441,7 +441,7 @@ def test_a_blocked_exchanger_stops_a_magic_link(api: Api, names: FakeDns, auth_c
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("path", PATHS)
-def test_a_quota_that_is_used_up_tells_nothing_of_accounts(
+def test_an_exhausted_quota_reveals_no_account(
     api: Api, mailbox: Mailbox, auth_config: ChangeConfig, path: str, state: str
 ) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
@@ -484,7 +484,7 @@ def test_requests_that_send_nothing_take_nothing(api: Api, mailbox: Mailbox, aut
 
 
 @pytest.mark.django_db
-def test_under_autoconfirm_a_used_up_quota_refuses_nobody(api: Api, auth_config: ChangeConfig) -> None:
+def test_under_autoconfirm_an_exhausted_quota_does_not_apply(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     assert api.post("/signup", {"email": "first@shop.net", "password": PASSWORD}).status_code == 200
     auth_config(mailer={"autoconfirm": True})
@@ -494,7 +494,7 @@ def test_under_autoconfirm_a_used_up_quota_refuses_nobody(api: Api, auth_config:
 
 
 @pytest.mark.django_db
-def test_who_is_listed_comes_before_the_quota_and_the_address_after_it(
+def test_the_allow_list_is_checked_before_the_quota_and_the_address_after_it(
     api: Api, service: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     service.answer(INVALID)

@@ -1,4 +1,4 @@
-"""How the tests of second factors ask, and a user who has one."""
+"""Requests about second factors, and a user who has one."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_fixed_codes_and_quotas_of_text_messages_are_not_for_factors(
     assert len(mailbox.texts) == 1
 
 
-def test_a_message_needs_somebody_to_carry_it(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
+def test_a_code_by_text_message_needs_a_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": ""})
     before = contents()
     answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})

@@ -1,4 +1,4 @@
-"""Requests that were let in before an operator took a factor away or ended the session, and write afterwards."""
+"""Requests that were authenticated before an operator removed a factor or ended the session, and write afterwards."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_what_the_second_factor_allowed_is_refused_once_it_is_gone(
     assert not Session.objects.filter(aal="aal2").exists()
 
 
-def test_metadata_are_not_what_the_second_factor_protects(api: Api, owner: Owner) -> None:
+def test_metadata_can_change_without_a_second_factor(api: Api, owner: Owner) -> None:
     answer = overtaken(owner.user, change({"data": {"a": 1}}, api, owner), remove(owner))  # type: ignore[dict-item]
     assert done(answer)["user_metadata"]["a"] == 1
 

@@ -1,4 +1,4 @@
-"""POST /factors: the first half of an enrolment."""
+"""POST /factors: the start of an enrolment."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: 
         ({"email": ""}, None),
     ],
 )
-def test_the_account_in_the_app_is_what_there_is(api: Api, user: dict[str, Any], account: str | None) -> None:
+def test_the_account_in_the_app_is_the_first_identifier_of_the_user(
+    api: Api, user: dict[str, Any], account: str | None
+) -> None:
     made = make_session(make_user(**user))
     uri = done(factor_requests.enroll(api, made.access_token, issuer="My & Co."))["totp"]["uri"]
     parts = urlsplit(uri)
@@ -217,7 +219,7 @@ def test_a_visitor_has_no_second_factor(api: Api) -> None:
         refused(answer, 403, "no_authorization", text)
 
 
-def test_nobody_is_no_user(api: Api) -> None:
+def test_enrolment_needs_a_token(api: Api) -> None:
     refused(api.post("/factors", {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
@@ -278,7 +280,7 @@ def test_a_verified_number_is_not_enrolled_again(api: Api) -> None:
 # What was left unfinished
 
 
-def test_enrolments_that_nobody_went_on_with_make_room(api: Api, auth_config: ChangeConfig) -> None:
+def test_abandoned_enrolments_are_deleted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"factor_expiry": timedelta(minutes=10)})
     other = make_user()
     old, challenged, verified, young = (

@@ -1,4 +1,4 @@
-"""How recovery codes look, and what of a typed one matters."""
+"""The format of recovery codes, and the normalisation of typed ones."""
 
 from __future__ import annotations
 

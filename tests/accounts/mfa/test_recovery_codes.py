@@ -1,4 +1,4 @@
-"""/factors/recovery_codes: codes that stand in for a lost factor."""
+"""/factors/recovery_codes: codes that replace a lost factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DELETE /factors/{factor_id}, and factors that administrators take away."""
+"""DELETE /factors/{factor_id}, and the removal of factors by administrators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEEDS_AAL2 = (422, "insufficient_aal", "AAL2 required to unenroll verified facto
 NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
 
 
-def test_a_factor_goes_and_takes_what_it_has_proved_along(api: Api, mailbox: Mailbox) -> None:
+def test_removal_of_a_factor_lowers_its_sessions(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
     assert done(factor_requests.unenroll(api, raised["access_token"], owner.factor.id)) == {"id": str(owner.factor.id)}
@@ -112,9 +112,7 @@ def test_the_factor_is_ones_own(api: Api) -> None:
 
 
 @pytest.mark.parametrize("by_admin", [False, True])
-def test_without_the_factor_a_raised_session_can_no_longer_what_it_could(
-    api: Api, mailbox: Mailbox, by_admin: bool
-) -> None:
+def test_a_lowered_session_loses_its_permissions(api: Api, mailbox: Mailbox, by_admin: bool) -> None:
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other")
     raised = factor_requests.step_up(api, owner)["access_token"]
@@ -167,7 +165,7 @@ def test_an_administrator_takes_all_factors_away_at_once(api: Api, mailbox: Mail
     assert not mailbox.emails
 
 
-def test_there_must_be_somebody_with_factors() -> None:
+def test_a_reset_needs_a_user_with_factors() -> None:
     with pytest.raises(ApiError, match="This user has no second factor"):
         reset(make_user())
     with pytest.raises(ApiError, match="User not found"):
@@ -177,7 +175,7 @@ def test_there_must_be_somebody_with_factors() -> None:
 # The console
 
 
-def test_an_operator_resets_the_factors_of_somebody_in_the_console(api: Api) -> None:
+def test_an_operator_resets_factors_in_the_console(api: Api) -> None:
     make_user(email="op@example.com", role="svc_admin")
     owner = make_owner()
     factor_requests.step_up(api, owner)
@@ -185,11 +183,11 @@ def test_an_operator_resets_the_factors_of_somebody_in_the_console(api: Api) -> 
     console.sign_in("op@example.com")
     order: Any = {"action": "reset_factors", "index": "0", "_selected_action": [str(owner.user.id)]}
     asked = console.submit(USERS, **order)
-    assert "All second factors and recovery codes go" in asked.content.decode()
+    assert "All second factors and recovery codes are removed" in asked.content.decode()
     assert Factor.objects.count() == 1
     done_it = console.submit(USERS, **order, confirmed="yes")
     assert done_it.status_code == 302, done_it.content.decode()
-    assert "@example.com: 1 second factor taken away" in console.get(done_it.headers["Location"]).content.decode()
+    assert "@example.com: 1 second factor removed" in console.get(done_it.headers["Location"]).content.decode()
     assert not Factor.objects.exists()
     assert Session.objects.get(id=owner.session.id).aal == "aal1"
     again = console.submit(USERS, **order, confirmed="yes")

@@ -1,4 +1,4 @@
-"""Codes of authenticator apps: the published vectors, the window, the address and its QR code."""
+"""Codes of authenticator apps: the published vectors, the window, the URI and its QR code."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_a_secret_may_be_written_in_the_usual_ways(written: str) -> None:
     assert totp_algorithm.code_at(STEP, secret=written) == totp_algorithm.code_at(STEP, secret=bare)
 
 
-def test_a_secret_that_is_none_is_told() -> None:
+def test_a_malformed_secret_is_refused() -> None:
     with pytest.raises(ValueError, match=r"base32|padding|digit"):
         totp_algorithm.code_at(STEP, secret="not base32!")
 
 
-def test_a_new_secret_is_160_bits_that_nobody_has_seen() -> None:
+def test_a_new_secret_has_160_random_bits() -> None:
     made = {totp_algorithm.new_secret() for _ in range(50)}
     assert len(made) == 50
     assert all(re.fullmatch("[A-Z2-7]{32}", secret) for secret in made)

@@ -1,4 +1,4 @@
-"""POST /factors/{factor_id}/verify, and what comes of it."""
+"""POST /factors/{factor_id}/verify: conditions, effects and errors."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_the_low_level_limit_of_a_session_ends_with_the_step(api: Api, auth_conf
 
 
 @pytest.mark.parametrize("factor_type", ["totp", "phone"])
-def test_the_first_verification_is_told_by_mail_and_no_later_one(api: Api, mailbox: Mailbox, factor_type: str) -> None:
+def test_only_the_first_verification_sends_an_email(api: Api, mailbox: Mailbox, factor_type: str) -> None:
     owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
     for _ in range(2):
         let_limits_pass(timedelta(minutes=2))
@@ -211,7 +211,7 @@ def test_the_first_verification_is_told_by_mail_and_no_later_one(api: Api, mailb
     assert mail.variables["FactorType"] == factor_type
 
 
-def test_somebody_without_an_address_gets_no_mail(api: Api, mailbox: Mailbox) -> None:
+def test_a_user_without_address_receives_no_email(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(status="unverified")
     type(owner.user).objects.update(email=None, phone="15551234567")
     factor_requests.step_up(api, owner)
@@ -247,7 +247,7 @@ def test_the_challenge_is_one_of_this_factor(api: Api) -> None:
         )
 
 
-def test_the_challenge_is_answered_in_the_session_that_asked_for_it(api: Api) -> None:
+def test_a_challenge_is_verified_in_the_session_that_requested_it(api: Api) -> None:
     owner = make_owner()
     other = make_session(owner.user)
     challenge_id = factor_requests.challenged(api, other.access_token, owner.factor.id)

@@ -1,4 +1,4 @@
-"""WebAuthn authenticators as second factors: /factors with their challenges and answers."""
+"""WebAuthn authenticators as second factors: /factors with challenges and responses."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_new_factor_is_to_be_made(api: Api) -> None:
     assert audit_trail() == []
 
 
-def test_somebody_without_an_address_has_no_name(api: Api) -> None:
+def test_a_user_without_address_has_an_empty_name(api: Api) -> None:
     made = make_session(make_user(email="", phone="15551234567", phone_confirmed_at=clock.now()))
     factor = make_factor(made.user, factor_type="webauthn", status="unverified")
     user = asked(api, made.access_token, factor.id)["options"]["user"]
@@ -321,7 +321,7 @@ def test_an_imported_credential_is_read(api: Api) -> None:
         ({"type": "request", "credential_response": None}, "credential_response required"),
     ],
 )
-def test_the_parts_of_an_answer_are_asked_for_in_turn(api: Api, given: Any, text: str) -> None:
+def test_the_parts_of_a_response_are_validated_in_order(api: Api, given: Any, text: str) -> None:
     owner = make_unverified()
     refused(answer(api, owner.token, owner.factor.id, uuid4(), given), 400, "validation_failed", text)
 
@@ -369,7 +369,7 @@ def test_the_use_of_a_key_that_is_refused_leaves_its_challenge_open(api: Api, be
     assert (FactorChallenge.objects.count(), Session.objects.get(id=owner.session.id).aal) == (1, before)
 
 
-def test_an_answer_is_of_the_kind_that_was_asked_for(api: Api) -> None:
+def test_a_response_has_the_type_of_its_challenge(api: Api) -> None:
     owner, device = make_unverified(), Authenticator()
     begun = asked(api, owner.token, owner.factor.id)
     credential = device.create(begun["options"])
@@ -401,7 +401,7 @@ def test_the_key_of_another_user_is_refused(api: Api) -> None:
     refused(use(api, owner.token, owner.factor.id, theirs, names_user=False), *INVALID)
 
 
-def test_a_challenge_falls_with_a_key_that_it_asked_for(api: Api) -> None:
+def test_a_challenge_is_invalid_once_one_of_its_keys_is_removed(api: Api) -> None:
     owner, device = make_verified(api)
     second = make_factor(
         owner.user,

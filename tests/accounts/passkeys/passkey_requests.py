@@ -1,4 +1,4 @@
-"""How the tests of passkeys ask, and somebody who has one."""
+"""Requests about passkeys, and a user who has one."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def passkeys(auth_config: ChangeConfig) -> None:
 # The options
 
 
-def test_the_options_name_nobody(api: Api) -> None:
+def test_the_options_name_no_credential(api: Api) -> None:
     shown = asked(api)
     challenge = PasskeyChallenge.objects.get()
     assert (challenge.challenge_type, challenge.user_id) == ("authentication", None)
@@ -78,7 +78,7 @@ def test_there_are_only_so_many_in_a_time(api: Api) -> None:
     refused(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
 
 
-def test_who_has_asked_too_often_is_told_before_any_captcha(api: Api, captcha_service: HttpPeer) -> None:
+def test_the_rate_limit_is_checked_before_the_captcha(api: Api, captcha_service: HttpPeer) -> None:
     for _ in range(30):
         assert api.post(OPTIONS, {}).json()["error_code"] == "captcha_failed"
     refused(api.post(OPTIONS, {}), 429, "over_request_rate_limit", "Request rate limit reached")
@@ -107,7 +107,7 @@ def test_a_captcha_has_to_be_solved_for_the_options_alone(api: Api, captcha_serv
     refused(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
 
 
-def test_without_a_relying_party_nobody_can_sign_in(api: Api, auth_config: ChangeConfig) -> None:
+def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(webauthn={"rp_id": ""})
     for said in (api.post(OPTIONS), answer(api, NIL, {})):
         error_id = said.json()["error_id"]
@@ -167,13 +167,13 @@ def test_one_authenticator_holds_passkeys_of_many(api: Api) -> None:
         ({"challenge_id": str(uuid4()), "credential": {}}, *CHALLENGE_NOT_FOUND[1:]),
     ],
 )
-def test_the_parts_of_an_answer_are_asked_for_in_turn(
+def test_the_parts_of_a_response_are_validated_in_order(
     api: Api, body: dict[str, Any], error_code: str, text: str
 ) -> None:
     refused(api.post(VERIFY, body), 400, error_code, text)
 
 
-def test_a_body_that_is_none_is_told_so(api: Api) -> None:
+def test_a_malformed_body_is_refused(api: Api) -> None:
     said = api.post(VERIFY, "x")
     assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
 
@@ -258,13 +258,13 @@ def test_the_credential_of_another_user_is_refused(api: Api) -> None:
     refused(sign_in(api, holder.device, user_handle=str(other.user.id).encode()), *REFUSED)
 
 
-def test_a_user_without_passkeys_looks_like_nobody(api: Api) -> None:
+def test_a_user_without_passkeys_is_indistinguishable_from_an_unknown_user(api: Api) -> None:
     user = make_user()
     holder = make_holder(api)
     refused(sign_in(api, holder.device, user_handle=str(user.id).encode()), *REFUSED)
 
 
-def test_a_removed_passkey_signs_nobody_in(api: Api) -> None:
+def test_a_removed_passkey_is_refused(api: Api) -> None:
     holder = make_holder(api)
     Passkey.objects.all().delete()
     refused(sign_in(api, holder.device), *REFUSED)
@@ -283,7 +283,7 @@ def test_a_removed_passkey_signs_nobody_in(api: Api) -> None:
         ),
     ],
 )
-def test_what_stands_against_a_user_is_told_after_the_proof(
+def test_account_errors_are_reported_after_verification(
     api: Api, columns: dict[str, Any], error_code: str, text: str
 ) -> None:
     holder = make_holder(api)

@@ -1,4 +1,4 @@
-"""GET /passkeys, PATCH and DELETE /passkeys/{passkey_id}; the same for administrators; and the switch of it all."""
+"""Listing, renaming and removing passkeys, by users and administrators, and the setting that disables passkeys."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_administrators_see_passkeys_while_they_are_off(api: Api, auth_config: C
 # The list
 
 
-def test_nobody_has_passkeys_at_first_visitors_included(api: Api) -> None:
+def test_a_new_user_has_no_passkeys_even_if_anonymous(api: Api) -> None:
     for user in (make_user(), make_user(email="", is_anonymous=True)):
         answer = api.get("/passkeys", bearer=make_session(user).access_token)
         assert (answer.status_code, answer.json()) == (200, [])

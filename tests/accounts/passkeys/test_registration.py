@@ -50,7 +50,7 @@ def passkeys(auth_config: ChangeConfig) -> None:
 # The options
 
 
-def test_the_options_tell_what_to_make_and_for_whom(api: Api) -> None:
+def test_the_options_describe_the_credential_and_its_user(api: Api) -> None:
     made = make_session()
     shown = begun(api, made.access_token)
     challenge = PasskeyChallenge.objects.get()
@@ -118,7 +118,7 @@ def test_without_a_relying_party_nothing_can_be_made(api: Api, auth_config: Chan
 
 
 @pytest.mark.parametrize("step", ["options", "verify"])
-def test_only_somebody_who_has_said_who_they_are_may(api: Api, step: str) -> None:
+def test_registration_needs_a_permanent_signed_in_user(api: Api, step: str) -> None:
     path = f"/passkeys/registration/{step}"
     refused(api.post(path, {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
     visitor = make_session(make_user(email="", is_anonymous=True))
@@ -185,7 +185,7 @@ def test_a_make_that_is_not_known_is_a_passkey(api: Api) -> None:
         ({"challenge_id": str(uuid4()), "credential": {}}, *CHALLENGE_NOT_FOUND[1:]),
     ],
 )
-def test_the_parts_of_an_answer_are_asked_for_in_turn(
+def test_the_parts_of_a_response_are_validated_in_order(
     api: Api, body: dict[str, Any], error_code: str, text: str
 ) -> None:
     token = make_session().access_token
@@ -195,13 +195,13 @@ def test_the_parts_of_an_answer_are_asked_for_in_turn(
 
 
 @pytest.mark.parametrize("body", ["", "x", "[]", '{"challenge_id":5}'])
-def test_a_body_that_is_none_is_told_so(api: Api, body: str) -> None:
+def test_a_malformed_body_is_refused(api: Api, body: str) -> None:
     answer = api.post("/passkeys/registration/verify", body, bearer=make_session().access_token)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
     assert answer.json()["msg"].startswith("Could not parse request body as JSON: ")
 
 
-def test_a_challenge_of_somebody_else_or_for_something_else_is_not_found_and_stays(api: Api) -> None:
+def test_a_challenge_of_another_user_or_type_is_not_found_and_stays(api: Api) -> None:
     made, other = make_session(), make_session()
     of_other = begun(api, other.access_token)
     for_sign_in = asked(api)

@@ -14,7 +14,7 @@ def digests(numbers: Iterable[int]) -> list[bytes]:
     return [hashlib.sha1(str(number).encode()).digest() for number in numbers]
 
 
-def test_what_was_added_is_in_it() -> None:
+def test_it_contains_the_added_digests() -> None:
     members = digests(range(800))
     bloom = BloomFilter(items=1000, false_positives=0.001)
     assert not any(member in bloom for member in members)
@@ -23,14 +23,14 @@ def test_what_was_added_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("false_positives", [0.1, 0.01, 0.001])
-def test_strangers_are_taken_for_members_no_more_often_than_agreed(false_positives: float) -> None:
+def test_the_rate_of_false_positives_is_within_the_configured_one(false_positives: float) -> None:
     bloom = BloomFilter(items=1000, false_positives=false_positives)
     bloom.add(digests(range(800)))
     taken = sum(stranger in bloom for stranger in digests(range(10_000, 30_000)))
     assert taken / 20_000 <= false_positives
 
 
-def test_digests_of_one_range_are_told_apart() -> None:
+def test_digests_of_one_range_are_distinguished() -> None:
     bloom = BloomFilter(items=1000, false_positives=0.0001)
     bloom.add(b"\x5b\xaa\x61" + digest[3:] for digest in digests(range(500)))
     strangers = (b"\x5b\xaa\x61" + digest[3:] for digest in digests(range(500, 5000)))
@@ -41,7 +41,7 @@ def test_it_is_emptied_before_it_is_four_fifths_full() -> None:
     first, second = digests(range(60)), digests(range(60, 90))
     bloom = BloomFilter(items=100, false_positives=0.0001)
     bloom.add(first)
-    bloom.add(first)  # nothing new
+    bloom.add(first)  # already contained
     bloom.add(second[:20])
     assert all(member in bloom for member in [*first, *second[:20]])
     bloom.add(second[20:])

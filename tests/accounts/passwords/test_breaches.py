@@ -77,7 +77,7 @@ def test_only_the_beginning_of_the_hash_leaves(service: HttpPeer) -> None:
     assert "PASSWORD" not in sent
 
 
-def test_the_service_is_asked_where_it_is() -> None:
+def test_the_service_is_called_at_its_address() -> None:
     assert breaches._RANGES == "https://api.pwnedpasswords.com/range/"
 
 
@@ -114,7 +114,7 @@ def test_of_the_list_well_formed_lines_with_a_count_are_read(service: HttpPeer, 
     assert breaches.is_breached(PWNED) is known
 
 
-def test_all_reasons_are_told_in_their_order(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_all_reasons_are_reported_in_order(service: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(passwords={"min_length": 9, "required_characters": ("0123456789",)})
     with pytest.raises(errors.WeakPassword) as refusal:
         policy.validate_password(PWNED)
@@ -131,7 +131,7 @@ def test_a_password_that_is_too_long_is_not_looked_up(service: HttpPeer) -> None
     assert service.received == []
 
 
-def test_while_the_look_up_is_off_nobody_is_asked(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_a_disabled_look_up_sends_no_request(service: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"enabled": False})
     policy.validate_password(PWNED)
     assert policy.find_weakness(PWNED) is None
@@ -147,7 +147,7 @@ def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, servic
     assert len(service.received) == 1
 
 
-# When nobody can say
+# Failed look-ups
 
 FAILURES: dict[str, Answer] = {
     "unavailable": Answer(status=503),
@@ -174,7 +174,7 @@ def test_a_failing_look_up_accepts_with_a_warning(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
-def test_a_failing_look_up_refuses_where_the_operator_wants_it(
+def test_a_failed_look_up_refuses_the_password_when_configured(
     api: Api, service: HttpPeer, auth_config: ChangeConfig, answer: Answer
 ) -> None:
     auth_config(breaches={"fail_closed": True})
@@ -230,7 +230,7 @@ def test_no_log_line_shows_the_password_or_its_hash(
     assert hashlib.sha1(secret.encode()).hexdigest()[5:12].upper() not in shown.upper()
 
 
-# Signing in
+# Sign-in
 
 
 def sign_in(api: Api, user: User, password: str = PWNED) -> Any:
@@ -238,7 +238,7 @@ def sign_in(api: Api, user: User, password: str = PWNED) -> Any:
 
 
 @pytest.mark.django_db
-def test_a_sign_in_is_told_that_its_password_is_known(api: Api, service: HttpPeer) -> None:
+def test_a_sign_in_reports_a_breached_password(api: Api, service: HttpPeer) -> None:
     answer = sign_in(api, make_user(password=PWNED))
     assert answer.status_code == 200
     assert answer.json()["weak_password"] == {"message": PWNED_TEXT, "reasons": ["pwned"]}
@@ -283,7 +283,7 @@ def test_advice_comes_back_after_half_a_minute(api: Api, service: HttpPeer, monk
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_open_while_the_service_is_asked(
+def test_no_transaction_is_open_during_the_look_up(
     api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside: list[bool] = []
@@ -302,7 +302,7 @@ def test_nothing_is_open_while_the_service_is_asked(
     assert inside == [False] * 3
 
 
-# Several at once, and what is remembered
+# Concurrent look-ups and caching
 
 
 def test_look_ups_of_one_range_at_once_share_a_call(service: HttpPeer) -> None:
@@ -319,7 +319,7 @@ def test_look_ups_of_one_range_at_once_share_a_call(service: HttpPeer) -> None:
     assert len(service.received) == 2
 
 
-def test_one_who_gives_up_does_not_take_the_answer_from_the_others(
+def test_a_timeout_does_not_cancel_the_look_up_of_other_requests(
     service: HttpPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaches, "_ADVICE_TIMEOUT", breaches._ADVICE_TIMEOUT / 10)
@@ -341,9 +341,7 @@ def test_a_failure_is_shared_and_then_forgotten(service: HttpPeer, auth_config: 
     assert breaches.is_breached(PWNED)
 
 
-def test_breached_hashes_are_remembered_where_the_operator_wants_it(
-    service: HttpPeer, auth_config: ChangeConfig
-) -> None:
+def test_breached_hashes_are_cached_when_configured(service: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"bloom_enabled": True})
     assert breaches.is_breached(PWNED)
     service.answer(Answer(status=503))

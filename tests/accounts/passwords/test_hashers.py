@@ -20,7 +20,7 @@ FIREBASE = (
 BCRYPT_4 = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"
 BCRYPT_10 = "$2y$10$srNl09aPtc2qr.0Vl.NtjekJRt/NxRxYQm3qd3OvfcKsJgVnr6.Ve"
 
-# Verified by the same code whatever writes new hashes.
+# Verification does not depend on the hasher for new hashes.
 OURS = "accounts.passwords.hashers.Argon2id"
 
 
@@ -86,7 +86,7 @@ def test_imported_hashes_are_verified_and_to_be_replaced(stored: str, password: 
         ("pbkdf2_sha256$1$a$b", "test"),
     ],
 )
-def test_what_is_malformed_or_costs_too_much_matches_nothing(stored: str, password: str) -> None:
+def test_a_malformed_or_too_expensive_hash_matches_nothing(stored: str, password: str) -> None:
     assert not hashers.verify(password, stored)
     assert not hashers.is_supported(stored)
     assert hashers.needs_rehash(stored)
@@ -117,7 +117,7 @@ def test_new_hashes_are_argon2id_with_the_minimum_parameters() -> None:
 
 
 @override_settings(PASSWORD_HASHERS=[OURS])
-def test_argon2id_with_the_same_parameters_is_kept_wherever_it_was_made() -> None:
+def test_argon2id_with_the_same_costs_needs_no_rehash() -> None:
     assert not hashers.needs_rehash("$argon2id$v=19$m=19456,t=2,p=1$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g")
     for other in ("m=19457,t=2,p=1", "m=19456,t=3,p=1", "m=19456,t=2,p=2"):
         assert hashers.needs_rehash(f"$argon2id$v=19${other}$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g")

@@ -70,7 +70,7 @@ def test_a_code_is_mailed_to_the_address(api: Api, mailbox: Mailbox, slash: str)
     assert audit_trail() == [("user_reauthenticate_requested", None)]
 
 
-def test_without_an_address_it_is_texted_to_the_number(api: Api, mailbox: Mailbox) -> None:
+def test_without_an_address_the_code_is_sent_to_the_phone(api: Api, mailbox: Mailbox) -> None:
     made = user_of_a_phone()
     answer = ask(api, made)
     (text,) = mailbox.texts
@@ -80,7 +80,7 @@ def test_without_an_address_it_is_texted_to_the_number(api: Api, mailbox: Mailbo
     assert change(api, made, text.variables["Code"]).status_code == 200
 
 
-def test_a_number_with_a_fixed_code_gets_that_one(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_a_phone_with_a_test_code_uses_it(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(sms={"test_codes": {PHONE: "777888"}})
     made = user_of_a_phone()
     assert ask(api, made).json() == {"message_id": "test-otp"}
@@ -88,7 +88,7 @@ def test_a_number_with_a_fixed_code_gets_that_one(api: Api, auth_config: ChangeC
     assert change(api, made, "777888").status_code == 200
 
 
-def test_a_fixed_code_is_not_asked_of_the_gateway_that_never_saw_it(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_test_code_is_not_checked_at_the_gateway(api: Api, auth_config: ChangeConfig) -> None:
     account = Twilio(account_sid="AC1", auth_token=Secret("t"), message_service_sid="VA1")
     sms = {"provider": "twilio_verify", "twilio_verify": account, "test_codes": {PHONE: "777888"}}
     auth_config(sms=sms)
@@ -114,7 +114,7 @@ def test_a_fixed_code_is_not_asked_of_the_gateway_that_never_saw_it(api: Api, au
         ("", {"phone": PHONE}, (422, "phone_not_confirmed", "Please verify your phone first.")),
     ],
 )
-def test_nobody_is_sent_a_code_without_a_proved_address(
+def test_no_code_is_sent_without_a_verified_address(
     api: Api, mailbox: Mailbox, email: str, columns: dict[str, Any], refusal: tuple[int, str, str]
 ) -> None:
     made = user_with(email, **columns)
@@ -170,7 +170,7 @@ def test_a_quota_that_is_used_up_refuses(api: Api, auth_config: ChangeConfig, ma
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
-def test_without_a_gateway_a_number_is_our_failure(api: Api, auth_config: ChangeConfig) -> None:
+def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sms={"provider": ""})
     made = user_of_a_phone()
     before = contents()
@@ -184,7 +184,7 @@ def test_only_the_signed_in_are_sent_anything(api: Api) -> None:
     assert api.post("/reauthenticate", bearer=user_with().access_token).status_code == 405
 
 
-# What the code is good for
+# Use of the code
 
 
 def test_the_code_lets_the_password_be_changed_once(api: Api, mailbox: Mailbox) -> None:
@@ -290,13 +290,13 @@ def test_a_code_to_a_former_address_is_none(api: Api, mailbox: Mailbox) -> None:
     refused(change(api, made, mailbox.emails[0].variables["Token"]), *INVALID)
 
 
-def test_who_has_neither_address_nor_number_is_told_so(api: Api) -> None:
+def test_a_user_without_email_and_phone_gets_an_error(api: Api) -> None:
     text = "Reauthentication requires an email or a phone number"
     refused(change(api, user_with(""), "123456"), 422, "reauthentication_not_valid", text)
 
 
 @pytest.mark.parametrize("type", ["email", "signup", "recovery", "magiclink", "email_change", "reauthentication"])
-def test_the_code_signs_nobody_in(api: Api, mailbox: Mailbox, type: str) -> None:
+def test_the_code_does_not_sign_in(api: Api, mailbox: Mailbox, type: str) -> None:
     made = user_with()
     ask(api, made)
     body = {"type": type, "email": EMAIL, "token": mailbox.emails[0].variables["Token"]}

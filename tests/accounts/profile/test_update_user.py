@@ -98,7 +98,7 @@ def test_data_of_a_row_without_any_begins_it(api: Api) -> None:
         {"is_anonymous": True, "role": "admin", "id": "x", "user_metadata": {"a": 1}},
     ],
 )
-def test_what_is_as_it_was_changes_nothing_but_the_time(api: Api, mailbox: Mailbox, body: Any) -> None:
+def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body: Any) -> None:
     made = make_session(make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now()))
     before = api.get("/user", bearer=made.access_token).json()
     shown = changed(put(api, made, body))
@@ -127,7 +127,7 @@ def test_changes_of_one_client_are_limited_before_the_body_is_read(api: Api) -> 
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
-# What the operator says of a user
+# Administrators and app_metadata
 
 
 def test_app_metadata_is_merged_for_a_member_of_the_group_of_administrators(api: Api) -> None:
@@ -223,7 +223,7 @@ def test_a_user_without_a_password_gets_the_first_one(api: Api, auth_config: Cha
 
 @pytest.mark.parametrize("has_address", [True, False])
 @pytest.mark.parametrize("switched_on", [True, False])
-def test_a_notice_is_queued_where_the_operator_wants_it(
+def test_a_notification_is_queued_when_enabled(
     api: Api, auth_config: ChangeConfig, has_address: bool, switched_on: bool
 ) -> None:
     user = make_user(email=EMAIL) if has_address else make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
@@ -259,7 +259,7 @@ def test_a_password_that_is_no_new_one_is_refused(
     assert contents() == before
 
 
-def test_the_password_of_an_imported_hash_is_known_again(api: Api, auth_config: ChangeConfig) -> None:
+def test_the_current_password_of_an_imported_hash_is_recognised(api: Api, auth_config: ChangeConfig) -> None:
     stored = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # of "test"
     made = make_session(make_user(email=EMAIL, password_hash=stored))
     auth_config(passwords={"update_requires_current": True})
@@ -303,7 +303,7 @@ def test_the_current_password_can_be_required(api: Api, given: dict[str, str], e
 @pytest.mark.parametrize(
     ("method", "status"), [("otp", 200), ("magiclink", 200), ("recovery", 200), ("password", 400), ("anonymous", 400)]
 )
-def test_who_came_by_a_mailed_secret_need_not_know_it(api: Api, method: str, status: int) -> None:
+def test_a_session_by_recovery_needs_no_current_password(api: Api, method: str, status: int) -> None:
     made = make_session(make_user(email=EMAIL), method=method)
     assert put(api, made, {"password": NEW_PASSWORD}).status_code == status
 
@@ -340,7 +340,7 @@ def test_metadata_needs_no_second_factor(api: Api) -> None:
     changed(put(api, made, {"data": {"a": 1}, "email": EMAIL}))
 
 
-# The order of refusals
+# The order of errors
 
 WRONG = {"email": "x", "phone": "x", "channel": "x", "password": "1", "code_challenge": "x", "app_metadata": {}}
 TAKEN = {"email": "taken@example.com", "phone": "15550000000"}
@@ -468,7 +468,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
-def test_a_mail_that_is_refused_takes_the_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_a_refused_email_rolls_the_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     made = make_session(make_user(email=EMAIL))
     auth_config(recipients={"authorized_addresses": ("nobody@example.com",)})
     before = contents()
@@ -480,7 +480,7 @@ def test_a_mail_that_is_refused_takes_the_password_back(api: Api, auth_config: C
     assert sign_in(api, PASSWORD) == 200
 
 
-def test_a_mail_that_cannot_be_accepted_takes_everything_back(api: Api) -> None:
+def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
     before = {table: held for table, held in contents().items() if not table.startswith("procrastinate")}
     with connection.cursor() as cursor:
@@ -542,7 +542,7 @@ def test_with_column_encryption_no_hash_stands_open(
     assert hashing.verify_password(NEW_PASSWORD, encryption.decrypt(user.password or "", bound_to=user.id))
 
 
-def test_the_next_token_says_what_has_changed(api: Api) -> None:
+def test_the_next_token_contains_the_changes(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
     changed(put(api, made, {"data": {"plan": "free"}}))
     answer = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})

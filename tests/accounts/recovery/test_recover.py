@@ -71,7 +71,7 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
         ({"audience": "staff"}, 0),
     ],
 )
-def test_the_answer_tells_nothing_about_the_address(
+def test_the_answer_reveals_nothing_about_the_address(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None, mails: int
 ) -> None:
     if columns is not None:
@@ -161,11 +161,11 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert contents() == before
     assert mailbox.emails == []
     auth_config(signup={"email_enabled": True})
-    accepted(api.post("/recover", {"email": EMAIL}))  # what is refused for its form takes no share of the interval
+    accepted(api.post("/recover", {"email": EMAIL}))  # malformed requests do not start the interval
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])
-def test_a_quota_of_nothing_refuses_the_mail(
+def test_a_quota_of_nothing_refuses_the_email(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, autoconfirm: bool
 ) -> None:
     make_user(email=EMAIL)
@@ -176,7 +176,7 @@ def test_a_quota_of_nothing_refuses_the_mail(
     assert mailbox.emails == []
 
 
-def test_the_quota_is_shared_by_all_kinds_of_mail(api: Api, auth_config: ChangeConfig) -> None:
+def test_the_quota_is_shared_by_all_kinds_of_email(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL)
     auth_config(limits={"email_sent": Rate(events=2)})
     accepted(api.post("/recover", {"email": EMAIL}))
@@ -194,7 +194,7 @@ def test_requests_of_one_client_are_limited_before_anything_else(api: Api, auth_
     assert int(answer.headers["Retry-After"]) in range(1, 11)
 
 
-def test_a_quota_that_is_used_up_tells_nothing_about_the_address(api: Api, auth_config: ChangeConfig) -> None:
+def test_an_exhausted_quota_reveals_nothing_about_the_address(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL)
     make_user(email="unconfirmed@example.com", confirmed=False)
     auth_config(limits={"email_sent": Rate(events=0)})

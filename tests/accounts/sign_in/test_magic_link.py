@@ -75,7 +75,7 @@ def test_a_new_address_is_signed_up(api: Api, mailbox: Mailbox) -> None:
     assert "&type=signup&" in mail.variables["ConfirmationURL"]
 
 
-def test_nobody_knows_the_password_of_an_account_made_by_a_link(api: Api, mailbox: Mailbox) -> None:
+def test_an_account_created_by_a_link_has_no_usable_password(api: Api, mailbox: Mailbox) -> None:
     api.post("/magiclink", {"email": EMAIL})
     body = {"type": "signup", "token_hash": mailbox.emails[0].variables["TokenHash"]}
     assert api.post("/verify", body).status_code == 200
@@ -83,7 +83,7 @@ def test_nobody_knows_the_password_of_an_account_made_by_a_link(api: Api, mailbo
         assert api.post("/token?grant_type=password", {"email": EMAIL, "password": password}).status_code == 400
 
 
-def test_an_unconfirmed_address_is_asked_to_confirm_once_more(api: Api, mailbox: Mailbox) -> None:
+def test_an_unconfirmed_address_gets_a_confirmation_again(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False, data={"a": 1})
     make_one_time_token(user, TokenType.CONFIRMATION)
     before = OneTimeToken.objects.get()
@@ -111,11 +111,11 @@ def test_under_auto_confirm_a_new_address_is_confirmed_and_sent_a_link(
     assert FlowState.objects.get().authentication_method == "magiclink"
     assert audit_trail() == [("user_signedup", {"provider": "email"}), REQUESTED]
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.MAGIC_LINK]
-    for number in range(3):  # the quota of mails is not asked
+    for number in range(3):  # the email quota does not apply
         accepted(api.post("/magiclink", {"email": f"user{number}@example.com"}))
 
 
-def test_under_auto_confirm_an_unconfirmed_account_loses_what_a_stranger_chose(
+def test_under_auto_confirm_an_unconfirmed_account_loses_the_earlier_password(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     make_user(email=EMAIL, confirmed=False)
@@ -190,7 +190,7 @@ def test_an_unconfirmed_address_needs_permission_to_sign_up(api: Api, auth_confi
     ],
 )
 @pytest.mark.parametrize("path", ["/magiclink", "/otp"])
-def test_the_answer_tells_nothing_about_the_address(
+def test_the_answer_reveals_nothing_about_the_address(
     api: Api, mailbox: Mailbox, path: str, columns: dict[str, Any] | None, mails: int
 ) -> None:
     if columns is not None:
@@ -225,7 +225,7 @@ def test_a_sign_up_does_not_hold_up_a_link(api: Api) -> None:
 
 
 @pytest.mark.parametrize("account", ["unknown", "confirmed", "unconfirmed"])
-def test_the_quota_of_mails_refuses_every_address_alike(
+def test_the_email_quota_refuses_every_address_alike(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str
 ) -> None:
     if account != "unknown":

@@ -129,14 +129,14 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
-def test_the_channel_of_a_number_is_checked(api: Api, auth_config: ChangeConfig) -> None:
+def test_the_channel_of_a_phone_is_checked(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
     answer = api.post("/otp", {"phone": PHONE, "channel": "pigeon"})
     assert answer.status_code == 400
     assert answer.json()["msg"].startswith("Invalid channel, supported values are 'sms' or 'whatsapp'.")
 
 
-def test_without_a_gateway_a_number_is_our_failure(api: Api, auth_config: ChangeConfig) -> None:
+def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
     answer = api.post("/otp", {"phone": PHONE})
     refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])

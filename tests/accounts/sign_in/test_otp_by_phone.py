@@ -51,7 +51,7 @@ def confirm(api: Api, code: str) -> Answer:
     return api.post("/verify", {"type": "sms", "phone": PHONE, "token": code})
 
 
-def test_a_confirmed_number_is_texted_a_code_that_signs_in(api: Api, mailbox: Mailbox) -> None:
+def test_a_confirmed_phone_gets_a_code_that_signs_in(api: Api, mailbox: Mailbox) -> None:
     user = make_phone_user()
     found = message_id(api.post("/otp", {"phone": "+1 555 1234567"}))
 
@@ -72,7 +72,7 @@ def test_a_confirmed_number_is_texted_a_code_that_signs_in(api: Api, mailbox: Ma
 
 
 @pytest.mark.parametrize("further", [{}, {"create_user": True}, {"create_user": None, "data": None, "channel": None}])
-def test_a_new_number_is_signed_up(api: Api, mailbox: Mailbox, further: dict[str, Any]) -> None:
+def test_a_new_phone_is_signed_up(api: Api, mailbox: Mailbox, further: dict[str, Any]) -> None:
     found = message_id(api.post("/otp", {"phone": PHONE, **further}))
     user = User.objects.get()
     assert (user.phone, user.phone_confirmed_at, user.email) == (PHONE, None, None)
@@ -84,7 +84,7 @@ def test_a_new_number_is_signed_up(api: Api, mailbox: Mailbox, further: dict[str
     assert User.objects.get().phone_confirmed_at is not None
 
 
-def test_the_data_of_a_new_account_is_kept(api: Api) -> None:
+def test_the_data_of_a_new_account_is_stored(api: Api) -> None:
     message_id(api.post("/otp", {"phone": PHONE, "data": {"plan": "free", "phone": "x", "email": "me@example.com"}}))
     metadata = User.objects.get().raw_user_meta_data or {}
     assert metadata["plan"] == "free"
@@ -101,7 +101,7 @@ def test_a_challenge_is_checked_and_begins_nothing(api: Api) -> None:
 
 
 @pytest.mark.parametrize("columns", [None, {}, {"phone_confirmed_at": None}, {"audience": "staff"}])
-def test_the_answer_has_one_form_whatever_is_known_of_the_number(
+def test_the_answer_has_the_same_form_for_every_phone(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None
 ) -> None:
     if columns is not None:
@@ -120,14 +120,14 @@ def test_the_answer_has_one_form_whatever_is_known_of_the_number(
     assert message_id(api.post("/otp", {"phone": PHONE})) != str(found)
 
 
-def test_a_banned_user_is_told_so_by_the_code_alone(api: Api, mailbox: Mailbox) -> None:
+def test_a_ban_is_reported_only_with_the_code(api: Api, mailbox: Mailbox) -> None:
     make_phone_user(banned_until=clock.now() + timedelta(days=1))
     message_id(api.post("/otp", {"phone": PHONE}))
     refused(confirm(api, "wrong"), *CODE_DEAD)
     refused(confirm(api, mailbox.texts[0].variables["Code"]), 403, "user_banned", "User is banned")
 
 
-def test_a_number_with_a_fixed_code_is_sent_nothing(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(sms={"provider": "", "test_codes": {PHONE: "123456"}}, limits={"sms_sent": Rate(events=0)})
     assert message_id(api.post("/otp", {"phone": PHONE})) == "test-otp"
     refused(api.post("/otp", {"phone": PHONE}), 429, "over_sms_send_rate_limit", SOON)
@@ -161,7 +161,7 @@ def test_a_channel_of_the_gateway_is_used(api: Api, auth_config: ChangeConfig, m
 # Auto-confirm
 
 
-def test_under_auto_confirm_a_new_number_is_confirmed_and_texted(
+def test_under_auto_confirm_a_new_phone_is_confirmed_and_gets_an_sms(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"autoconfirm": True}, limits={"sms_sent": Rate(events=0)})
@@ -177,7 +177,7 @@ def test_under_auto_confirm_a_new_number_is_confirmed_and_texted(
 
 
 @pytest.mark.parametrize("what", ["gateway", "interval"])
-def test_what_cannot_be_sent_makes_no_account_under_auto_confirm(
+def test_under_auto_confirm_an_undeliverable_message_creates_no_account(
     api: Api, auth_config: ChangeConfig, what: str
 ) -> None:
     auth_config(sms={"autoconfirm": True, "provider": "" if what == "gateway" else "vonage"})
@@ -189,7 +189,7 @@ def test_what_cannot_be_sent_makes_no_account_under_auto_confirm(
     assert contents() == before
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -227,13 +227,13 @@ def test_refusals_come_in_their_order_and_leave_nothing(
 
 
 @pytest.mark.parametrize("disabled", [False, True])
-def test_a_confirmed_number_needs_no_permission_to_sign_up(api: Api, auth_config: ChangeConfig, disabled: bool) -> None:
+def test_a_confirmed_phone_needs_no_permission_to_sign_up(api: Api, auth_config: ChangeConfig, disabled: bool) -> None:
     make_phone_user()
     auth_config(signup={"disabled": disabled})
     message_id(api.post("/otp", {"phone": PHONE, "create_user": not disabled}))
 
 
-def test_a_number_that_is_not_confirmed_exists_already(api: Api, mailbox: Mailbox) -> None:
+def test_an_unconfirmed_phone_counts_as_existing(api: Api, mailbox: Mailbox) -> None:
     make_phone_user(phone_confirmed_at=None)
     message_id(api.post("/otp", {"phone": PHONE, "create_user": False}))
     assert len(mailbox.texts) == 1
@@ -242,7 +242,7 @@ def test_a_number_that_is_not_confirmed_exists_already(api: Api, mailbox: Mailbo
 
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
 @pytest.mark.parametrize("what", ["quota", "gateway"])
-def test_what_refuses_a_text_refuses_every_number_alike(
+def test_errors_of_sending_apply_to_every_phone_alike(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str, what: str
 ) -> None:
     if account != "unknown":

@@ -28,7 +28,7 @@ PHONE = "15551234567"
 INVALID = (400, "invalid_credentials", "Invalid login credentials")
 TOO_SHORT = "Password should be at least 40 characters."
 OUR_HASH = "$argon2id$v=19$m=19456,t=2,p=1$"
-# The password `test` as other servers have stored it.
+# The password `test` in imported formats.
 IMPORTED = {
     "bcrypt 2y": "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu",
     "argon2i": "$argon2i$v=19$m=16,t=2,p=1$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g",
@@ -86,7 +86,7 @@ def test_the_address_may_be_in_any_case(api: Api) -> None:
 
 
 @pytest.mark.parametrize("number", [PHONE, "+15551234567", "+1 555 1234567", " 1 5 5 51234567"])
-def test_a_number_signs_in_in_any_form(api: Api, auth_config: ChangeConfig, number: str) -> None:
+def test_a_phone_signs_in_in_any_notation(api: Api, auth_config: ChangeConfig, number: str) -> None:
     auth_config(signup={"phone_enabled": True})
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now(), email_confirmed_at=None)
     answer = api.post("/token?grant_type=password", {"phone": number, "password": PASSWORD})
@@ -95,7 +95,7 @@ def test_a_number_signs_in_in_any_form(api: Api, auth_config: ChangeConfig, numb
     assert audit_payloads()[0]["actor_username"] == PHONE
 
 
-def test_a_sign_in_leaves_other_sessions_and_outstanding_mails_alone(api: Api) -> None:
+def test_a_sign_in_leaves_other_sessions_and_sent_secrets_valid(api: Api) -> None:
     user = make_user(email=EMAIL)
     make_session(user)
     make_one_time_token(user)
@@ -103,7 +103,7 @@ def test_a_sign_in_leaves_other_sessions_and_outstanding_mails_alone(api: Api) -
     assert (Session.objects.count(), OneTimeToken.objects.count()) == (2, 1)
 
 
-# Refusals, each with everything wrong that is looked at later
+# Errors; each request also has every fault that is checked later
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def make(account: str) -> User | None:
 
 
 @pytest.mark.parametrize("account", ["unknown", *ACCOUNTS])
-def test_a_wrong_password_tells_nothing(api: Api, account: str) -> None:
+def test_a_wrong_password_reveals_nothing(api: Api, account: str) -> None:
     make(account)
     before = contents()
     answer = sign_in(api, password="wrong password")
@@ -196,7 +196,7 @@ def test_a_wrong_password_tells_nothing(api: Api, account: str) -> None:
         ("of an SSO provider", INVALID),
     ],
 )
-def test_what_is_in_the_way_is_told_after_the_right_password(
+def test_other_errors_are_reported_after_the_correct_password(
     api: Api, account: str, refusal: tuple[int, str, str]
 ) -> None:
     make(account)
@@ -205,7 +205,7 @@ def test_what_is_in_the_way_is_told_after_the_right_password(
     assert contents() == before
 
 
-def test_a_number_that_is_not_confirmed_is_told_after_the_right_password(api: Api, auth_config: ChangeConfig) -> None:
+def test_an_unconfirmed_phone_is_reported_after_the_correct_password(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
     make_user(email=EMAIL, phone=PHONE)
     body = {"phone": PHONE, "password": PASSWORD}
@@ -227,7 +227,7 @@ def test_accounts_are_looked_up_in_the_audience_of_the_request(api: Api, audienc
     refused(sign_in(api, headers={"X-JWT-AUD": other}), *INVALID)
 
 
-# Passwords of other times
+# Older hashes
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_an_imported_password_signs_in_and_is_hashed_anew(api: Api, stored: str,
 
 
 @pytest.mark.parametrize("stored", ["x", "{", "$argon2d$v=19$m=16,t=2,p=1$YWFhYWFhYWE$YWFhYQ", "$1$x$y", "plain text"])
-def test_a_hash_nobody_can_read_is_nobodys_password(api: Api, stored: str) -> None:
+def test_an_unsupported_hash_matches_no_password(api: Api, stored: str) -> None:
     make_user(email=EMAIL)
     User.objects.update(password=stored)
     for password in (PASSWORD, stored, ""):
@@ -302,7 +302,7 @@ def test_a_plain_hash_is_encrypted_at_the_next_sign_in(api: Api, auth_config: Ch
     refused(sign_in(api, password="wrong"), *INVALID)
 
 
-def test_a_hash_whose_key_is_gone_is_our_failure(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_hash_without_its_encryption_key_is_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL)
     auth_config(database=ENCRYPTION)
     sign_in(api)
@@ -311,7 +311,7 @@ def test_a_hash_whose_key_is_gone_is_our_failure(api: Api, auth_config: ChangeCo
     assert (answer.status_code, answer.json()["error_code"]) == (500, "unexpected_failure")
 
 
-# The request around it
+# Session and request details
 
 
 @pytest.mark.parametrize("grant", ["", "?grant_type=", "?grant_type=foo", "?grant=password", "?grant_type=Password"])
@@ -339,7 +339,7 @@ def test_a_client_behind_no_proxy_cannot_choose_its_own_limit() -> None:
         assert status == (429 if number == 30 else 400)
 
 
-def test_a_configured_header_is_what_limits_count_by(api: Api, auth_config: ChangeConfig) -> None:
+def test_limits_count_by_the_configured_header(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": "X-Key"})
     for number in range(31):
         headers = {"X-Key": f"one, {number}", "X-Forwarded-For": f"198.51.100.{number}"}
@@ -350,7 +350,7 @@ def test_a_configured_header_is_what_limits_count_by(api: Api, auth_config: Chan
         assert answer.status_code == 400
 
 
-def test_an_older_confirmation_mail_is_still_good_after_a_refused_sign_in(api: Api) -> None:
+def test_a_confirmation_email_stays_valid_after_a_refused_sign_in(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     make_older(OneTimeToken.objects.get(), by=timedelta(hours=20))

@@ -32,7 +32,7 @@ def visitors_enabled(auth_config: ChangeConfig) -> None:
 
 
 def visit(api: Api, **data: Any) -> dict[str, Any]:
-    """The session of a new visitor."""
+    """The session of a new anonymous user."""
     answer = api.post("/signup", {"data": data})
     assert answer.status_code == 200, answer.content
     session: dict[str, Any] = answer.json()
@@ -70,7 +70,7 @@ def confirm_phone(api: Api, mailbox: Mailbox) -> dict[str, Any]:
     return session
 
 
-def test_a_visitor_has_a_session_that_can_be_refreshed(api: Api) -> None:
+def test_an_anonymous_user_has_a_session_that_can_be_refreshed(api: Api) -> None:
     session = visit(api, theme="dark")
     user = session["user"]
     assert (user["email"], user["phone"], user["is_anonymous"], user["identities"]) == ("", "", True, [])
@@ -82,14 +82,14 @@ def test_a_visitor_has_a_session_that_can_be_refreshed(api: Api) -> None:
     assert claims(again)["sub"] == user["id"]
 
 
-def test_a_visitor_may_say_more_of_themselves(api: Api) -> None:
+def test_an_anonymous_user_may_change_metadata(api: Api) -> None:
     session = visit(api, theme="dark")
     shown = changed(put(api, session, {"data": {"theme": None, "name": "Ada"}}))
     assert (shown["user_metadata"], shown["app_metadata"], shown["is_anonymous"]) == ({"name": "Ada"}, {}, True)
 
 
 @pytest.mark.parametrize("further", [{}, {"email": ""}, {"data": {"a": 1}}])
-def test_a_visitor_without_address_or_number_has_no_password(api: Api, further: dict[str, Any]) -> None:
+def test_an_anonymous_user_without_email_or_phone_cannot_set_a_password(api: Api, further: dict[str, Any]) -> None:
     session = visit(api)
     before = contents()
     text = "Updating password of an anonymous user without an email or phone is not allowed"
@@ -97,7 +97,7 @@ def test_a_visitor_without_address_or_number_has_no_password(api: Api, further: 
     assert contents() == before
 
 
-def test_a_confirmed_address_makes_a_visitor_permanent(api: Api, mailbox: Mailbox) -> None:
+def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
     visitor = visit(api, theme="dark")
     shown = changed(put(api, visitor, {"email": EMAIL, "password": PASSWORD, "data": {"name": "Ada"}}))
 
@@ -129,7 +129,7 @@ def test_a_confirmed_address_makes_a_visitor_permanent(api: Api, mailbox: Mailbo
     assert claims(refreshed)["is_anonymous"] is False
 
 
-def test_a_confirmed_number_makes_a_visitor_permanent(api: Api, mailbox: Mailbox) -> None:
+def test_a_confirmed_phone_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
     visitor = visit(api)
     shown = changed(put(api, visitor, {"phone": PHONE, "password": PASSWORD}))
     assert (shown["phone"], shown["new_phone"], shown["is_anonymous"]) == ("", PHONE, True)
@@ -143,7 +143,7 @@ def test_a_confirmed_number_makes_a_visitor_permanent(api: Api, mailbox: Mailbox
     assert api.post("/token?grant_type=password", body).status_code == 200
 
 
-def test_a_link_makes_a_visitor_permanent_in_a_flow(api: Api, mailbox: Mailbox) -> None:
+def test_a_link_makes_an_anonymous_user_permanent_in_a_flow(api: Api, mailbox: Mailbox) -> None:
     visitor = visit(api)
     changed(put(api, visitor, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     link = mailbox.emails[0].variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081")
@@ -152,7 +152,7 @@ def test_a_link_makes_a_visitor_permanent_in_a_flow(api: Api, mailbox: Mailbox) 
     assert (session["user"]["id"], session["user"]["is_anonymous"]) == (visitor["user"]["id"], False)
 
 
-def test_address_and_number_make_one_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_email_and_phone_make_one_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     visitor = visit(api)
     changed(put(api, visitor, {"phone": PHONE}))
     session = confirm_phone(api, mailbox)
@@ -167,7 +167,7 @@ def test_address_and_number_make_one_account(api: Api, auth_config: ChangeConfig
 
 
 @pytest.mark.django_db(transaction=True)
-def test_under_auto_confirm_a_visitors_address_takes_effect_at_once(
+def test_under_auto_confirm_an_anonymous_users_email_takes_effect_at_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"autoconfirm": True}, limits={"email_sent": Rate(events=0)})
@@ -187,7 +187,7 @@ def test_under_auto_confirm_a_visitors_address_takes_effect_at_once(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_under_auto_confirm_a_visitors_number_takes_effect_at_once(
+def test_under_auto_confirm_an_anonymous_users_phone_takes_effect_at_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"autoconfirm": True})
@@ -199,7 +199,7 @@ def test_under_auto_confirm_a_visitors_number_takes_effect_at_once(
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])
-def test_a_visitor_does_not_get_what_somebody_has(
+def test_an_anonymous_user_cannot_take_a_used_email_or_phone(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, autoconfirm: bool
 ) -> None:
     make_user(email=EMAIL, phone=PHONE)
@@ -212,7 +212,7 @@ def test_a_visitor_does_not_get_what_somebody_has(
     assert contents() == before
 
 
-def test_an_address_that_a_visitor_waits_for_is_still_free(api: Api, mailbox: Mailbox) -> None:
+def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mailbox: Mailbox) -> None:
     changed(put(api, visit(api), {"email": EMAIL}))
     pending = mailbox.emails[0]
     made = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
@@ -223,13 +223,13 @@ def test_an_address_that_a_visitor_waits_for_is_still_free(api: Api, mailbox: Ma
     assert User.objects.filter(is_anonymous=True).count() == 1
 
 
-def test_visitors_cannot_be_asked_to_prove_themselves(api: Api) -> None:
+def test_anonymous_users_cannot_reauthenticate(api: Api) -> None:
     answer = api.get("/reauthenticate", bearer=visit(api)["access_token"])
     text = "Reauthentication requires the user to have an email or a phone number"
     refused(answer, 400, "validation_failed", text)
 
 
-def test_the_session_of_a_visitor_keeps_how_it_began(api: Api, mailbox: Mailbox) -> None:
+def test_the_session_of_an_anonymous_user_keeps_its_method(api: Api, mailbox: Mailbox) -> None:
     changed(put(api, visit(api), {"email": EMAIL}))
     confirm_email(api, mailbox)
     methods = AmrClaim.objects.order_by("created_at").values_list("authentication_method", flat=True)

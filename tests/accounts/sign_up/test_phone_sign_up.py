@@ -59,7 +59,7 @@ def sign_in(api: Api, password: str = PASSWORD, phone: str = PHONE) -> Answer:
     return api.post("/token?grant_type=password", {"phone": phone, "password": password})
 
 
-def test_a_new_number_makes_an_unconfirmed_account_and_a_text(api: Api, mailbox: Mailbox) -> None:
+def test_a_new_phone_creates_an_unconfirmed_account_and_gets_an_sms(api: Api, mailbox: Mailbox) -> None:
     answer = api.post("/signup", {**SIGN_UP, "phone": "+1 555 1234567", "data": {"a": 1, "b": None}})
 
     assert answer.status_code == 200
@@ -89,7 +89,7 @@ def test_a_new_number_makes_an_unconfirmed_account_and_a_text(api: Api, mailbox:
     assert not Session.objects.exists()
 
 
-def test_the_code_confirms_the_number_and_signs_in(api: Api, mailbox: Mailbox) -> None:
+def test_the_code_confirms_the_phone_and_signs_in(api: Api, mailbox: Mailbox) -> None:
     made = api.post("/signup", SIGN_UP).json()
     session = signed_in(confirm(api, code_in(mailbox), "+1 555 1234567"))
 
@@ -104,7 +104,7 @@ def test_the_code_confirms_the_number_and_signs_in(api: Api, mailbox: Mailbox) -
     assert sign_in(api, phone="+1 5551234567").status_code == 200
 
 
-def test_an_unconfirmed_number_does_not_sign_in_by_password(api: Api) -> None:
+def test_an_unconfirmed_phone_does_not_sign_in_by_password(api: Api) -> None:
     api.post("/signup", SIGN_UP)
     refused(sign_in(api), 400, "phone_not_confirmed", "Phone not confirmed")
     refused(sign_in(api, "wrong"), 400, "invalid_credentials", "Invalid login credentials")
@@ -118,21 +118,21 @@ def test_codes_have_the_configured_length(api: Api, auth_config: ChangeConfig, m
     assert code_in(mailbox).isdigit()
 
 
-# Codes that are refused
+# Refused codes
 
 
 @pytest.mark.parametrize("phone", ["x", "1", "0123456789", "1555123456789012", "+1555-invalid", "15551234567\n"])
-def test_a_number_of_another_form_is_refused(api: Api, phone: str) -> None:
+def test_a_malformed_phone_is_refused(api: Api, phone: str) -> None:
     text = "Invalid phone number format (E.164 required)"
     refused(confirm(api, "123456", phone), 400, "validation_failed", text)
 
 
-def test_an_unknown_number_is_answered_like_a_wrong_code(api: Api) -> None:
+def test_an_unknown_phone_gets_the_answer_of_a_wrong_code(api: Api) -> None:
     refused(confirm(api, "123456"), *CODE_DEAD)
 
 
 @pytest.mark.parametrize("type", ["signup", "email", "recovery", "magiclink", "invite", "phone_change", "x", "SMS"])
-def test_a_code_is_good_for_its_own_type_only(api: Api, mailbox: Mailbox, type: str) -> None:
+def test_a_code_is_valid_for_its_type_only(api: Api, mailbox: Mailbox, type: str) -> None:
     api.post("/signup", SIGN_UP)
     before = contents()
     answer = api.post("/verify", {"type": type, "phone": PHONE, "token": code_in(mailbox)})
@@ -141,7 +141,7 @@ def test_a_code_is_good_for_its_own_type_only(api: Api, mailbox: Mailbox, type: 
 
 
 @pytest.mark.parametrize("type", ["sms", "phone_change"])
-def test_a_texted_code_has_no_link(api: Api, type: str) -> None:
+def test_an_sms_code_has_no_link(api: Api, type: str) -> None:
     text = "Invalid email verification type"
     refused(api.post("/verify", {"type": type, "token_hash": "0" * 56}), 400, "validation_failed", text)
 
@@ -168,7 +168,7 @@ def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, age: timedelta, a
         assert contents() == before
 
 
-def test_a_ban_is_told_after_the_right_code(api: Api, mailbox: Mailbox) -> None:
+def test_a_ban_is_reported_after_the_correct_code(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
     User.objects.update(banned_until=clock.now() + timedelta(hours=1))
     refused(confirm(api, f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"), *CODE_DEAD)
@@ -176,17 +176,17 @@ def test_a_ban_is_told_after_the_right_code(api: Api, mailbox: Mailbox) -> None:
     assert not Session.objects.exists()
 
 
-def test_a_code_is_good_in_its_own_audience_only(api: Api, mailbox: Mailbox) -> None:
+def test_a_code_is_valid_in_its_audience_only(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
     body = {"type": "sms", "phone": PHONE, "token": code_in(mailbox)}
     refused(api.post("/verify", body, headers={"X-JWT-AUD": "staff"}), *CODE_DEAD)
     signed_in(confirm(api, code_in(mailbox)))
 
 
-# Numbers with a fixed code
+# Phones with a test code
 
 
-def test_a_fixed_code_is_sent_nowhere_and_good_more_than_once(
+def test_a_test_code_is_sent_nowhere_and_good_more_than_once(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"provider": "", "test_codes": {PHONE: "123456"}}, limits={"sms_sent": Rate(events=0)})
@@ -203,20 +203,20 @@ def test_a_fixed_code_is_sent_nowhere_and_good_more_than_once(
     refused(confirm(api, "123457"), *CODE_DEAD)
 
 
-def test_a_fixed_code_of_a_number_that_nobody_has_signs_nobody_in(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_test_code_of_an_unknown_phone_is_refused(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
     refused(confirm(api, "123456"), *CODE_DEAD)
     make_user(email="", phone=PHONE, audience="staff")
     refused(confirm(api, "123456"), *CODE_DEAD)
 
 
-def test_a_fixed_code_does_not_lift_a_ban(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_test_code_does_not_lift_a_ban(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
     make_user(email="", phone=PHONE, banned_until=clock.now() + timedelta(hours=1))
     refused(confirm(api, "123456"), 403, "user_banned", "User is banned")
 
 
-def test_fixed_codes_can_end(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_test_codes_can_end(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     past, future = (clock.now() + timedelta(hours=hours) for hours in (-1, 1))
     auth_config(sms={"test_codes": {PHONE: "123456"}, "test_codes_end_at": past})
     api.post("/signup", SIGN_UP)
@@ -227,7 +227,7 @@ def test_fixed_codes_can_end(api: Api, auth_config: ChangeConfig, mailbox: Mailb
     signed_in(confirm(api, "123456"))
 
 
-def test_the_code_of_a_number_with_a_fixed_one_is_also_what_was_sent_before(
+def test_a_phone_with_a_test_code_also_accepts_an_earlier_sent_code(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     api.post("/signup", SIGN_UP)
@@ -270,7 +270,7 @@ def test_the_channel_is_one_that_the_gateway_has(
 
 @pytest.mark.parametrize("sms", [{"provider": ""}, {"provider": "twilio"}, {"provider": "nobody"}])
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
-def test_without_a_gateway_every_number_is_our_failure(
+def test_without_a_gateway_every_phone_gets_a_server_error(
     api: Api, auth_config: ChangeConfig, account: str, sms: dict[str, str]
 ) -> None:
     auth_config(sms=sms)
@@ -289,7 +289,7 @@ def test_the_development_inbox_is_a_gateway(api: Api, auth_config: ChangeConfig,
 
 
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
-def test_the_quota_of_texts_refuses_every_number_alike(
+def test_the_sms_quota_refuses_every_phone_alike(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str
 ) -> None:
     if account != "unknown":
@@ -301,7 +301,7 @@ def test_the_quota_of_texts_refuses_every_number_alike(
     assert mailbox.texts == []
 
 
-def test_the_quota_is_shared_by_all_numbers_and_not_taken_for_nothing(api: Api, auth_config: ChangeConfig) -> None:
+def test_the_quota_is_shared_by_all_phones_and_used_only_by_sent_messages(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email="", phone="15550000000", phone_confirmed_at=clock.now())
     auth_config(limits={"sms_sent": Rate(events=1)})
     assert api.post("/signup", {**SIGN_UP, "phone": "15550000000"}).status_code == 200
@@ -313,7 +313,7 @@ def test_the_quota_is_shared_by_all_numbers_and_not_taken_for_nothing(api: Api, 
 
 
 @pytest.mark.parametrize("columns", [None, {}, {"phone_confirmed_at": clock.now()}])
-def test_the_interval_between_sign_ups_is_the_same_for_every_number(
+def test_the_interval_between_sign_ups_is_the_same_for_every_phone(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None
 ) -> None:
     if columns is not None:
@@ -328,14 +328,14 @@ def test_the_interval_between_sign_ups_is_the_same_for_every_number(
     assert api.post("/signup", SIGN_UP).status_code == 200
 
 
-def test_a_number_with_a_fixed_code_waits_as_well(api: Api, auth_config: ChangeConfig) -> None:
+def test_the_interval_applies_to_a_phone_with_a_test_code(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}, "max_frequency": timedelta(seconds=5)})
     assert api.post("/signup", SIGN_UP).status_code == 200
     text = "For security purposes, you can only request this after 4 seconds."
     refused(api.post("/signup", SIGN_UP), 429, "over_sms_send_rate_limit", text)
 
 
-# Numbers that are known
+# Existing phones
 
 
 def test_a_repeated_sign_up_replaces_password_data_and_code(api: Api, mailbox: Mailbox) -> None:
@@ -353,7 +353,7 @@ def test_a_repeated_sign_up_replaces_password_data_and_code(api: Api, mailbox: M
     assert sign_in(api).status_code == 400
 
 
-def test_a_confirmed_number_gets_a_look_alike(api: Api, mailbox: Mailbox) -> None:
+def test_a_confirmed_phone_gets_a_fabricated_user(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email="", phone=PHONE, phone_confirmed_at=clock.now(), data={"secret": 1})
     before = contents()
     shown = api.post("/signup", {**SIGN_UP, "data": {"a": 1}}).json()
@@ -376,7 +376,7 @@ def test_a_number_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbox)
     assert mailbox.texts == []
 
 
-def test_a_stranger_does_not_choose_the_password_of_an_account_that_is_proved(api: Api, mailbox: Mailbox) -> None:
+def test_another_person_cannot_set_the_password_of_a_verified_account(api: Api, mailbox: Mailbox) -> None:
     by_number = make_user(email="one@example.com", confirmed=False, phone=PHONE, phone_confirmed_at=clock.now())
     by_address = make_user(email="two@example.com", phone="15550000000", data={"mine": 1})
     strange = {"password": "chosen by a stranger", "data": {"strange": 1}}
@@ -396,13 +396,11 @@ def test_a_stranger_does_not_choose_the_password_of_an_account_that_is_proved(ap
     signed_in(confirm(api, code_in(mailbox), "15550000000"))
 
 
-# What a stranger leaves behind
+# Sign-ups by another person
 
 
 @pytest.mark.parametrize("path", ["/otp", "/signup"])
-def test_the_password_of_a_stranger_does_not_outlive_the_owners_own_request(
-    api: Api, mailbox: Mailbox, path: str
-) -> None:
+def test_a_password_set_by_another_person_ends_with_the_owners_request(api: Api, mailbox: Mailbox, path: str) -> None:
     api.post("/signup", {**SIGN_UP, "password": "chosen by a stranger"})
     let_limits_pass(timedelta(minutes=1))
     body = {"phone": PHONE} if path == "/otp" else SIGN_UP
@@ -412,7 +410,7 @@ def test_the_password_of_a_stranger_does_not_outlive_the_owners_own_request(
     assert sign_in(api).status_code == (400 if path == "/otp" else 200)
 
 
-def test_a_proved_number_ends_every_other_secret_of_the_account(api: Api, mailbox: Mailbox) -> None:
+def test_a_verified_phone_invalidates_all_other_secrets_of_the_account(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
     user = User.objects.get()
     make_one_time_token(user, TokenType.REAUTHENTICATION)

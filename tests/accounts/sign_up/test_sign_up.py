@@ -63,7 +63,7 @@ def signed_in(answer: Answer) -> dict[str, Any]:
 # A new address
 
 
-def test_a_new_address_makes_an_unconfirmed_account_and_a_mail(api: Api, mailbox: Mailbox) -> None:
+def test_a_new_address_makes_an_unconfirmed_account_and_an_email(api: Api, mailbox: Mailbox) -> None:
     answer = api.post("/signup", {**SIGN_UP, "data": {"a": 1, "b": None}})
 
     assert answer.status_code == 200
@@ -128,7 +128,7 @@ def test_the_answer_shows_the_rows_as_they_are_stored(api: Api) -> None:
     assert clock.rfc3339(user.created_at or clock.now()) == shown["created_at"]
 
 
-def test_the_mail_carries_what_opens_the_account(api: Api, mailbox: Mailbox) -> None:
+def test_the_email_contains_the_link_and_code_of_the_account(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
     variables = mailbox.emails[0].variables
     code, link = variables["Token"], variables["TokenHash"]
@@ -142,7 +142,7 @@ def test_the_mail_carries_what_opens_the_account(api: Api, mailbox: Mailbox) -> 
     assert mailbox.emails[0].expires_at == row.created_at + timedelta(days=1)
 
 
-def test_an_address_is_kept_in_lower_case(api: Api, mailbox: Mailbox) -> None:
+def test_an_address_is_stored_in_lower_case(api: Api, mailbox: Mailbox) -> None:
     shown = api.post("/signup", {**SIGN_UP, "email": "User@EXAMPLE.com"}).json()
     assert (shown["email"], shown["identities"][0]["email"]) == (EMAIL, EMAIL)
     assert shown["user_metadata"]["email"] == EMAIL
@@ -150,7 +150,7 @@ def test_an_address_is_kept_in_lower_case(api: Api, mailbox: Mailbox) -> None:
     assert token_row().relates_to == EMAIL
 
 
-def test_what_we_know_overrules_what_the_client_claims(api: Api) -> None:
+def test_verified_values_override_the_clients_data(api: Api) -> None:
     claimed = {"sub": "x", "email": "boss@example.com", "email_verified": True, "phone_verified": True, "role": "admin"}
     shown = api.post("/signup", {**SIGN_UP, "data": claimed}).json()
     known = {"sub": shown["id"], "email": EMAIL, "email_verified": False, "phone_verified": False, "role": "admin"}
@@ -173,7 +173,7 @@ def test_a_name_in_the_data_is_in_the_audit_trail(api: Api) -> None:
         {"channel": "carrier pigeon"},
     ],
 )
-def test_null_empty_and_unknown_keys_are_as_good_as_absent(api: Api, further: dict[str, Any]) -> None:
+def test_null_empty_and_unknown_keys_are_treated_as_absent(api: Api, further: dict[str, Any]) -> None:
     answer = api.post("/signup", {**SIGN_UP, **further})
     assert answer.status_code == 200
     assert set(answer.json()["user_metadata"]) == {"sub", "email", "email_verified", "phone_verified"}
@@ -236,14 +236,16 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
         ({"path": "/signup", "body": {**SIGN_UP, "redirect_to": "http://localhost:3000/b"}}, "http://localhost:3000"),
     ],
 )
-def test_the_mail_leads_to_a_permitted_place(api: Api, mailbox: Mailbox, asked: dict[str, Any], target: str) -> None:
+def test_the_link_redirects_to_an_allowed_target(
+    api: Api, mailbox: Mailbox, asked: dict[str, Any], target: str
+) -> None:
     api.post(asked["path"], asked.get("body", SIGN_UP), headers=asked.get("headers"))
     variables = mailbox.emails[0].variables
     assert variables["RedirectTo"] == target
     assert variables["ConfirmationURL"].endswith(f"&redirect_to={target}")
 
 
-# Refusals, each with everything wrong that is looked at later
+# Errors; each request also has every fault that is checked later
 
 
 @pytest.mark.parametrize(
@@ -481,7 +483,7 @@ def test_under_either_auto_confirm_a_confirmed_address_is_an_error(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_auto_confirmed_phone_number_is_signed_in_at_once(api: Api, auth_config: ChangeConfig) -> None:
+def test_an_auto_confirmed_phone_is_signed_in_at_once(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     session = signed_in(api.post("/signup", {"phone": "+1 555 1234567", "password": PASSWORD, "data": {"a": 1}}))
     shown = session["user"]
@@ -502,7 +504,7 @@ def test_an_auto_confirmed_phone_number_is_signed_in_at_once(api: Api, auth_conf
 
 
 @pytest.mark.parametrize("section", ["mailer", "sms"])
-def test_a_confirmed_number_is_an_error_under_either_auto_confirm(
+def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
     api: Api, auth_config: ChangeConfig, section: str
 ) -> None:
     make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
@@ -515,10 +517,10 @@ def test_a_confirmed_number_is_an_error_under_either_auto_confirm(
     assert contents() == before
 
 
-# An address that is known and not confirmed
+# An unconfirmed address
 
 
-def test_a_repeated_sign_up_replaces_password_data_and_mail(api: Api, mailbox: Mailbox) -> None:
+def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: Mailbox) -> None:
     first = api.post("/signup", {"email": EMAIL, "password": "the first password", "data": {"n": 1, "x": 1}}).json()
     let_limits_pass(timedelta(minutes=15, seconds=1))
     answer = api.post("/signup", {"email": EMAIL, "password": "the other password", "data": {"n": 2}})
@@ -572,7 +574,7 @@ def test_an_address_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbo
     assert mailbox.emails == []
 
 
-def test_no_session_for_the_address_when_only_the_number_is_confirmed(api: Api, mailbox: Mailbox) -> None:
+def test_no_session_for_the_address_when_only_the_phone_is_confirmed(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=clock.now())
     answer = api.post("/signup", SIGN_UP)
     assert answer.json()["id"] == str(user.id)
@@ -592,7 +594,7 @@ def test_an_sso_account_does_not_own_its_address(api: Api) -> None:
 # A confirmed address
 
 
-def test_a_confirmed_address_gets_a_look_alike(api: Api, mailbox: Mailbox) -> None:
+def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) -> None:
     user = make_user(
         email=EMAIL,
         data={"secret": 1},
@@ -645,7 +647,7 @@ def test_a_confirmed_address_gets_a_look_alike(api: Api, mailbox: Mailbox) -> No
     assert mailbox.emails == []
 
 
-def test_a_look_alike_has_another_id_every_time(api: Api) -> None:
+def test_a_fabricated_user_has_another_id_every_time(api: Api) -> None:
     make_user(email=EMAIL)
     ids = set()
     for _ in range(3):
@@ -654,7 +656,7 @@ def test_a_look_alike_has_another_id_every_time(api: Api) -> None:
     assert len(ids) == 3
 
 
-def test_a_look_alike_and_a_new_account_differ_only_in_the_documented_members(api: Api) -> None:
+def test_a_fabricated_user_and_a_new_account_differ_only_in_the_documented_members(api: Api) -> None:
     make_user(email=EMAIL)
     new = api.post("/signup", {"email": "new@example.com", "password": PASSWORD})
     known = api.post("/signup", SIGN_UP)
@@ -665,7 +667,7 @@ def test_a_look_alike_and_a_new_account_differ_only_in_the_documented_members(ap
     assert new.status_code == known.status_code
 
 
-# Frequency and quota
+# Interval and quota
 
 
 @pytest.mark.parametrize("account", ["new", "unconfirmed", "confirmed", "banned", "of another audience"])
@@ -715,9 +717,7 @@ def test_auto_confirmed_sign_ups_have_no_interval(api: Api, auth_config: ChangeC
     assert api.post("/signup", SIGN_UP).status_code == 422
 
 
-def test_the_quota_of_mails_holds_for_all_addresses_together(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
-) -> None:
+def test_the_email_quota_is_shared_by_all_addresses(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     assert api.post("/signup", SIGN_UP).status_code == 200
     before = contents()
@@ -782,7 +782,7 @@ def test_anonymous_sign_ins_of_one_client_are_limited(api: Api, auth_config: Cha
     assert api.post("/signup", SIGN_UP).status_code == 200
 
 
-# The request around it
+# Session and request details
 
 
 def test_the_session_keeps_the_address_the_client_came_from(auth_config: ChangeConfig) -> None:
@@ -810,7 +810,7 @@ def test_without_the_audit_table_nothing_but_the_row_is_missing(api: Api, auth_c
     assert User.objects.count() == OneTimeToken.objects.count() == 1
 
 
-def test_a_mail_that_cannot_be_accepted_takes_everything_back(api: Api) -> None:
+def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE procrastinate_jobs RENAME TO procrastinate_jobs_away")
     try:

@@ -49,7 +49,7 @@ def told(answer: Answer) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])
 @pytest.mark.parametrize("signups_disabled", [False, True])
-def test_a_code_for_nobody_is_promised_and_not_sent(
+def test_a_code_for_an_unknown_account_is_not_sent(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str, signups_disabled: bool
 ) -> None:
     auth_config(signup={"disabled": signups_disabled})
@@ -75,7 +75,7 @@ def test_a_code_for_nobody_is_promised_and_not_sent(
 
 @pytest.mark.parametrize("body", [{"email": EMAIL}, {"phone": PHONE}])
 @pytest.mark.parametrize("events", [0, 1])
-def test_a_quota_that_is_used_up_tells_nothing(
+def test_an_exhausted_quota_reveals_nothing(
     api: Api, auth_config: ChangeConfig, body: dict[str, str], events: int
 ) -> None:
     rate = Rate(events=events)
@@ -98,7 +98,7 @@ def test_a_quota_that_is_used_up_tells_nothing(
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_a_missing_gateway_tells_nothing(api: Api, auth_config: ChangeConfig, known: bool) -> None:
+def test_a_missing_gateway_reveals_nothing(api: Api, auth_config: ChangeConfig, known: bool) -> None:
     auth_config(sms={"provider": ""})
     if known:
         make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
@@ -107,20 +107,20 @@ def test_a_missing_gateway_tells_nothing(api: Api, auth_config: ChangeConfig, kn
 
 
 @pytest.mark.parametrize("create_user", [False, True])
-def test_what_is_no_address_or_number_is_told_so(api: Api, create_user: bool) -> None:
+def test_an_invalid_email_or_phone_is_reported(api: Api, create_user: bool) -> None:
     email = api.post("/otp", {"email": "x", "create_user": create_user})
     refused(email, 400, "validation_failed", "Unable to validate email address: invalid format")
     phone = api.post("/otp", {"phone": "x", "create_user": create_user})
     refused(phone, 400, "validation_failed", "Invalid phone number format (E.164 required)")
 
 
-def test_without_strict_privacy_clients_are_told(api: Api, auth_config: ChangeConfig) -> None:
+def test_without_strict_privacy_the_error_is_specific(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"strict_privacy_enabled": False})
     answer = api.post("/otp", {"email": EMAIL, "create_user": False})
     refused(answer, 422, "otp_disabled", "Signups not allowed for otp")
 
 
-# A change to an address that somebody has
+# Change to a taken address
 
 
 def ask(api: Api, made: SignIn, email: str = EMAIL) -> Answer:
@@ -129,7 +129,7 @@ def ask(api: Api, made: SignIn, email: str = EMAIL) -> Answer:
 
 @pytest.mark.parametrize("columns", [{}, {"audience": "staff"}, {"confirmed": False}])
 @pytest.mark.parametrize("secure", [True, False])
-def test_a_taken_address_is_answered_like_a_free_one_and_its_owner_is_told(
+def test_a_taken_address_gets_the_answer_of_a_free_one_and_its_owner_is_notified(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, columns: dict[str, Any], secure: bool
 ) -> None:
     auth_config(mailer={"secure_email_change_enabled": secure})
@@ -156,7 +156,7 @@ def test_a_taken_address_is_answered_like_a_free_one_and_its_owner_is_told(
     assert len(mailbox.emails) == (4 if secure else 2)
 
 
-def test_the_owner_of_an_address_is_told_whenever_it_is_asked_for_again(api: Api, mailbox: Mailbox) -> None:
+def test_the_owner_of_an_address_is_notified_of_each_resend(api: Api, mailbox: Mailbox) -> None:
     owner = make_user(email=EMAIL)
     made = make_session(make_user(email=MINE))
     assert ask(api, made).status_code == 200
@@ -181,7 +181,7 @@ def test_a_taken_address_does_not_change_hands(api: Api, auth_config: ChangeConf
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])
-def test_nobody_is_told_more_often_than_once_a_minute(
+def test_owners_are_notified_at_most_once_a_minute(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, autoconfirm: bool
 ) -> None:
     auth_config(mailer={"autoconfirm": autoconfirm})
@@ -212,7 +212,7 @@ def test_the_notice_takes_one_of_the_quota_and_is_refused_like_a_link(api: Api, 
         refused(ask(api, made, email), 429, "over_email_send_rate_limit", "email rate limit exceeded")
 
 
-# A change to a number that somebody has
+# Change to a taken phone
 
 TAKEN_NUMBER = "15557654321"
 
@@ -227,7 +227,7 @@ def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> Answer:
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_a_taken_number_is_answered_like_a_free_one_and_nobody_gets_a_code(
+def test_a_taken_phone_gets_the_answer_of_a_free_one_and_no_code(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User, fixed: bool
 ) -> None:
     if fixed:
@@ -251,7 +251,7 @@ def test_a_taken_number_is_answered_like_a_free_one_and_nobody_gets_a_code(
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_a_taken_number_is_sent_nothing_when_it_is_asked_for_again(
+def test_a_resend_to_a_taken_phone_sends_nothing(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User, fixed: bool
 ) -> None:
     if fixed:
@@ -268,7 +268,7 @@ def test_a_taken_number_is_sent_nothing_when_it_is_asked_for_again(
         assert answers[0].json() == answers[1].json()
 
 
-def test_a_taken_number_does_not_change_hands(api: Api, auth_config: ChangeConfig, owner_of_number: User) -> None:
+def test_a_taken_phone_keeps_its_owner(api: Api, auth_config: ChangeConfig, owner_of_number: User) -> None:
     made = make_session()
     ask_for_number(api, made)
     auth_config(sms={"test_codes": {TAKEN_NUMBER: "123456"}})
@@ -282,7 +282,7 @@ def test_a_taken_number_does_not_change_hands(api: Api, auth_config: ChangeConfi
     ("config", "status"),
     [({"limits": {"sms_sent": Rate(events=0)}}, 429), ({"sms": {"provider": ""}}, 500)],
 )
-def test_what_keeps_a_code_from_being_sent_is_told_for_a_taken_number_too(
+def test_errors_of_sending_apply_to_a_taken_phone_too(
     api: Api, auth_config: ChangeConfig, owner_of_number: User, config: dict[str, Any], status: int
 ) -> None:
     auth_config(**config)
@@ -291,7 +291,7 @@ def test_what_keeps_a_code_from_being_sent_is_told_for_a_taken_number_too(
     assert told(answers[0]) == told(answers[1])
 
 
-def test_a_taken_number_takes_nothing_of_the_quota(
+def test_a_taken_phone_uses_no_quota(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User
 ) -> None:
     auth_config(limits={"sms_sent": Rate(events=1)})
@@ -300,7 +300,7 @@ def test_a_taken_number_takes_nothing_of_the_quota(
     assert [text.to for text in mailbox.texts] == [PHONE]
 
 
-def test_under_auto_confirm_a_taken_number_stays_pending(
+def test_under_auto_confirm_a_taken_phone_stays_pending(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User
 ) -> None:
     auth_config(sms={"autoconfirm": True, "provider": ""})
@@ -309,7 +309,7 @@ def test_under_auto_confirm_a_taken_number_stays_pending(
     assert mailbox.texts == []
 
 
-# Signing up with what somebody has
+# Sign-up with a taken email or phone
 
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])

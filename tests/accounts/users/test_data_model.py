@@ -1,4 +1,4 @@
-"""What the database itself holds: generated columns, uniqueness, checks and cascades, asked in plain SQL."""
+"""Constraints of the database: generated columns, uniqueness, checks and cascades, tested in plain SQL."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_earlier_confirmation_counts(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nobody_writes_a_generated_column(run: Run) -> None:
+def test_generated_columns_cannot_be_written(run: Run) -> None:
     user_id = insert_user(run)
     with pytest.raises(Error, match="confirmed_at"):
         run("UPDATE users SET confirmed_at = now() WHERE id = %s", user_id)
@@ -258,7 +258,7 @@ def test_nothing_belongs_to_an_account_that_is_not_there(run: Run, table: str, c
 # Cascades
 
 
-def test_an_account_takes_with_it_what_is_its_own_and_nothing_else(run: Run) -> None:
+def test_deletion_of_an_account_cascades_to_its_own_rows_only(run: Run) -> None:
     user, other = make_user(), make_user()
     for each in (user, other):
         make_session(each)

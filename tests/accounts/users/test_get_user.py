@@ -1,4 +1,4 @@
-"""GET /user: the account behind a token, and the tokens it is not shown for."""
+"""GET /user: the account of a token, and rejected tokens."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def test_the_account_is_shown_as_it_is_now(api: Api) -> None:
     assert (shown["new_email"], shown["role"]) == ("new@example.com", "member")
 
 
-def test_a_token_shows_nobody_elses_account(api: Api) -> None:
+def test_a_token_returns_its_own_account(api: Api) -> None:
     one, other = make_session(make_user()), make_session(make_user())
     assert api.get("/user", bearer=one.access_token).json()["email"] == one.user.email
     assert api.get("/user", bearer=other.access_token).json()["email"] == other.user.email
 
 
-def test_without_a_token_nobody_is_shown(api: Api) -> None:
+def test_a_missing_token_is_refused_on_get_user(api: Api) -> None:
     refused(api.get("/user"), 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
-def test_a_banned_user_is_told_so(api: Api) -> None:
+def test_a_banned_user_is_refused(api: Api) -> None:
     made = make_session(make_user(banned_until=clock.now() + timedelta(minutes=1)))
     refused(api.get("/user", bearer=made.access_token), 403, "user_banned", "User is banned")
 
@@ -90,7 +90,7 @@ def test_the_time_limits_of_a_session_do_not_end_its_access_token(api: Api, auth
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
-def test_the_audience_asked_for_must_be_that_of_the_token(api: Api) -> None:
+def test_the_requested_audience_must_match_the_token(api: Api) -> None:
     made = make_session()
     refused(api.get("/user", bearer=made.access_token, headers={"X-JWT-AUD": "staff"}), *WRONG_AUDIENCE)
     right = api.get("/user", bearer=made.access_token, headers={"X-JWT-AUD": "authenticated"})

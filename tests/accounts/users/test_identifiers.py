@@ -1,4 +1,4 @@
-"""Addresses and numbers, checked and normalised."""
+"""Validation and normalisation of email addresses and phones."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_an_address_can_be_normalised_without_a_check() -> None:
         ("twilio_verify", "whatsapp", "whatsapp"),
     ],
 )
-def test_a_channel_is_sms_or_what_the_gateway_can(
+def test_a_channel_is_sms_or_one_that_the_gateway_supports(
     auth_config: AuthConfig, provider: str, text: str, channel: str
 ) -> None:
     auth_config(sms={"provider": provider})

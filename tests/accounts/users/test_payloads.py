@@ -1,4 +1,4 @@
-"""The User object and its parts: which keys are always there, which never are, and in which form times appear."""
+"""The User object and its parts: required, optional and hidden members, and the format of times."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_pending_change_is_shown_when_there_is_one(column: str, key: str) -> N
     assert key not in shown(record(**{column: ""}))
 
 
-def test_what_is_nobodys_business_is_never_shown() -> None:
+def test_internal_columns_are_never_shown() -> None:
     everything = dict.fromkeys(OPTIONAL_TIMES, AT) | {"email_change": "x", "phone_change": "y"}
     full = shown(record(is_sso_user=True, **everything))
     assert set(full) == {*ALWAYS, *OPTIONAL_TIMES, "new_email", "new_phone"}
@@ -160,6 +160,6 @@ def test_a_ban_ends_at_its_time() -> None:
     assert not record().is_banned(AT)
 
 
-def test_a_record_shows_nobody_its_hash() -> None:
+def test_the_repr_of_a_record_hides_the_hash() -> None:
     assert "the-hash" not in repr(record())
     assert "the-hash" not in str(record())

@@ -102,14 +102,14 @@ def test_the_button_of_a_flow_leads_to_the_site_with_a_code(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("type", "heading"), HEADINGS.items())
-def test_the_page_says_what_the_link_is_for(api: Api, type: str, heading: str) -> None:
+def test_the_page_shows_the_purpose_of_the_link(api: Api, type: str, heading: str) -> None:
     page = open_link(api, "pkce_0a1b", type).content.decode()
     assert f"<h1>{heading}</h1>" in page
     assert f"<title>{heading}</title>" in page
     assert page.count("<button") == 1
 
 
-def test_whatever_a_link_says_is_only_text_on_the_page(api: Api) -> None:
+def test_parameters_of_the_link_are_escaped_on_the_page(api: Api) -> None:
     page = open_link(api, HOSTILE, HOSTILE, f"{SITE}/{HOSTILE}")
     text = page.content.decode()
     assert fields(page)["type"] == fields(page)["token"] == HOSTILE

@@ -57,14 +57,14 @@ def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: An
     return shown
 
 
-def letters(mailbox: Mailbox) -> tuple[Email, Email]:
-    """The last mails to the present and to the new address."""
+def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
+    """The latest emails to the present and to the new address."""
     by_recipient = {mail.to: mail for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE}
     return by_recipient[EMAIL], by_recipient[NEW]
 
 
 def redeem(api: Api, mail: Email, form: str) -> Answer:
-    """Use what a mail says: its `code`, its `hash`, or the bare `token` of its link."""
+    """Redeem the `code` of an email, its token `hash`, or the `token` of its link."""
     said = mail.variables
     proof = {
         "code": {"email": mail.to, "token": said["Token"]},
@@ -94,10 +94,10 @@ def pending_types() -> list[str]:
     return sorted(OneTimeToken.objects.values_list("token_type", flat=True))
 
 
-# Asking
+# Requesting a change
 
 
-def test_both_addresses_are_asked(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_both_addresses_get_a_confirmation(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     shown = ask(api, made, "NEW@example.com", "?redirect_to=http://localhost:3000/cb")
 
     assert (shown["email"], shown["new_email"]) == (EMAIL, NEW)
@@ -105,7 +105,7 @@ def test_both_addresses_are_asked(api: Api, mailbox: Mailbox, made: SignIn) -> N
     assert shown["identities"][0]["identity_data"]["email"] == EMAIL
     after = User.objects.get()
     assert (after.email, after.email_change, after.email_change_confirm_status) == (EMAIL, NEW, 0)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     assert len(mailbox.emails) == 2
     for mail in (present, new):
         said = mail.variables
@@ -127,7 +127,7 @@ def test_both_addresses_are_asked(api: Api, mailbox: Mailbox, made: SignIn) -> N
     assert not FlowState.objects.exists()
 
 
-def test_without_double_confirmation_the_new_address_alone_is_asked(
+def test_without_secure_email_change_only_the_new_address_gets_a_confirmation(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
     make_one_time_token(made.user, TokenType.EMAIL_CHANGE_CURRENT)
@@ -137,7 +137,7 @@ def test_without_double_confirmation_the_new_address_alone_is_asked(
     assert pending_types() == ["email_change_token_new"]
 
 
-def test_a_user_without_an_address_is_asked_at_the_new_one(api: Api, mailbox: Mailbox) -> None:
+def test_a_user_without_an_address_confirms_at_the_new_one(api: Api, mailbox: Mailbox) -> None:
     made = make_session(make_user(email="", phone=PHONE, phone_confirmed_at=clock.now()))
     shown = ask(api, made)
     assert (shown["email"], shown["new_email"]) == ("", NEW)
@@ -148,7 +148,7 @@ def test_a_user_without_an_address_is_asked_at_the_new_one(api: Api, mailbox: Ma
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
 
 
-def test_under_auto_confirm_the_change_is_still_asked_for(
+def test_under_auto_confirm_the_change_still_needs_confirmation(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
     auth_config(mailer={"autoconfirm": True})
@@ -157,7 +157,7 @@ def test_under_auto_confirm_the_change_is_still_asked_for(
     assert len(mailbox.emails) == 2
 
 
-def test_both_mails_are_one_of_the_quota(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
+def test_both_emails_count_once_against_the_quota(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     ask(api, made)
     other = make_session()
@@ -169,7 +169,7 @@ def test_both_mails_are_one_of_the_quota(api: Api, auth_config: ChangeConfig, ma
 
 @pytest.mark.parametrize("address", [EMAIL, NEW])
 @pytest.mark.parametrize("secure", [True, False])
-def test_the_operator_says_who_may_be_mailed(
+def test_the_operators_allow_list_applies(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, address: str, secure: bool
 ) -> None:
     auth_config(recipients={"authorized_addresses": (address,)}, mailer={"secure_email_change_enabled": secure})
@@ -222,7 +222,7 @@ def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_conf
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_has_just_been_asked_for_is_not_sent_again_at_once(api: Api, made: SignIn) -> None:
+def test_the_interval_applies_to_repeated_requests(api: Api, made: SignIn) -> None:
     ask(api, made)
     text = "For security purposes, you can only request this after 59 seconds."
     refused(api.post("/resend", {"type": "email_change", "email": EMAIL}), 429, "over_email_send_rate_limit", text)
@@ -231,7 +231,7 @@ def test_what_has_just_been_asked_for_is_not_sent_again_at_once(api: Api, made: 
 
 
 @pytest.mark.parametrize("columns", [{}, {"confirmed": False}, {"audience": "staff"}])
-def test_an_address_that_somebody_has_is_refused(
+def test_an_address_of_another_user_is_refused(
     api: Api, mailbox: Mailbox, made: SignIn, columns: dict[str, Any]
 ) -> None:
     make_user(email=NEW, **columns)
@@ -244,12 +244,12 @@ def test_an_address_that_somebody_has_is_refused(
 def test_an_address_of_an_sso_account_is_free(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     make_user(email=NEW, is_sso_user=True)
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "code"))
     signed_in(redeem(api, new, "code"))
 
 
-# Confirming
+# Confirming a change
 
 
 @pytest.mark.parametrize("forms", [("code", "code"), ("hash", "hash"), ("token", "code"), ("code", "hash")])
@@ -258,7 +258,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
     api: Api, mailbox: Mailbox, made: SignIn, forms: tuple[str, str], first: str
 ) -> None:
     sent_at = ask(api, made)["email_change_sent_at"]
-    one, other = letters(mailbox) if first == "present" else reversed(letters(mailbox))
+    one, other = change_emails(mailbox) if first == "present" else reversed(change_emails(mailbox))
 
     half(redeem(api, one, forms[0]))
     between = User.objects.get()
@@ -293,9 +293,9 @@ def test_the_change_takes_effect_when_both_have_confirmed(
         assert api.post("/token?grant_type=password", body).status_code == status
 
 
-def test_the_former_address_is_told(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_the_previous_address_is_notified(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, new, "code"))
     signed_in(redeem(api, present, "code"))
     notice = mailbox.emails[-1]
@@ -310,7 +310,7 @@ def test_one_address_cannot_confirm_for_both(
     api: Api, mailbox: Mailbox, made: SignIn, form: str, which: int, pkce: bool
 ) -> None:
     ask(api, made, **(PKCE if pkce else {}))
-    mail = letters(mailbox)[which]
+    mail = change_emails(mailbox)[which]
     half(redeem(api, mail, form))
     before = contents()
     refused(redeem(api, mail, "code"), *CODE_DEAD)
@@ -323,7 +323,7 @@ def test_one_address_cannot_confirm_for_both(
 def test_a_confirmation_of_an_imported_row_is_the_first_of_two(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     User.objects.update(email_change_confirm_status=None)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "hash"))
     signed_in(redeem(api, new, "hash"))
 
@@ -335,7 +335,7 @@ def test_one_confirmation_can_be_enough(
 ) -> None:
     ask(api, made)
     auth_config(mailer=config)
-    signed_in(redeem(api, letters(mailbox)[which], "hash"))
+    signed_in(redeem(api, change_emails(mailbox)[which], "hash"))
     assert not OneTimeToken.objects.exists()
 
 
@@ -349,13 +349,13 @@ def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: Si
     assert User.objects.get().email_change_confirm_status == 0
     refused(redeem(api, old_new, "hash"), *LINK_DEAD)
     refused(redeem(api, old_new, "code"), *CODE_DEAD)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, new, "hash"))
     signed_in(redeem(api, present, "hash"))
 
 
 @pytest.mark.parametrize("form", ["code", "hash"])
-def test_what_a_mail_carries_lives_for_a_day(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
+def test_link_and_code_of_an_email_expire_after_a_day(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
     ask(api, made)
     make_older(*OneTimeToken.objects.all(), by=timedelta(days=1, seconds=1))
     before = contents()
@@ -376,11 +376,11 @@ def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn,
 
 @pytest.mark.parametrize("type", ["email", "signup", "invite", "recovery", "magiclink"])
 @pytest.mark.parametrize("form", ["code", "hash"])
-def test_the_secret_of_a_change_is_good_for_nothing_else(
+def test_the_secret_of_a_change_has_no_other_use(
     api: Api, mailbox: Mailbox, made: SignIn, type: str, form: str
 ) -> None:
     ask(api, made)
-    mail = letters(mailbox)[0]
+    mail = change_emails(mailbox)[0]
     proof = {"email": EMAIL, "token": mail.variables["Token"]} if form == "code" else {
         "token_hash": mail.variables["TokenHash"]
     }  # fmt: skip
@@ -389,9 +389,9 @@ def test_the_secret_of_a_change_is_good_for_nothing_else(
     assert Session.objects.count() == 1
 
 
-def test_a_code_is_good_with_the_address_it_was_sent_to(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_a_code_is_valid_with_its_recipients_address(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     if present.variables["Token"] != new.variables["Token"]:
         body = {"type": "email_change", "email": NEW, "token": present.variables["Token"]}
         refused(api.post("/verify", body), *CODE_DEAD)
@@ -404,7 +404,7 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, form: str
 ) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "hash"))
     owner = make_user(email=NEW)
     before = contents()
@@ -419,9 +419,11 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
 
 
 @pytest.mark.parametrize("how", ["recovery", "password"])
-def test_another_proof_or_password_ends_the_confirmations(api: Api, mailbox: Mailbox, made: SignIn, how: str) -> None:
+def test_another_verification_or_password_invalidates_the_confirmations(
+    api: Api, mailbox: Mailbox, made: SignIn, how: str
+) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, new, "hash"))
     if how == "recovery":
         secret = make_one_time_token(made.user)
@@ -432,12 +434,12 @@ def test_another_proof_or_password_ends_the_confirmations(api: Api, mailbox: Mai
     assert User.objects.get().email == EMAIL
 
 
-def test_a_change_gives_an_email_identity_to_who_had_none(api: Api, mailbox: Mailbox) -> None:
+def test_a_change_adds_a_missing_email_identity(api: Api, mailbox: Mailbox) -> None:
     made = make_session(make_user(email=EMAIL, data={"name": "Ada"}))
     at = clock.now() - timedelta(days=9)
     Identity.objects.update(provider="google", provider_id="7", created_at=at)
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "hash"))
     shown = signed_in(redeem(api, new, "hash"))["user"]
     google, email = shown["identities"]
@@ -450,7 +452,7 @@ def test_a_change_gives_an_email_identity_to_who_had_none(api: Api, mailbox: Mai
     assert shown["app_metadata"] == {"provider": "google", "providers": ["google", "email"]}
 
 
-def test_a_change_confirms_who_was_not_confirmed(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_a_change_confirms_an_unconfirmed_user(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(mailer={"secure_email_change_enabled": False})
     made = make_session(make_user(email=EMAIL, confirmed=False))
     ask(api, made)
@@ -459,12 +461,12 @@ def test_a_change_confirms_who_was_not_confirmed(api: Api, auth_config: ChangeCo
     assert shown["user_metadata"]["email_verified"] is True
 
 
-# By browser
+# In a browser
 
 
 def test_links_confirm_in_a_browser(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, query="?redirect_to=http://localhost:3000/cb%3Fx%3D1")
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
 
     first = open_link(api, present)
     assert first.status_code == 303
@@ -482,7 +484,7 @@ def test_links_confirm_in_a_browser(api: Api, mailbox: Mailbox, made: SignIn) ->
 
 def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     flow = FlowState.objects.get()
     assert (flow.user_id, flow.provider_type, flow.authentication_method) == (
         made.user.id, "email_change", "email_change",
@@ -508,14 +510,14 @@ def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -
 
 def test_a_code_typed_by_hand_ends_a_flow_in_a_session(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "code"))
     signed_in(redeem(api, new, "code"))
 
 
 def test_a_flow_that_is_gone_leaves_the_change_to_be_confirmed(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     open_link(api, present)
     FlowState.objects.all().delete()
     before = contents()

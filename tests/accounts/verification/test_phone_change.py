@@ -70,7 +70,7 @@ def code_in(mailbox: Mailbox) -> str:
     return code
 
 
-def test_the_new_number_is_texted_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_the_new_phone_gets_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     shown = ask(api, made, "+1 555 1234567")
 
     assert (shown["phone"], shown["new_phone"]) == ("", NEW)
@@ -84,7 +84,7 @@ def test_the_new_number_is_texted_a_code(api: Api, mailbox: Mailbox, made: SignI
     assert mailbox.emails == []
 
 
-def test_the_code_makes_the_number_the_users_and_signs_in(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     sent_at = ask(api, made)["phone_change_sent_at"]
     make_one_time_token(made.user)
     session = signed_in(confirm(api, code_in(mailbox), f"+{NEW}"))
@@ -105,7 +105,7 @@ def test_the_code_makes_the_number_the_users_and_signs_in(api: Api, mailbox: Mai
     assert not OneTimeToken.objects.exists()
     assert Session.objects.count() == 2
     assert audit_trail() == [MODIFIED] * 2
-    # The first number of an account is a further way into it.
+    # The first phone of an account is a new identity.
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.IDENTITY_LINKED, EMAIL)]
     assert mailbox.emails[0].variables["Provider"] == "phone"
     assert api.get("/user", bearer=session["access_token"]).json() == shown
@@ -121,7 +121,7 @@ def make_number_user(**columns: Any) -> SignIn:
 
 
 @pytest.mark.parametrize("has_address", [True, False])
-def test_another_number_replaces_the_first(api: Api, mailbox: Mailbox, has_address: bool) -> None:
+def test_another_phone_replaces_the_first(api: Api, mailbox: Mailbox, has_address: bool) -> None:
     made = make_number_user()
     if has_address:
         User.objects.update(email=EMAIL, email_confirmed_at=clock.now())
@@ -143,7 +143,7 @@ def test_another_number_replaces_the_first(api: Api, mailbox: Mailbox, has_addre
 
 
 @pytest.mark.parametrize("phone", [OLD, f"+{OLD}", "+1 555 0000000"])
-def test_the_present_number_is_no_change(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, phone: str) -> None:
+def test_the_present_phone_is_no_change(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, phone: str) -> None:
     made = make_number_user()
     for autoconfirm in (False, True):
         auth_config(sms={"autoconfirm": autoconfirm})
@@ -176,7 +176,7 @@ def test_under_auto_confirm_the_change_takes_effect_at_once(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_number_confirmed_at_once_does_not_end_the_link_sent_with_it(
+def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
     auth_config(sms={"autoconfirm": True}, mailer={"secure_email_change_enabled": False})
@@ -189,10 +189,10 @@ def test_a_number_confirmed_at_once_does_not_end_the_link_sent_with_it(
     assert answer.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
 
 
-# Fixed codes and gateways that make their own
+# Test codes and Twilio Verify
 
 
-def test_a_fixed_code_confirms_whatever_is_stored(
+def test_a_test_code_confirms_without_a_stored_secret(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
     auth_config(sms={"provider": "", "test_codes": {NEW: "123456"}}, limits={"sms_sent": Rate(events=0)})
@@ -204,9 +204,7 @@ def test_a_fixed_code_confirms_whatever_is_stored(
     refused(confirm(api, "123456"), *CODE_DEAD)
 
 
-def test_a_fixed_code_moves_only_the_number_that_is_asked_for(
-    api: Api, auth_config: ChangeConfig, made: SignIn
-) -> None:
+def test_a_test_code_changes_only_the_requested_phone(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(sms={"test_codes": {NEW: "123456"}})
     refused(confirm(api, "123456"), *CODE_DEAD)
     ask(api, made, OLD)
@@ -214,7 +212,7 @@ def test_a_fixed_code_moves_only_the_number_that_is_asked_for(
     assert User.objects.get().phone is None
 
 
-def test_a_gateway_that_cannot_be_asked_confirms_nothing(
+def test_an_unreachable_gateway_confirms_nothing(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
     ask(api, made)
@@ -223,12 +221,12 @@ def test_a_gateway_that_cannot_be_asked_confirms_nothing(
     refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize("columns", [{}, {"phone_confirmed_at": None}, {"audience": "staff"}])
 @pytest.mark.parametrize("autoconfirm", [False, True])
-def test_a_number_that_somebody_has_is_refused(
+def test_a_phone_of_another_user_is_refused(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, columns: dict[str, Any], autoconfirm: bool
 ) -> None:
     make_number_user(phone=NEW, **columns)
@@ -239,7 +237,7 @@ def test_a_number_that_somebody_has_is_refused(
     assert mailbox.texts == []
 
 
-def test_a_number_taken_in_the_meantime_is_not_taken_over(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_a_phone_taken_since_the_request_keeps_its_owner(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     make_number_user(phone=NEW)
     before = contents()
@@ -248,7 +246,7 @@ def test_a_number_taken_in_the_meantime_is_not_taken_over(api: Api, mailbox: Mai
 
 
 @pytest.mark.parametrize("what", ["quota", "gateway"])
-def test_what_cannot_be_sent_changes_nothing(
+def test_an_undeliverable_message_changes_nothing(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, what: str
 ) -> None:
     auth_config(**({"limits": {"sms_sent": Rate(events=0)}} if what == "quota" else {"sms": {"provider": ""}}))
@@ -285,7 +283,7 @@ def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn) -> N
     assert audit_trail() == [MODIFIED]
 
 
-def test_a_change_counts_for_what_can_be_sent_again(api: Api) -> None:
+def test_a_change_starts_the_interval_of_resend(api: Api) -> None:
     made = make_number_user()
     ask(api, made)
     refused(api.post("/resend", {"type": "phone_change", "phone": OLD}), 429, "over_sms_send_rate_limit", SOON)
@@ -305,7 +303,7 @@ def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, made: SignIn, age
 
 
 @pytest.mark.parametrize("type", ["sms", "signup", "email_change", "recovery"])
-def test_the_code_of_a_change_is_good_for_nothing_else(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
+def test_the_code_of_a_change_has_no_other_use(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
     ask(api, made)
     answer = api.post("/verify", {"type": type, "phone": NEW, "token": code_in(mailbox)})
     refused(answer, *CODE_DEAD)
@@ -327,7 +325,7 @@ def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn)
     assert User.objects.get().phone is None
 
 
-def test_two_users_who_want_a_number_each_have_their_own_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_two_users_who_request_one_phone_get_separate_codes(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     other = make_session()
     ask(api, made)
     ask(api, other)

@@ -77,7 +77,7 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
         ({"confirmed": False, "audience": "staff"}, 0),
     ],
 )
-def test_the_answer_tells_nothing_about_the_address(
+def test_the_answer_reveals_nothing_about_the_address(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None, mails: int
 ) -> None:
     if columns is not None:
@@ -219,7 +219,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert mailbox.emails == []
 
 
-def test_the_quota_refuses_the_mail(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_the_quota_refuses_the_email(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False)
     auth_config(limits={"email_sent": Rate(events=0)})
     before = contents()
@@ -235,7 +235,7 @@ def test_requests_of_one_client_are_limited_before_anything_else(api: Api) -> No
     assert api.post("/recover", "{").status_code == 400
 
 
-# Changes of address
+# Email changes
 
 
 def with_pending_email(**columns: Any) -> User:
@@ -244,7 +244,7 @@ def with_pending_email(**columns: Any) -> User:
 
 @pytest.mark.parametrize("secure", [True, False])
 @pytest.mark.parametrize("known_by", ["email", "phone"])
-def test_the_mails_of_a_pending_change_are_sent_once_more(
+def test_the_emails_of_a_pending_change_are_resent(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, secure: bool, known_by: str
 ) -> None:
     auth_config(signup={"phone_enabled": True}, mailer={"secure_email_change_enabled": secure})
@@ -294,7 +294,7 @@ def test_a_pending_address_that_is_taken_by_now_gets_no_link(api: Api, mailbox: 
 
 
 @pytest.mark.parametrize("pending", [True, False])
-def test_an_account_named_by_number_is_not_judged_as_an_address(
+def test_an_account_identified_by_phone_skips_the_address_checks(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, pending: bool
 ) -> None:
     auth_config(signup={"phone_enabled": True}, recipients={"authorized_addresses": (EMAIL, NEW)})
@@ -303,7 +303,7 @@ def test_an_account_named_by_number_is_not_judged_as_an_address(
     assert len(mailbox.emails) == (2 if pending else 0)
 
 
-# Text messages
+# SMS
 
 
 @pytest.fixture
@@ -312,7 +312,7 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.usefixtures("numbers_enabled")
-def test_an_unconfirmed_number_is_texted_once_more(api: Api, mailbox: Mailbox) -> None:
+def test_an_unconfirmed_phone_gets_a_code_again(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email="", phone=PHONE)
     found = message_id(api.post("/resend", {"type": "sms", "phone": f"+{PHONE}"}))
     (text,) = mailbox.texts
@@ -328,7 +328,7 @@ def test_an_unconfirmed_number_is_texted_once_more(api: Api, mailbox: Mailbox) -
 
 @pytest.mark.usefixtures("numbers_enabled")
 @pytest.mark.parametrize("known_by", ["email", "phone"])
-def test_the_code_of_a_pending_number_is_texted_once_more(api: Api, mailbox: Mailbox, known_by: str) -> None:
+def test_the_code_of_a_pending_phone_is_resent(api: Api, mailbox: Mailbox, known_by: str) -> None:
     make_user(email=EMAIL, phone=PHONE, phone_change="15559999999")
     body = {"type": "phone_change", known_by: EMAIL if known_by == "email" else PHONE}
     found = message_id(api.post("/resend", body))
@@ -352,7 +352,7 @@ def test_the_code_of_a_pending_number_is_texted_once_more(api: Api, mailbox: Mai
         ({"banned_until": clock.now() + timedelta(days=1)}, 1),
     ],
 )
-def test_the_answer_tells_nothing_about_the_number(
+def test_the_answer_reveals_nothing_about_the_phone(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None, texts: int
 ) -> None:
     if columns is not None:
@@ -371,7 +371,7 @@ def test_the_answer_tells_nothing_about_the_number(
 @pytest.mark.parametrize("type", ["sms", "phone_change"])
 @pytest.mark.parametrize("outstanding", [True, False])
 @pytest.mark.parametrize("what", ["quota", "gateway"])
-def test_what_refuses_a_text_refuses_it_to_everybody(
+def test_errors_of_sending_apply_to_every_account(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, type: str, outstanding: bool, what: str
 ) -> None:
     auth_config(signup={"phone_enabled": True}, sms=GATEWAY)
@@ -389,9 +389,7 @@ def test_what_refuses_a_text_refuses_it_to_everybody(
 
 
 @pytest.mark.parametrize("type", ["sms", "phone_change"])
-def test_a_number_with_a_fixed_code_is_sent_nothing(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, type: str
-) -> None:
+def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, type: str) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"test_codes": {PHONE: "123456"}})
     made = make_session(make_user(email="", phone=PHONE, phone_change=PHONE))
     assert api.post("/resend", {"type": type, "phone": PHONE}).json() == {"message_id": "test-otp"}

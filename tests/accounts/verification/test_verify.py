@@ -190,7 +190,7 @@ def test_a_recovery_link_of_an_unconfirmed_account_confirms_it_without_its_passw
 
 
 @pytest.mark.parametrize(("purpose", "told"), [(TokenType.CONFIRMATION, "signup"), (TokenType.RECOVERY, "magiclink")])
-def test_the_type_email_stands_for_what_was_mailed(api: Api, purpose: TokenType, told: str) -> None:
+def test_the_type_email_accepts_any_emailed_code(api: Api, purpose: TokenType, told: str) -> None:
     user = make_user(email=EMAIL, confirmed=told != "signup")
     moved_on(open_link(api, make_one_time_token(user, purpose).link_token, "email"), told)
     assert audit_trail() == [SIGNED_UP if told == "signup" else LOGIN]
@@ -245,7 +245,7 @@ def test_the_life_of_a_link_is_a_setting(api: Api, auth_config: ChangeConfig) ->
 
 
 @pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
-def test_a_banned_user_is_told_so_by_the_link_alone(api: Api, type: str) -> None:
+def test_a_ban_is_reported_only_with_the_link(api: Api, type: str) -> None:
     user = make_user(email=EMAIL, confirmed=type in RECOVERING, banned_until=clock.now() + timedelta(hours=1))
     token = make_one_time_token(user, PURPOSE[type]).link_token
     before = contents()
@@ -262,7 +262,7 @@ def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
 
 @pytest.mark.parametrize("type", ["sms", "phone_change", "reauthentication", "x", "SIGNUP", "signup "])
 @pytest.mark.parametrize("mark", ["", "pkce_"])
-def test_a_type_that_no_link_has_is_told_by_redirect(api: Api, type: str, mark: str) -> None:
+def test_an_unknown_link_type_is_reported_by_redirect(api: Api, type: str, mark: str) -> None:
     answer = open_link(api, mark + "0" * 56, quote(type))
     assert answer.status_code == 303
     told = {"error_code": "validation_failed", "error_description": "Invalid email verification type"}
@@ -278,7 +278,7 @@ def test_a_type_that_no_link_has_is_told_by_redirect(api: Api, type: str, mark: 
         (TokenType.REAUTHENTICATION, list(PURPOSE)),
     ],
 )
-def test_a_link_is_good_for_its_own_purpose_only(api: Api, purpose: TokenType, types: list[str]) -> None:
+def test_a_link_is_valid_for_its_purpose_only(api: Api, purpose: TokenType, types: list[str]) -> None:
     token = make_one_time_token(make_user(email=EMAIL, confirmed=False), purpose).link_token
     before = contents()
     for type in types:
@@ -329,7 +329,7 @@ def test_looking_at_a_link_does_not_use_it_up(api: Api, slash: str) -> None:
     moved_on(api.get(f"/verify{slash}?token={token}&type=recovery"), "recovery")
 
 
-def test_an_internal_failure_is_told_by_redirect(api: Api) -> None:
+def test_a_server_error_is_reported_by_redirect(api: Api) -> None:
     token = make_one_time_token(make_user(email=EMAIL, password="")).link_token
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE mfa_amr_claims RENAME TO mfa_amr_claims_away")
@@ -343,7 +343,7 @@ def test_an_internal_failure_is_told_by_redirect(api: Api) -> None:
     moved_on(open_link(api, token, "recovery"), "recovery")
 
 
-# Where a link leads
+# Redirect targets
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_a_session_is_added_to_the_target(
     assert location.isascii()
 
 
-def test_an_error_replaces_the_fragment_and_keeps_the_query(api: Api) -> None:
+def test_an_error_replaces_the_fragment_and_preserves_the_query(api: Api) -> None:
     answer = open_link(api, "x", "signup", "http://localhost:3000/?test=param#part")
     assert answer.headers["Location"] == (
         "http://localhost:3000/?test=param#error=access_denied&error_code=otp_expired"
@@ -493,7 +493,9 @@ def test_a_code_typed_by_hand_ends_a_pkce_flow_in_a_session(api: Api, mailbox: M
     ],
 )
 @pytest.mark.parametrize("form", ["code", "upper-case address", "token_hash", "token"])
-def test_every_form_of_a_proof_signs_in(api: Api, type: str, purpose: TokenType, told: str | None, form: str) -> None:
+def test_every_form_of_verification_signs_in(
+    api: Api, type: str, purpose: TokenType, told: str | None, form: str
+) -> None:
     user = make_user(email=EMAIL, confirmed=purpose == TokenType.RECOVERY)
     secret = make_one_time_token(user, purpose)
     forms: dict[str, dict[str, Any]] = {
@@ -632,7 +634,7 @@ def test_ten_wrong_codes_kill_a_code(api: Api, auth_config: ChangeConfig) -> Non
     refused(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
 
 
-def test_a_new_mail_ends_the_code_and_the_link_before_it(api: Api, mailbox: Mailbox) -> None:
+def test_a_new_email_invalidates_the_previous_code_and_link(api: Api, mailbox: Mailbox) -> None:
     make_user(email=EMAIL)
     api.post("/recover", {"email": EMAIL})
     let_limits_pass(timedelta(minutes=2))
@@ -654,7 +656,7 @@ def test_code_and_link_are_one_secret(api: Api, first: str) -> None:
     refused(api.post("/verify", one), *(LINK_DEAD if one is by_link else CODE_DEAD))
 
 
-def test_any_proof_ends_every_other_of_the_user_alone(api: Api) -> None:
+def test_a_verification_invalidates_the_other_secrets_of_that_user_only(api: Api) -> None:
     user, other = make_user(email=EMAIL), make_user()
     secret = make_one_time_token(user)
     for purpose in (TokenType.EMAIL_CHANGE_NEW, TokenType.EMAIL_CHANGE_CURRENT, TokenType.REAUTHENTICATION):
@@ -664,21 +666,21 @@ def test_any_proof_ends_every_other_of_the_user_alone(api: Api) -> None:
     assert list(OneTimeToken.objects.values_list("user_id", flat=True)) == [other.id]
 
 
-def test_a_code_is_good_with_its_own_address_only(api: Api) -> None:
+def test_a_code_is_valid_with_its_address_only(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     make_one_time_token(make_user(email="other@example.com"))
     refused(api.post("/verify", {"type": "recovery", "email": "other@example.com", "token": secret.code}), *CODE_DEAD)
     signed_in(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), "recovery")
 
 
-def test_a_code_is_good_in_its_own_audience_only(api: Api) -> None:
+def test_a_code_is_valid_in_its_audience_only(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     body = {"type": "recovery", "email": EMAIL, "token": secret.code}
     refused(api.post("/verify", body, headers={"X-JWT-AUD": "staff"}), *CODE_DEAD)
     signed_in(api.post("/verify", body), "recovery")
 
 
-def test_the_code_of_an_sso_account_is_nobodys(api: Api) -> None:
+def test_the_code_of_an_sso_account_is_refused(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL, is_sso_user=True))
     refused(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
 
@@ -689,7 +691,7 @@ def test_a_code_past_its_life_is_refused(api: Api) -> None:
     refused(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
 
 
-def test_a_ban_is_told_after_the_right_code(api: Api) -> None:
+def test_a_ban_is_reported_after_the_correct_code(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL, banned_until=clock.now() + timedelta(hours=1)))
     body = {"type": "recovery", "email": EMAIL, "token": "wrong"}
     refused(api.post("/verify", body), *CODE_DEAD)
@@ -736,7 +738,7 @@ def invited(**columns: Any) -> User:
 
 @pytest.mark.parametrize("type", ["signup", "invite", "email"])
 @pytest.mark.parametrize("form", ["code", "token_hash"])
-def test_the_first_password_can_come_with_the_proof(api: Api, type: str, form: str) -> None:
+def test_the_first_password_can_be_set_during_verification(api: Api, type: str, form: str) -> None:
     user = invited(recovery_sent_at=clock.now(), confirmation_sent_at=clock.now())
     make_session(user)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
@@ -786,7 +788,7 @@ def test_an_account_of_a_provider_needs_no_password(api: Api) -> None:
 
 
 @pytest.mark.parametrize("how", ["GET invite", "GET signup", "POST invite", "POST email"])
-def test_an_invited_account_gets_a_password_nobody_knows(api: Api, how: str) -> None:
+def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> None:
     user = invited(confirmation_sent_at=clock.now())
     make_session(user)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
@@ -835,7 +837,7 @@ def test_a_password_that_is_not_the_first_is_ignored(api: Api, type: str, purpos
     assert User.objects.get().password == user.password
 
 
-# Whose password an unconfirmed account keeps
+# Passwords of unconfirmed accounts
 
 
 def stranger_signs_up(api: Api) -> None:
@@ -849,7 +851,9 @@ def can_sign_in(api: Api, password: str) -> bool:
 
 @pytest.mark.parametrize("path", ["/otp", "/magiclink"])
 @pytest.mark.parametrize("form", ["link", "code", "type email"])
-def test_a_magic_link_drops_the_password_of_a_stranger(api: Api, mailbox: Mailbox, path: str, form: str) -> None:
+def test_a_magic_link_removes_a_password_set_before_verification(
+    api: Api, mailbox: Mailbox, path: str, form: str
+) -> None:
     stranger_signs_up(api)
     api.post(path, {"email": EMAIL})
     secret = mailbox.emails[-1].variables
@@ -865,14 +869,14 @@ def test_a_magic_link_drops_the_password_of_a_stranger(api: Api, mailbox: Mailbo
     assert not can_sign_in(api, "a stranger's choice")
 
 
-def test_a_recovery_drops_the_password_of_a_stranger(api: Api, mailbox: Mailbox) -> None:
+def test_a_recovery_removes_a_password_set_before_verification(api: Api, mailbox: Mailbox) -> None:
     stranger_signs_up(api)
     api.post("/recover", {"email": EMAIL})
     moved_on(open_link(api, mailbox.emails[-1].variables["TokenHash"], "recovery"), "recovery")
     assert not can_sign_in(api, "a stranger's choice")
 
 
-def test_a_strangers_mail_is_worthless_after_the_owner_asks_for_a_link(api: Api, mailbox: Mailbox) -> None:
+def test_a_magic_link_request_invalidates_an_earlier_confirmation(api: Api, mailbox: Mailbox) -> None:
     stranger_signs_up(api)
     api.post("/magiclink", {"email": EMAIL})
     first = mailbox.emails[0].variables
@@ -880,7 +884,7 @@ def test_a_strangers_mail_is_worthless_after_the_owner_asks_for_a_link(api: Api,
     assert User.objects.get().email_confirmed_at is None
 
 
-def test_a_confirmation_sent_again_keeps_the_password_of_its_sign_up(api: Api, mailbox: Mailbox) -> None:
+def test_a_resent_confirmation_preserves_the_password_of_its_sign_up(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
     let_limits_pass(timedelta(hours=1))
     api.post("/resend", {"type": "signup", "email": EMAIL})

@@ -1,4 +1,4 @@
-"""What verifies the answers of authenticators is an extra, which a server without passkeys and keys does not load."""
+"""The library that verifies WebAuthn responses is optional; a server without passkeys and keys does not load it."""
 
 from __future__ import annotations
 

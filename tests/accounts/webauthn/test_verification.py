@@ -1,4 +1,4 @@
-"""Answers of authenticators: what is believed, and what each of them can be refused for."""
+"""Verification of WebAuthn responses: accepted and rejected ones."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_options_of_a_factor_leave_the_choice_to_the_browser() -> None:
     assert options["excludeCredentials"] == [{"type": "public-key", "id": "__4", "transports": ["usb", "nfc"]}]
 
 
-def test_the_options_of_a_request_name_credentials_or_nobody() -> None:
+def test_the_options_of_an_authentication_name_credentials_or_none() -> None:
     anybody = ceremonies.request().options
     assert anybody == {
         "challenge": anybody["challenge"],
@@ -186,7 +186,7 @@ def test_every_algorithm_that_is_offered_can_be_used(algorithm: int) -> None:
         used(answer, request, made)
 
 
-def test_a_device_may_do_without_knowing_who_touches_it() -> None:
+def test_user_verification_is_optional() -> None:
     device, ceremony, request = Authenticator(flags=UP), creation(), ceremonies.request()
     made = created(device.create(ceremony.options), ceremony)
     assert not made.is_user_verified
@@ -439,7 +439,7 @@ def test_what_no_browser_sends_of_an_assertion_is_not_read(name: str, value: Any
 
 
 @pytest.mark.parametrize("handle", [None, ""])
-def test_an_authenticator_may_not_say_whose_credential_it_used(handle: str | None) -> None:
+def test_the_user_handle_is_optional(handle: str | None) -> None:
     answer = {**USED, "response": {**USED["response"], "userHandle": handle}}
     assert webauthn_responses.parse_assertion(answer).user_handle is None
 
@@ -464,7 +464,7 @@ def test_an_authenticator_may_not_say_whose_credential_it_used(handle: str | Non
         ("https://example.com", "", False),
     ],
 )
-def test_an_origin_is_compared_as_what_it_is(
+def test_origins_are_compared_by_scheme_host_and_port(
     auth_config: ChangeConfig, permitted: str, origin: str, is_permitted: bool
 ) -> None:
     auth_config(webauthn={"rp_origins": ("https://elsewhere.example", permitted)})

@@ -1,4 +1,4 @@
-"""A browser's part of the console: a client that keeps cookies, knows forms and enforces what browsers are made to."""
+"""A browser for console tests: keeps cookies, submits forms and enforces CSRF and cookie attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Into the console and out of it."""
+"""Sign-in to the console with a password, and sign-out."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_operator_may_give_the_phone_number(console: Console, operator: User,
         ({}, "", PASSWORD, "This field is required."),
     ],
 )
-def test_who_is_refused_gets_no_session(
+def test_a_failed_sign_in_creates_no_session(
     console: Console, operator: User, columns: dict[str, Any], name: str, password: str, said: str
 ) -> None:
     changes = {key: value for key, value in columns.items() if key != "banned"}
@@ -101,7 +101,7 @@ def without_tokens(answer: Answer) -> tuple[int, list[str], set[str]]:
     return answer.status_code, lines, set(answer.headers)
 
 
-def test_a_user_who_is_no_operator_gets_the_answer_of_a_wrong_password(operator: User) -> None:
+def test_users_who_are_not_operators_get_the_error_of_a_wrong_password(operator: User) -> None:
     factories.make_user(email="ua@example.com")
     answers = [
         without_tokens(Console().sign_in(name, password))
@@ -204,7 +204,7 @@ def test_a_cookie_from_before_the_sign_in_opens_nothing(console: Console, operat
     assert not Session.objects.filter(user=thief).exists()
 
 
-def test_a_cookie_of_nobodys_making_opens_nothing(console: Console, operator: User) -> None:
+def test_a_forged_cookie_is_rejected(console: Console, operator: User) -> None:
     session = factories.make_session(operator).session
     for forged in (str(session.id), "x", f"{session.id}:abc:def", "." * 3000):
         console.client.cookies["operator_session"] = forged
@@ -230,7 +230,7 @@ def test_the_sign_in_leads_to_pages_of_the_console_only(
     assert console.sign_in("op@example.com", next=wanted).headers["Location"] == target
 
 
-def test_who_asks_for_a_page_gets_it_after_the_sign_in(console: Console, operator: User) -> None:
+def test_sign_in_redirects_to_the_requested_page(console: Console, operator: User) -> None:
     asked = console.get("/operator/somewhere/?x=1")
     assert asked.status_code == 302
     assert asked.headers["Location"] == f"{SIGN_IN}?next=/operator/somewhere/%3Fx%3D1"
@@ -265,7 +265,7 @@ def enrol_second_factor(user: User) -> None:
     [lose_role, ban, end_session, delete, leave_open_too_long, enrol_second_factor],
     ids=lambda f: f.__name__,
 )
-def test_whatever_ends_a_sign_in_counts_at_the_next_click(console: Console, operator: User, happening: Any) -> None:
+def test_a_revoked_sign_in_ends_at_the_next_request(console: Console, operator: User, happening: Any) -> None:
     console.sign_in("op@example.com")
     assert console.is_in
     happening(operator)
@@ -303,7 +303,7 @@ def test_the_services_own_time_limit_of_inactivity_counts_clicks(
         assert console.is_in is is_in
 
 
-def test_nothing_is_shown_to_an_operator_who_owes_a_second_factor(console: Console, operator: User) -> None:
+def test_no_page_is_shown_before_the_second_factor(console: Console, operator: User) -> None:
     factories.make_factor(operator)
     assert console.sign_in("op@example.com").status_code == 302
     assert console.get().status_code == 302
@@ -323,7 +323,7 @@ def test_an_unverified_factor_asks_for_nothing(console: Console, operator: User)
     assert console.is_in
 
 
-def test_the_second_step_is_for_those_who_made_the_first(console: Console, operator: User) -> None:
+def test_the_second_factor_page_requires_the_password_step(console: Console, operator: User) -> None:
     assert console.get("/operator/second-step/").headers["Location"] == SIGN_IN
     console.sign_in("op@example.com")
     assert console.get(SIGN_IN).headers["Location"] == START

@@ -120,14 +120,14 @@ def test_only_one_holder_of_a_lock_at_a_time() -> None:
 
     def second() -> None:
         entered.set()
-        with advisory_locks.exclusive("test"):
+        with advisory_locks.hold_lock("test"):
             second_in.set()
 
     thread = threading.Thread(target=second)
-    with advisory_locks.exclusive("test"):
+    with advisory_locks.hold_lock("test"):
         thread.start()
         entered.wait()
-        assert not second_in.wait(3 * advisory_locks.PAUSE)
+        assert not second_in.wait(3 * advisory_locks.RETRY_SECONDS)
     thread.join()
     assert second_in.is_set()
 
@@ -135,7 +135,7 @@ def test_only_one_holder_of_a_lock_at_a_time() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_index_can_be_built_concurrently_while_others_wait_for_the_lock() -> None:
     waiters = [threading.Thread(target=_hold_for_a_moment) for _ in range(3)]
-    with connection.cursor() as cursor, advisory_locks.exclusive("test"):
+    with connection.cursor() as cursor, advisory_locks.hold_lock("test"):
         cursor.execute("CREATE TABLE crowded AS SELECT 1 AS number")
         for waiter in waiters:
             waiter.start()
@@ -151,5 +151,5 @@ def test_an_index_can_be_built_concurrently_while_others_wait_for_the_lock() -> 
 
 
 def _hold_for_a_moment() -> None:
-    with advisory_locks.exclusive("test"):
+    with advisory_locks.hold_lock("test"):
         pass

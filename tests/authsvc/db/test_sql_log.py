@@ -34,7 +34,7 @@ def logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> Itera
     def run(wanted: str) -> list[Any]:
         connection.close()
         auth_config(logging={"sql": wanted})
-        sql.rows(SQL, ARGUMENTS)
+        sql.fetch_rows(SQL, ARGUMENTS)
         return [record for record in caplog.records if record.name == "authsvc.sql" and record.msg == "%s"]
 
     yield run

@@ -70,7 +70,7 @@ def test_a_migrated_database_and_a_worker_make_it_ready(api: Api) -> None:
     ],
 )
 @pytest.mark.django_db(transaction=True)
-def test_the_queue_is_alive_when_somebody_works_or_nobody_waits(
+def test_the_queue_is_healthy_with_a_worker_or_without_due_jobs(
     api: Api, heartbeat: float, due: float | None, expected: int
 ) -> None:
     insert_worker(seconds_ago=heartbeat)
@@ -117,11 +117,11 @@ def test_workers_count_as_gone_only_with_a_job_waiting() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?ready=0", "?ready=", "?other=1"])
-def test_without_the_question_no_database_is_asked(api: Api, query: str) -> None:
+def test_without_ready_no_database_is_used(api: Api, query: str) -> None:
     assert api.get(f"/health{query}").json()["name"] == "authsvc"
 
 
-def test_an_unreachable_database_is_told_without_its_address() -> None:
+def test_an_unreachable_database_is_reported_without_its_address() -> None:
     def look() -> readiness.State:
         raise DatabaseError("connection to server at 10.0.0.1 failed for user auth password hidden")
 

@@ -1,4 +1,4 @@
-"""A reference's database beside ours, and the command."""
+"""A reference database, and a runner for the import command."""
 
 from __future__ import annotations
 

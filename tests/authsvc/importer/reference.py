@@ -1,4 +1,4 @@
-"""Databases as a reference server leaves them, of several ages, and rows to put into them."""
+"""Schemas and rows of reference databases of several versions."""
 
 from __future__ import annotations
 

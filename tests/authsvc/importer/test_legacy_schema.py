@@ -1,4 +1,4 @@
-"""Imports from databases that an older reference left behind."""
+"""Imports from databases of older reference versions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_invited_user_without_an_email_identity_gets_one(of_2022: Reference) 
     assert Identity.objects.get(user_id=both).created_at == datetime(2022, 11, 25, tzinfo=UTC)
 
 
-def test_nobody_gets_an_identity_when_the_source_is_of_today(reference: Reference) -> None:
+def test_no_identity_is_derived_from_a_current_source(reference: Reference) -> None:
     reference.user(encrypted_password=HASH, invited_at=reference.at)
     assert run(reference.url).counts("identities") == {}
 

@@ -1,4 +1,4 @@
-"""The command as an operator runs it: under a namespace, on a terminal or not, and interrupted."""
+"""The import command as a process: with a namespace, with and without a terminal, and interrupted."""
 
 from __future__ import annotations
 

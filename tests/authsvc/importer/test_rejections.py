@@ -1,4 +1,4 @@
-"""When `import_reference` takes nothing, and the one line that says why."""
+"""Conditions under which `import_reference` writes nothing, and their one-line error messages."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_database_of_ours_that_is_not_migrated_is_refused(reference: Reference
     assert ran.error == "this database lacks migrations: run `manage.py migrate` first"
 
 
-def test_two_users_who_share_an_address_in_different_case_are_listed(reference: Reference) -> None:
+def test_users_whose_addresses_differ_in_case_only_are_listed(reference: Reference) -> None:
     reference.user("Ada@example.com", id=ADA)
     reference.user("ada@example.com", id=GRACE)
     ran = run(reference.url)
@@ -101,7 +101,7 @@ def test_two_users_who_share_an_address_in_different_case_are_listed(reference: 
     assert not User.objects.exists()
 
 
-def test_two_users_who_share_a_number_but_for_its_plus_sign_are_listed(reference: Reference) -> None:
+def test_users_whose_phones_differ_in_the_plus_sign_only_are_listed(reference: Reference) -> None:
     reference.user(phone="+1555", id=ADA)
     reference.user(phone="1555", id=GRACE)
     assert run(reference.url).error == f"users at the source that share one phone number:\n  {ADA} {GRACE}"
@@ -113,7 +113,7 @@ def test_the_same_address_at_another_provider_of_single_sign_on_is_no_conflict(r
     assert run(reference.url).counts("users") == {"read": 2, "new": 2}
 
 
-def test_an_address_that_somebody_else_has_here_is_listed(reference: Reference) -> None:
+def test_addresses_of_other_users_here_are_listed(reference: Reference) -> None:
     ours = factories.make_user(email="ada@example.com")
     reference.user("ada@example.com", id=ADA)
     ran = run(reference.url)
@@ -130,7 +130,7 @@ def test_a_source_without_users_does_not_delete_ours(reference: Reference) -> No
     assert User.objects.count() == 1
 
 
-def test_a_conflict_that_nobody_thought_of_leaves_everything_as_it_was(reference: Reference) -> None:
+def test_an_unexpected_conflict_changes_nothing(reference: Reference) -> None:
     ours = factories.make_user()
     user_id = reference.user()
     reference.identity(user_id, "x@example.com", provider_id=str(ours.id))

@@ -1,4 +1,4 @@
-"""What users hold from the reference's server, used on ours after the import."""
+"""Sessions, tokens, links and factors of the reference server that work here after the import."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_null_where_we_have_text_reads_as_empty_text(api: Api, reference: Refere
     assert body["created_at"] == body["updated_at"]
 
 
-def test_a_session_under_a_key_that_is_missing_here_is_taken_and_told(
+def test_a_session_with_a_missing_key_is_imported_and_reported(
     api: Api, reference: Reference, auth_config: ChangeConfig
 ) -> None:
     envelope = (
@@ -257,7 +257,7 @@ def test_a_session_under_a_key_that_is_missing_here_is_taken_and_told(
     assert wire.refresh(api, held).status_code == 500
 
 
-def test_what_a_session_knows_comes_as_it_was(reference: Reference) -> None:
+def test_sessions_are_imported_unchanged(reference: Reference) -> None:
     user_id = reference.user(EMAIL)
     factor_id = UUID(int=9)
     reference.execute("SET TimeZone = 'America/New_York'")

@@ -20,7 +20,7 @@ from uuid import UUID
 import pytest
 
 from authsvc import conf
-from authsvc.conf import Notice, notices
+from authsvc.conf import Notice, log_notices
 from authsvc.observability import logs
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
@@ -60,7 +60,7 @@ def line(**record: Any) -> dict[str, Any]:
 
 
 def test_a_line_is_one_json_object_with_its_extra_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    dictConfig(logs.config(conf.Logging()))
+    dictConfig(logs.build_config(conf.Logging()))
     logging.getLogger("authsvc.api").info("request %s", "completed", extra={"component": "api", "status": 200})
     (found,) = lines(capsys)
     at = datetime.fromisoformat(found.pop("time"))
@@ -93,7 +93,7 @@ def test_levels_have_the_documented_names(number: int, name: str) -> None:
     ],
 )
 def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], level: str, expected: list[str]) -> None:
-    dictConfig(logs.config(conf.Logging(level=level)))
+    dictConfig(logs.build_config(conf.Logging(level=level)))
     for number in (5, 10, 20, 30, 40, 50):
         logging.getLogger("authsvc.test").log(number, "m")
     assert [found["level"] for found in lines(capsys)] == expected
@@ -104,14 +104,14 @@ def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], l
 def test_statements_with_parameters_are_never_written(
     capsys: pytest.CaptureFixture[str], level: str, name: str
 ) -> None:
-    dictConfig(logs.config(conf.Logging(level=level)))
+    dictConfig(logs.build_config(conf.Logging(level=level)))
     logging.getLogger(name).debug("(0.001) SELECT %s; args=('x',)", "1")
     assert not logging.getLogger(name).isEnabledFor(logging.DEBUG)
     assert capsys.readouterr().err == ""
 
 
 def test_djangos_own_lines_take_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
-    dictConfig(logs.config(conf.Logging()))
+    dictConfig(logs.build_config(conf.Logging()))
     logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # our own line says it
     logging.getLogger("django.security").error(
         "Internal Server Error: %s", "/x", extra={"request": object(), "status_code": 500}
@@ -213,7 +213,7 @@ def test_the_file_is_made_for_its_group_and_lines_are_appended(
     before = os.umask(0)
     try:
         for message in ("one", "two"):
-            dictConfig(logs.config(conf.Logging(file=str(file))))
+            dictConfig(logs.build_config(conf.Logging(file=str(file))))
             logging.getLogger("authsvc").info(message)
             logging.getLogger().handlers[0].close()
     finally:
@@ -224,7 +224,7 @@ def test_the_file_is_made_for_its_group_and_lines_are_appended(
 
 
 def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
-    handler = logs.handler(file=str(tmp_path / "auth.log"))
+    handler = logs.build_handler(file=str(tmp_path / "auth.log"))
     (tmp_path / "auth.log").rename(tmp_path / "auth.log.1")
     handler.handle(logging.makeLogRecord({"levelno": logging.INFO, "msg": "after"}))
     handler.close()
@@ -234,7 +234,7 @@ def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
 def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    dictConfig(logs.config(conf.Logging(file=str(tmp_path / "missing" / "auth.log"))))
+    dictConfig(logs.build_config(conf.Logging(file=str(tmp_path / "missing" / "auth.log"))))
     logging.getLogger("authsvc").info("goes on")
     first, second = lines(capsys)
     assert (first["level"], first["msg"]) == ("error", "unable to configure logging")
@@ -243,8 +243,8 @@ def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
 
 
 def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    dictConfig(logs.config(conf.Logging()))
-    notices.log(
+    dictConfig(logs.build_config(conf.Logging()))
+    log_notices(
         [
             Notice(level="info", message="one"),
             Notice(level="warning", message="two", fields={"setting": "AUTH_API_ENDPOINT"}),
@@ -257,7 +257,7 @@ def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[st
 
 def test_a_file_that_is_opened_anew_gets_the_lines_that_follow(tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
-    dictConfig(logs.config(conf.Logging(file=str(file))))
+    dictConfig(logs.build_config(conf.Logging(file=str(file))))
     logging.getLogger("authsvc").info("one")
     # As a copying rotation does it: the file is the same, and its beginning is gone.
     copy = tmp_path / "auth.log.1"
@@ -277,7 +277,7 @@ def test_a_full_disk_costs_the_file_its_lines_and_nobody_else_anything(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "auth.log"
-    dictConfig(logs.config(conf.Logging(file=str(file))))
+    dictConfig(logs.build_config(conf.Logging(file=str(file))))
     log = logging.getLogger("authsvc")
     log.info("before")
     size = file.stat().st_size
@@ -302,7 +302,7 @@ def test_on_a_terminal_the_log_is_in_words(monkeypatch: pytest.MonkeyPatch) -> N
     terminal, theirs = os.openpty()
     with os.fdopen(theirs, "w") as stderr:
         monkeypatch.setattr("sys.stderr", stderr)
-        dictConfig(logs.config(conf.Logging()))
+        dictConfig(logs.build_config(conf.Logging()))
         fields = {"status": 200, "path": "/x y", "agent": "\x1b[31m\nforged", "password": "hunter2"}
         logging.getLogger("authsvc.api").info("request completed", extra=fields)
     written = os.read(terminal, 10_000).decode()
@@ -319,7 +319,7 @@ def test_a_broken_pipe_is_no_error_of_the_request(monkeypatch: pytest.MonkeyPatc
     os.close(reader)
     stderr = os.fdopen(writer, "w", buffering=1)
     monkeypatch.setattr("sys.stderr", stderr)
-    dictConfig(logs.config(conf.Logging()))
+    dictConfig(logs.build_config(conf.Logging()))
     logging.getLogger("authsvc").info("nobody reads this")
     with pytest.raises(BrokenPipeError):
         stderr.close()
@@ -331,6 +331,6 @@ def test_a_broken_pipe_is_no_error_of_the_request(monkeypatch: pytest.MonkeyPatc
 def test_telemetry_speaks_of_itself_when_it_is_asked_to(
     capsys: pytest.CaptureFixture[str], is_told: bool, level: str, expected: list[str]
 ) -> None:
-    dictConfig(logs.config(conf.Logging(level=level), is_telemetry_told=is_told))
+    dictConfig(logs.build_config(conf.Logging(level=level), telemetry_debug=is_told))
     logging.getLogger("opentelemetry.sdk.trace").debug("a batch went out")
     assert [found["component"] for found in lines(capsys)] == expected

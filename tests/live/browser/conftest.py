@@ -1,4 +1,4 @@
-"""A browser, the site that links lead to, and a service between them whose mail stays in its inbox."""
+"""A browser, the site to which links redirect, and a service whose emails stay in its inbox."""
 
 from __future__ import annotations
 

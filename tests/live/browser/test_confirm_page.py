@@ -1,4 +1,4 @@
-"""The confirm page in a real browser: its policy lets the button lead to the site, and it fits on a phone."""
+"""The confirm page in a real browser: its policy allows the redirect to the site, and it fits on a phone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator console in a real browser: nothing on its pages breaks its own policy."""
+"""The operator console in a real browser: no page violates its content security policy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_operator_signs_in_looks_around_and_signs_out(
     found = state(browser, "/operator/")
     assert found["scripts"] >= 1
     assert browser.evaluate("document.cookie") == ""
-    assert browser.evaluate("document.querySelector('.who').innerText") == EMAIL
+    assert browser.evaluate("document.querySelector('.operator-name').innerText") == EMAIL
     background = "getComputedStyle(document.querySelector('#header')).backgroundColor"
     assert browser.evaluate(background) in ("rgb(15, 23, 42)", "rgb(2, 6, 23)")
 

@@ -1,4 +1,4 @@
-"""An operator whose only second factor is a security key gets into the console with it, in a real browser."""
+"""Sign-in to the console with a security key as the only second factor, in a real browser."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_key_opens_the_console_and_another_does_not(
     assert level(fresh_database_url) == ("aal1", None)
     browser.click("button[value=key]")
     state(browser, "/operator/accounts/user/")
-    assert browser.evaluate("document.querySelector('.who').innerText") == EMAIL
+    assert browser.evaluate("document.querySelector('.operator-name').innerText") == EMAIL
     assert level(fresh_database_url) == ("aal2", factor_id)
 
     browser.click("#logout-form button")

@@ -1,4 +1,4 @@
-"""An operator at work in a real browser: finds and bans a user, ends a session, has a failed message sent after all."""
+"""Console actions in a real browser: search and ban a user, end a session, retry a failed message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def heading(browser: Chromium, text: str) -> None:
     )
 
 
-def told(browser: Chromium, text: str) -> None:
+def wait_for_message(browser: Chromium, text: str) -> None:
     browser.wait_for(f"document.querySelector('.messagelist')?.innerText.includes('{text}')")
 
 
@@ -69,7 +69,7 @@ def test_an_operator_helps_a_user(
         browser.wait_for("document.body.innerText.includes('mailbox full')")
         smtp.answers.clear()
         browser.click("button[value='retry']")
-        told(browser, "Retrying now")
+        wait_for_message(browser, "Retrying now")
         wait_for_row(fresh_database_url, "SELECT 1 FROM message_attempts WHERE outcome = 'delivered'")
         assert [letter.recipients for letter in smtp.received] == [[ADA]]
 
@@ -84,7 +84,7 @@ def test_an_operator_helps_a_user(
         browser.click("button[value='end']")
         heading(browser, "End session")
         browser.click("button.dangerous")
-        told(browser, "Session ended")
+        wait_for_message(browser, "Session ended")
         browser.wait_for("document.body.innerText.includes('Not signed in anywhere.')")
         headers = {"Authorization": f"Bearer {signed_in['access_token']}"}
         assert requests.get(f"{service}/user", headers=headers, timeout=10).status_code == 403
@@ -93,7 +93,7 @@ def test_an_operator_helps_a_user(
         heading(browser, "Ban")
         browser.evaluate("document.querySelector('select').value = '168h'")
         browser.click("button.dangerous")
-        told(browser, "is banned: 7 days")
+        wait_for_message(browser, "is banned: 7 days")
         heading(browser, "banned until")
         refused = requests.post(f"{service}/token?grant_type=password", json=account, timeout=10)
         assert refused.json()["error_code"] == "user_banned"

@@ -1,4 +1,4 @@
-"""The development inbox in a real browser: from the mail to the site, which then calls the service itself."""
+"""The development inbox in a real browser: the link of an email leads to the site, which calls the service."""
 
 from __future__ import annotations
 

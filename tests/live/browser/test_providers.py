@@ -1,4 +1,4 @@
-"""Somebody signs in at a real OpenID provider: through settings of Keycloak, and through one defined while it runs."""
+"""Sign-in at real OpenID providers: Keycloak from settings, and a custom provider added at run time."""
 
 from __future__ import annotations
 

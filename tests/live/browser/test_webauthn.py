@@ -1,4 +1,4 @@
-"""Passkeys and WebAuthn factors as an application has them: auth-js in a browser with a virtual authenticator."""
+"""Passkeys and WebAuthn factors through auth-js in a browser with a virtual authenticator."""
 
 from __future__ import annotations
 

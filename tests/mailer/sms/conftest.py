@@ -1,4 +1,4 @@
-"""A peer that plays every gateway, and the settings that lead to it."""
+"""A local server that plays every SMS gateway, and the settings that lead to it."""
 
 from __future__ import annotations
 

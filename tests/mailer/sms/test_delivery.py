@@ -1,4 +1,4 @@
-"""A text message on its way: from the settings to the gateway, what is noted, and what is tried again."""
+"""Delivery of an SMS: from the settings to the gateway, recorded outcomes and retries."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_committed_text_is_tried_until_the_gateway_takes_it(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_text_whose_code_dies_before_the_next_attempt_has_failed(
+def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
     queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")

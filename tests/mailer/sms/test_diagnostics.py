@@ -1,4 +1,4 @@
-"""What `manage.py doctor` says of a gateway for text messages: its credentials are tried, and nothing is sent."""
+"""`manage.py doctor` checks the credentials of an SMS gateway and sends no message."""
 
 from __future__ import annotations
 

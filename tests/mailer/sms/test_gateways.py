@@ -1,4 +1,4 @@
-"""Each gateway: what it is sent, and what its answers come to."""
+"""Each SMS gateway: its requests, and the results of its responses."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_documents_of_any_shape_are_no_crash(
         ),
     ],
 )
-def test_what_is_no_answer_is_told_and_may_be_tried_again(
+def test_invalid_responses_are_reported_and_retryable(
     peer: HttpPeer, use_gateway: UseGateway, provider: str, answer: Answer, text: str, permanent: bool
 ) -> None:
     use_gateway(provider)
@@ -315,9 +315,7 @@ def test_a_gateway_that_is_not_there(
 @pytest.mark.parametrize(
     ("provider", "name"), [("messagebird", "Messagebird"), ("textlocal", "TextLocal"), ("vonage", "Vonage")]
 )
-def test_whatsapp_is_refused_where_there_is_none(
-    peer: HttpPeer, use_gateway: UseGateway, provider: str, name: str
-) -> None:
+def test_whatsapp_is_rejected_if_unsupported(peer: HttpPeer, use_gateway: UseGateway, provider: str, name: str) -> None:
     use_gateway(provider)
     refused = refusal(channel="whatsapp")
     assert (str(refused), refused.permanent) == (f'channel type "whatsapp" is not supported for {name}', PERMANENT)
@@ -366,9 +364,7 @@ def test_twilio_verify_over_whatsapp(peer: HttpPeer, use_gateway: UseGateway) ->
 
 
 @pytest.mark.parametrize(("body", "kind"), [("Your code is 1", None), ("Votre clé: 1", "unicode"), ("码 1", "unicode")])
-def test_vonage_is_told_of_letters_beyond_ascii(
-    peer: HttpPeer, use_gateway: UseGateway, body: str, kind: str | None
-) -> None:
+def test_vonage_gets_unicode_texts_marked(peer: HttpPeer, use_gateway: UseGateway, body: str, kind: str | None) -> None:
     use_gateway("vonage")
     peer.answer(in_json(TAKEN["vonage"]))
     send(body=body)

@@ -1,4 +1,4 @@
-"""Phones and gateways, from the request to the form that the gateway gets, and back with the code."""
+"""Phone sign-in through a gateway: from the API request to the gateway request, and back with the code."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_without_credentials_nothing_is_accepted(
     assert queue.jobs() == []
 
 
-def test_whatsapp_is_refused_where_the_gateway_has_none(queue: Queue, api: Api, use_gateway: UseGateway) -> None:
+def test_whatsapp_is_rejected_by_gateways_without_it(queue: Queue, api: Api, use_gateway: UseGateway) -> None:
     use_gateway("vonage")
     answer = sign_up(api, channel="whatsapp")
     assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed")

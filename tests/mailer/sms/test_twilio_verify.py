@@ -1,4 +1,4 @@
-"""Codes that the gateway makes and checks by itself."""
+"""Codes that Twilio Verify generates and checks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_anything_else_is_not(
 
 
 @pytest.mark.parametrize("answer", [Answer(hang=True), Answer(body=b"<html>"), Answer(raw=b"")])
-def test_a_code_that_nobody_can_check_is_not_right(
+def test_an_unverifiable_code_is_rejected(
     peer: HttpPeer, verifier: PhoneVerifier, caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -70,7 +70,9 @@ def test_a_code_that_nobody_can_check_is_not_right(
     assert vars(record)["error"].startswith("twilio_verify error: ")
 
 
-def test_without_credentials_nobody_is_asked(peer: HttpPeer, verifier: PhoneVerifier, use_gateway: UseGateway) -> None:
+def test_without_credentials_no_request_is_sent(
+    peer: HttpPeer, verifier: PhoneVerifier, use_gateway: UseGateway
+) -> None:
     use_gateway("twilio_verify", account_sid="")
     assert not verifier.is_approved(phone="15551234567", code="123456")
     assert peer.received == []

@@ -14,7 +14,7 @@ from requests.adapters import HTTPAdapter
 
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders import registry
-from oauthproviders.base.contract import Outset, Provider
+from oauthproviders.base.contract import AuthorizationRequest, Provider
 from oauthproviders.oidc import openid_connect
 from tests.fakes.http_peer import Answer
 from tests.oauthproviders.providers.recordings import Recording
@@ -47,7 +47,7 @@ class Internet:
 
 @pytest.fixture
 def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
-    openid_connect.forget()
+    openid_connect.clear_caches()
     made = Internet()
     monkeypatch.setattr(HTTPAdapter, "send", made.send)
     return made
@@ -61,8 +61,8 @@ def provider_of(recording: Recording, *, data: Mapping[str, str] | None = None) 
     return made  # type: ignore[no-any-return]
 
 
-def begin(recording: Recording, *, scopes: str = "", **extra: str) -> Outset:
-    return provider_of(recording).begin(flow_id=FLOW, scopes=scopes, extra=extra)
+def begin(recording: Recording, *, scopes: str = "", **extra: str) -> AuthorizationRequest:
+    return provider_of(recording).authorization_request(flow_id=FLOW, scopes=scopes, extra=extra)
 
 
 def profile_of(recording: Recording, internet: Internet, *, data: Mapping[str, str] | None = None) -> ProviderProfile:

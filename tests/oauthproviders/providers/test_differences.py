@@ -16,9 +16,8 @@ from oauthlib.oauth1.rfc5849 import signature  # type: ignore[import-untyped]
 from authsvc import conf
 from oauthproviders import registry
 from oauthproviders.base.contract import Token
-from oauthproviders.errors import Unsupported, Unusable
-from oauthproviders.oidc import issuers
-from oauthproviders.providers import azure, linkedin_oidc, vercel_marketplace
+from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.providers import azure, id_token_profiles, linkedin_oidc, vercel_marketplace
 from tests.fakes.http_peer import Answer, in_json
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.conftest import FLOW, Internet, begin, profile_of, provider_of
@@ -85,7 +84,7 @@ def test_apple_tells_the_name_beside_the_token_or_not_at_all(user: str, name: st
 
 @pytest.mark.parametrize("user", ["{", "[]", '"Ada"', '{"name":"Ada"}', '{"name":{"firstName":"\\u0000"}}'])
 def test_a_name_from_apple_that_cannot_be_read_is_refused(user: str, internet: Internet) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         profile_of(ALL["apple"], internet, data={"user": user})
 
 
@@ -105,13 +104,13 @@ def test_apple_may_have_no_address_for_somebody(internet: Internet) -> None:
 )
 def test_what_apple_says_further(said: Mapping[str, Any], custom_claims: Any) -> None:
     token = {"iss": "https://appleid.apple.com", "sub": "7", "email": ADA, **said}
-    assert issuers.profile_of(token).claims.get("custom_claims") == custom_claims
+    assert id_token_profiles.profile_of(token).claims.get("custom_claims") == custom_claims
 
 
 @pytest.mark.parametrize("iss", ["https://appleid.apple.com.example", "https://accounts.google.com", ""])
 def test_an_id_token_for_apple_from_another_issuer_is_refused(iss: str, internet: Internet) -> None:
     internet.answers = ALL["google"].answers()
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         profile_of(ALL["apple"].with_value(["id_token", "iss"], iss), internet)
 
 
@@ -135,7 +134,7 @@ OF_ISSUERS = pytest.mark.parametrize("name", [name for name, each in ALL.items()
 )
 def test_an_id_token_for_somebody_else_is_refused(name: str, changes: Mapping[str, Any], internet: Internet) -> None:
     recording = ALL[name]
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         profile_of(recording.changed(id_token={**recording.data["id_token"], **changes}), internet)
 
 
@@ -146,7 +145,7 @@ def test_without_an_id_token_that_is_one_nobody_signs_in(name: str, id_token: An
     answer = {**recording.token_answer(), "id_token": id_token}
     internet.answers = {**recording.answers(), recording.data["token"]: in_json(answer)}
     provider = provider_of(recording)
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         provider.profile(provider.exchange(code="authcode", secret=""))
 
 
@@ -154,7 +153,7 @@ def test_without_an_id_token_that_is_one_nobody_signs_in(name: str, id_token: An
 def test_a_provider_that_does_not_say_where_it_is_lets_nobody_begin(name: str, internet: Internet) -> None:
     recording = ALL[name]
     with pytest.raises(
-        Unsupported, match=f'^OIDC discovery from "{recording.issuer}/.well-known/openid-configuration"'
+        ProviderUnavailable, match=f'^OIDC discovery from "{recording.issuer}/.well-known/openid-configuration"'
     ):
         begin(recording)
 
@@ -267,7 +266,7 @@ def test_azure_takes_tokens_of_its_tenant_or_of_any(url: str, iss: str, is_ours:
     if is_ours:
         assert provider.profile(token).claims["iss"] == iss
     else:
-        with pytest.raises(Unusable):
+        with pytest.raises(InvalidProviderResponse):
             provider.profile(token)
 
 
@@ -316,7 +315,7 @@ def test_a_discriminator_that_is_no_number_is_refused_where_it_is_needed(
 ) -> None:
     address = document_of(ALL["discord"])
     recording = ALL["discord"].with_value([address, "avatar"], None)
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         profile_of(recording.with_value([address, "discriminator"], discriminator), internet)
 
 
@@ -386,7 +385,7 @@ def test_the_profile_of_google_has_its_subject_in_id_alone(sub: Any, internet: I
     if sub == "7":
         assert provider_of(ALL["google"]).profile(Token(access_token="t")).claims["sub"] == "7"
     else:
-        with pytest.raises(Unusable):
+        with pytest.raises(InvalidProviderResponse):
             provider_of(ALL["google"]).profile(Token(access_token="t"))
 
 
@@ -472,7 +471,7 @@ def test_a_picture_of_spotify_may_have_no_size(internet: Internet) -> None:
 
 
 def test_twitch_must_know_somebody(internet: Internet) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         profile_of(ALL["twitch"].with_value([document_of(ALL["twitch"]), "data"], []), internet)
 
 
@@ -548,7 +547,7 @@ def test_vercel_knows_people_across_installations(known: Any, sub: str) -> None:
 def test_an_id_token_is_read_as_its_issuer_writes_it(
     token: Mapping[str, Any], said: Mapping[str, Any], is_verified: bool
 ) -> None:
-    profile = issuers.profile_of({**token, "email": ADA})
+    profile = id_token_profiles.profile_of({**token, "email": ADA})
     claims = {key: value for key, value in profile.claims.items() if key not in {"iss", "sub", "provider_id", "email"}}
     assert claims == said
     assert (profile.claims["iss"], profile.claims["sub"]) == (token["iss"], "7")
@@ -619,7 +618,7 @@ def test_twitter_gets_every_later_call_signed_with_the_secret_of_its_token(inter
 )
 def test_without_a_request_token_nobody_is_sent_to_twitter(answer: Answer, internet: Internet) -> None:
     internet.answers = {REQUEST_TOKEN: answer}
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         begin(ALL["twitter"])
 
 
@@ -631,7 +630,7 @@ def test_who_comes_back_from_twitter_without_everything_is_not_let_in(
     brought: Mapping[str, str], secret: str, internet: Internet
 ) -> None:
     internet.answers = ALL["twitter"].answers()
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         provider_of(ALL["twitter"], data=brought).exchange(code="", secret=secret)
     assert internet.asked == []
 
@@ -641,6 +640,6 @@ def test_the_callback_of_twitter_may_have_a_query_of_its_own(internet: Internet)
     internet.answers = recording.answers()
     config = conf.Provider(client_ids=("cid",), secret=conf.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
     made: Any = registry.PROVIDERS["twitter"].make(config, data={})
-    made.begin(flow_id=FLOW, scopes="", extra={})
+    made.authorization_request(flow_id=FLOW, scopes="", extra={})
     told = signed_by(internet.request_to(REQUEST_TOKEN), "")["oauth_callback"]
     assert told == f"https://a.example/c?d=e&state={FLOW}"

@@ -11,7 +11,7 @@ import pytest
 
 from authsvc import conf
 from oauthproviders import registry
-from oauthproviders.errors import Unusable
+from oauthproviders.errors import InvalidProviderResponse
 from tests.fakes.http_peer import Answer, in_json
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.conftest import FLOW, Internet, begin, profile_of, provider_of
@@ -49,7 +49,7 @@ def test_the_way_there_says_who_asks_and_for_what(recording: Recording, internet
 
 
 @OAUTH2
-def test_scopes_and_further_parameters_are_forwarded_where_they_are_taken(
+def test_scopes_and_extra_parameters_are_forwarded_where_they_are_taken(
     recording: Recording, internet: Internet
 ) -> None:
     internet.answers = recording.answers()
@@ -85,7 +85,7 @@ def test_what_is_exchanged_is_a_token_and_nothing_shows_it(recording: Recording,
     ids=lambda value: "absent" if value is ABSENT else repr(value),
 )
 def test_nobody_signs_in_without_a_subject(recording: Recording, subject: Any, internet: Internet) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(InvalidProviderResponse):
         profile_of(recording.with_value(recording.subject, subject), internet)
 
 
@@ -114,7 +114,7 @@ def test_an_answer_that_is_none_is_refused_wherever_it_comes_from(
         provider = provider_of(recording)
         if _is_of_addresses(address, answer):
             continue
-        with pytest.raises(Unusable):
+        with pytest.raises(InvalidProviderResponse):
             provider.profile(provider.exchange(code="authcode", secret="b"))
 
 
@@ -132,7 +132,7 @@ def test_a_value_of_any_type_anywhere_gives_a_profile_or_a_refusal(recording: Re
         for value in (ABSENT, None, "", "\ud800", "a\0", 0, -1.5, True, [], [None], {}, {"a": {}}):
             try:
                 profile = profile_of(recording.with_value(way, value), internet)
-            except Unusable:
+            except InvalidProviderResponse:
                 refused += 1
                 continue
             assert profile.claims["sub"]

@@ -30,7 +30,7 @@ EVERY = pytest.mark.parametrize("recording", recordings.ALL.values(), ids=record
 def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    openid_connect.forget()
+    openid_connect.clear_caches()
     with HttpPeer() as running:
         yield running
 

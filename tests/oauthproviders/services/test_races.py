@@ -18,7 +18,7 @@ from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.conf import Provider
-from authsvc.db.sql import rows
+from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
 from oauthproviders.oidc import openid_connect
 from tests import factories
@@ -78,8 +78,8 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 def somebody_waits() -> bool:
-    rows("SELECT pg_stat_clear_snapshot()", [])  # of what the transaction has seen before
-    return bool(rows(_WAITING, []))
+    fetch_rows("SELECT pg_stat_clear_snapshot()", [])  # of what the transaction has seen before
+    return bool(fetch_rows(_WAITING, []))
 
 
 def of_those(locations: list[str], *marks: str) -> list[int]:
@@ -222,7 +222,7 @@ def test_what_ends_while_an_issuer_is_asked_links_nothing(
 ) -> None:
     issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
-    openid_connect.forget()
+    openid_connect.clear_caches()
     published = in_json({"keys": [issuer.key.jwk]})
     peer.answer(dataclasses.replace(published, delay=0.5), path=issuer.keys_path)
     signed_in = factories.make_session()
@@ -237,7 +237,7 @@ def test_what_ends_while_an_issuer_is_asked_links_nothing(
     with ThreadPoolExecutor(1) as elsewhere:
         presenting = elsewhere.submit(present)
         wait_until(lambda: issuer.asked(issuer.keys_path) > 0)
-        assert rows(_BUSY, []) == []
+        assert fetch_rows(_BUSY, []) == []
         ENDINGS[ending](signed_in)
         answer = presenting.result()
 
@@ -258,7 +258,7 @@ def test_nothing_of_the_database_is_held_while_the_provider_is_asked(github: Git
         landing = elsewhere.submit(together, lambda: browser.come_back(state))
         for number in (1, 2, 3):
             wait_until(lambda number=number: len(github.peer.received) == number)  # type: ignore[misc]
-            seen.append(rows(_BUSY, []))
+            seen.append(fetch_rows(_BUSY, []))
         (location,) = landing.result()
 
     assert "#access_token=" in location

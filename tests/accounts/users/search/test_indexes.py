@@ -105,7 +105,7 @@ def ensured(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_built_unless_asked_for(trigrams: None) -> None:
+def test_nothing_is_built_unless_enabled(trigrams: None) -> None:
     indexes.ensure()
     assert built() == set()
 
@@ -176,7 +176,7 @@ def test_a_table_above_the_threshold_is_left_alone(
 
 @pytest.mark.django_db(transaction=True)
 def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
-    with advisory_locks.exclusive("search indexes of users"):
+    with advisory_locks.hold_lock("search indexes of users"):
         indexes.ensure()
         assert built() == set()
     indexes.ensure()

@@ -1,4 +1,4 @@
-"""The index worker on a PostgreSQL that lacks the extension, as the embedded one does."""
+"""The index worker on a PostgreSQL without the extension, such as the embedded one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.conftest import ChangeConfig
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_without_the_extension_it_says_what_is_missing(
-    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_extension_is_logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT FROM pg_available_extensions WHERE name = 'pg_trgm'")
         if cursor.rowcount:

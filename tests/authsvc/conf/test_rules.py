@@ -1,0 +1,274 @@
+"""Problems and warnings: required settings, combinations, deprecated and unknown variables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from tests.authsvc.conf.variables import EC, KEY, OCT, P521, REQUIRED, RSA, load, only_problem, problems
+
+UNSUPPORTED = "DEPRECATION NOTICE: {} is not supported, will be removed soon"
+
+
+@pytest.mark.parametrize("name", [*REQUIRED])
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_required_setting_must_be_there(name: str, value: str | None) -> None:
+    variables = {key: text for key, text in REQUIRED.items() if key != name} | ({} if value is None else {name: value})
+    (problem,) = problems(variables)
+    assert problem.startswith(f"required key {name} missing value: ")
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    found = problems({"AUTH_DISABLE_SIGNUP": "yes", "AUTH_API_MAX_REQUEST_DURATION": "10", "AUTH_DB_DRIVER": "mysql"})
+    assert [line.partition(" missing value: ")[0] for line in found] == [
+        "required key AUTH_SITE_URL",
+        "required key AUTH_API_EXTERNAL_URL",
+        'AUTH_API_MAX_REQUEST_DURATION: invalid duration "10": every number needs a unit of ns, us, ms, s, m or h',
+        'AUTH_DB_DRIVER must be "postgres"',
+        "required key DATABASE_URL",
+        "required key AUTH_JWT_SECRET",
+        'AUTH_DISABLE_SIGNUP: invalid bool "yes": must be true or false',
+    ]
+
+
+@pytest.mark.parametrize("name", ["AUTH_DB_DATABASE_URL", "AUTH_DATABASE_URL", "DATABASE_URL"])
+def test_a_problem_names_the_variable_that_the_operator_has_set(name: str) -> None:
+    others = {key: text for key, text in REQUIRED.items() if key != "DATABASE_URL"}
+    (empty,) = problems({**others, name: ""})
+    assert empty.startswith(f"required key {name} missing value: ")
+    (wrong,) = problems({**others, name: "mysql://db"})
+    assert wrong.startswith(f'{name}: invalid URL "***": must be postgres://')
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"AUTH_SESSIONS_TIMEBOX": "0"}, "conf: session timebox duration must be positive when set, was 0s"),
+        ({"AUTH_SESSIONS_TIMEBOX": "-1h"}, "conf: session timebox duration must be positive when set, was -1h0m0s"),
+        (
+            {"AUTH_SESSIONS_INACTIVITY_TIMEOUT": "-1s"},
+            "conf: session inactivity timeout duration must be positive when set, was -1s",
+        ),
+        (
+            {"AUTH_SESSIONS_ALLOW_LOW_AAL": "0s"},
+            "conf: session allow low AAL duration must be positive when set, was 0s",
+        ),
+        ({"AUTH_URI_ALLOW_LIST": "https://ok/*,https://[x"}, 'invalid pattern "https://[x": '),
+        ({"AUTH_DB_NAMESPACE": "1a"}, "AUTH_DB_NAMESPACE: must be letters"),
+        (
+            {"AUTH_DB_MAX_POOL_SIZE": "5"},
+            "AUTH_DB_MAX_POOL_SIZE: must be at least 6 connections, or 0 for no limit, was 5",
+        ),
+        (
+            {"AUTH_DB_MAX_POOL_SIZE": "1", "AUTH_MAILER_WORKER_ENABLED": "false"},
+            "AUTH_DB_MAX_POOL_SIZE: must be at least 2 connections, or 0 for no limit, was 1",
+        ),
+        (
+            {
+                "AUTH_DB_MAX_POOL_SIZE": "8",
+                "AUTH_INDEX_WORKER_MAX_USERS_THRESHOLD": "1",
+                "AUTH_METRICS_ENABLED": "true",
+            },
+            "AUTH_DB_MAX_POOL_SIZE: must be at least 9 connections, or 0 for no limit, was 8",
+        ),
+        ({"AUTH_DB_NAMESPACE": 'a"b'}, "AUTH_DB_NAMESPACE: must be letters"),
+        (
+            {"AUTH_MAILER_AUTOCONFIRM": "1", "AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS": "1"},
+            "cannot enable both AUTH_MAILER_AUTOCONFIRM and AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS",
+        ),
+        ({"AUTH_SMTP_HOST": "mail", "AUTH_SMTP_PORT": "25"}, "required key AUTH_SMTP_ADMIN_EMAIL missing value"),
+        ({"AUTH_SMTP_HOST": "mail", "AUTH_SMTP_ADMIN_EMAIL": "a@b"}, "required key AUTH_SMTP_PORT missing value"),
+        ({"AUTH_MAILER_BACKEND": "a.B"}, "required key AUTH_SMTP_ADMIN_EMAIL missing value"),
+        ({"AUTH_SECURITY_CAPTCHA_ENABLED": "1"}, "captcha provider secret is empty"),
+        (
+            {"AUTH_SECURITY_CAPTCHA_ENABLED": "1", "AUTH_SECURITY_CAPTCHA_SECRET": " "},
+            "captcha provider secret is empty",
+        ),
+        (
+            {
+                "AUTH_SECURITY_CAPTCHA_ENABLED": "1",
+                "AUTH_SECURITY_CAPTCHA_SECRET": "s",
+                "AUTH_SECURITY_CAPTCHA_PROVIDER": "x",
+            },
+            "unsupported captcha provider: x",
+        ),
+        (
+            {"AUTH_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION": "3"},
+            "refresh token algorithm version must be 0, 1 or 2 but was 3",
+        ),
+        (
+            {"AUTH_SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE": "101"},
+            "refresh token upgrade percentage must be between 0 and 100, but was 101",
+        ),
+        (
+            {"AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS": f"k:{KEY[:-2]}"},
+            'conf: decryption key with ID "k" must be 256 bits',
+        ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_ITEMS": "0"},
+            "AUTH_PASSWORD_HIBP_BLOOM_ITEMS: must be between 1 and 10000000",
+        ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_ITEMS": "10000001"},
+            "AUTH_PASSWORD_HIBP_BLOOM_ITEMS: must be between 1 and 10000000",
+        ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES": "1"},
+            "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES: must be at least 1e-12 and less than 1",
+        ),
+        (
+            {"AUTH_PASSWORD_HIBP_BLOOM_ENABLED": "true", "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES": "0"},
+            "AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES: must be at least 1e-12 and less than 1",
+        ),
+    ],
+)
+def test_a_broken_rule_is_refused(variables: dict[str, str], expected: str) -> None:
+    problem = only_problem(**variables)
+    assert expected in problem
+    assert "AUTH_" in problem
+
+
+def test_column_encryption_needs_its_keys() -> None:
+    variables = {
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT": "true",
+        "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY": f"{KEY}=",
+    }
+    prefix = "AUTH_SECURITY_DB_ENCRYPTION"
+    assert problems(REQUIRED | variables) == [
+        f"{prefix}_ENCRYPTION_KEY_ID: conf: encryption key ID must be specified",
+        f"{prefix}_ENCRYPTION_KEY: conf: encryption key is not 256 bits",
+        f"{prefix}_DECRYPTION_KEYS: conf: encryption key must also be present in decryption keys",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([], "no signing key detected"),
+        ([OCT, EC], "no signing key detected"),
+        ([RSA, RSA | {"kid": "r2"}], "multiple signing keys detected, only 1 signing key is supported"),
+        ([RSA | {"alg": "ES256"}], "key 1: alg must be RS256 or RS512 for kty RSA"),
+        ([RSA, EC | {"alg": "none"}], "key 2: alg must be ES256 or ES512 for kty EC"),
+        ([RSA, OCT | {"kty": "DSA"}], "key 2: kty must be one of RSA, EC, OKP, oct"),
+        ([RSA, OCT | {"kid": 1}], "key 2: kid must be a string"),
+        ([RSA, OCT | {"key_ops": "verify"}], "key 2: key_ops must be an array of strings"),
+        ([RSA, OCT | {"key_ops": None}], "key 2: key_ops must be an array of strings"),
+        ([EC | {"key_ops": ["sign"]}], "key 1: a signing key of kty EC needs crv, d, x, y"),
+        ([RSA, RSA | {"aws:kms:arn": "arn"}], "multiple signing keys"),
+        ([RSA, EC | {"aws:kms:arn": "arn"}], "key 2: keys held in AWS KMS are not supported"),
+    ],
+)
+def test_a_key_set_that_cannot_be_used_is_refused(keys: list[dict[str, Any]], expected: str) -> None:
+    found = problems(REQUIRED | {"AUTH_JWT_KEYS": json.dumps(keys)})
+    assert any(expected in problem for problem in found)
+    assert all(problem.startswith("AUTH_JWT_KEYS: ") for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("variables", "level", "message"),
+    [
+        ({"AUTH_JWT_KEYS": ""}, "info", "access tokens are signed with HS256"),
+        ({"AUTH_JWT_KEYS": json.dumps([OCT | {"key_ops": ["sign"]}])}, "info", "access tokens are signed with HS256"),
+        ({"AUTH_JWT_KEYS": json.dumps([RSA | {"alg": "RS512"}])}, "warning", "signed with RS512"),
+        ({"AUTH_JWT_KEYS": json.dumps([P521])}, "warning", "signed with ES512"),
+        ({"AUTH_JWT_KEYS": json.dumps([RSA, EC | {"kty": "OKP"}])}, "warning", "an OKP key is published"),
+        ({"AUTH_JWT_KEYS": json.dumps([RSA, OCT, OCT])}, "warning", "several keys have the same kid"),
+        ({"AUTH_JWT_DEFAULT_GROUP_NAME": ""}, "warning", UNSUPPORTED.format("AUTH_JWT_DEFAULT_GROUP_NAME")),
+        ({"AUTH_JWT_ADMIN_GROUP_NAME": "x"}, "warning", UNSUPPORTED.format("AUTH_JWT_ADMIN_GROUP_NAME")),
+        ({"AUTH_MULTI_INSTANCE_MODE": "x"}, "warning", UNSUPPORTED.format("AUTH_MULTI_INSTANCE_MODE")),
+        ({"AUTH_SERVER": "gunicorn"}, "warning", UNSUPPORTED.format("AUTH_SERVER")),
+        ({"AUTH_OPERATOR_TOKEN": "x"}, "warning", UNSUPPORTED.format("AUTH_OPERATOR_TOKEN")),
+        ({"AUTH_API_ENDPOINT": "x"}, "warning", UNSUPPORTED.format("AUTH_API_ENDPOINT")),
+        (
+            {"AUTH_EXPERIMENTAL_PROVIDERS_WITH_OWN_LINKING_DOMAIN": "x"},
+            "warning",
+            "OWN_LINKING_DOMAIN is replaced by AUTH_EXPERIMENTAL_PROVIDER_LINKING_DOMAINS",
+        ),
+        ({"AUTH_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION": "0"}, "warning", "version 2"),
+        ({"AUTH_SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE": "50"}, "warning", "every legacy session"),
+        ({"AUTH_SMS_PROVIDER": "pigeon"}, "warning", 'unknown SMS provider "pigeon"'),
+        ({"AUTH_SMS_PROVIDER": "twilio"}, "warning", "missing Twilio account SID"),
+        ({"AUTH_SMTP_HEADERS": "hunter2"}, "warning", 'AUTH_SMTP_HEADERS: invalid JSON "***": not JSON'),
+        (
+            {"AUTH_MAILER_EMAIL_VALIDATION_SERVICE_HEADERS": "hunter2"},
+            "warning",
+            'AUTH_MAILER_EMAIL_VALIDATION_SERVICE_HEADERS: invalid JSON "***": not JSON',
+        ),
+        (
+            {"AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX": '{"a": 1}'},
+            "warning",
+            "AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX: invalid JSON",
+        ),
+        ({"AUTH_MAILER_EMAIL_VALIDATION_BLOCKED_MX": '["mx"]'}, "warning", "without effect unless"),
+        ({"AUTH_MAILER_EMAIL_VALIDATION_SERVICE_URL": "checker:25"}, "warning", "addresses are not validated"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "a"}, "warning", 'invalid map "a"'),
+        ({"AUTH_MAILER_BACKEND_OPTIONS": '{"a": 1}'}, "warning", "without effect unless AUTH_MAILER_BACKEND is set"),
+        ({"AUTH_EXTERNAL_APPLE_URL": "https://x"}, "warning", "the setting is ignored"),
+    ],
+)
+def test_a_doubtful_setting_is_a_notice_and_the_start_continues(
+    variables: dict[str, str], level: str, message: str
+) -> None:
+    (notice,) = load(**{"AUTH_JWT_KEYS": json.dumps([RSA])} | variables).notices
+    assert message in notice.message
+    assert notice.level == level
+    assert notice.fields["setting"] in variables
+    assert "hunter2" not in repr(notice)
+
+
+def test_usual_settings_make_no_notice() -> None:
+    assert load(AUTH_JWT_KEYS=json.dumps([RSA])).notices == ()
+
+
+def test_an_enabled_provider_with_missing_values_is_refused() -> None:
+    variables = {"AUTH_EXTERNAL_KEYCLOAK_ENABLED": "true", "AUTH_EXTERNAL_KEYCLOAK_SECRET": "s"}
+    advice = "set it, or AUTH_EXTERNAL_KEYCLOAK_ENABLED=false"
+    assert problems(REQUIRED | variables) == [
+        f"required key AUTH_EXTERNAL_KEYCLOAK_{part} missing value: {advice}"
+        for part in ("CLIENT_ID", "REDIRECT_URI", "URL")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "similar"),
+    [
+        ("AUTH_JWT_SECRTE", "AUTH_JWT_SECRET"),
+        ("AUTH_EXTERNAL_GITHUB_CLIENTID", "AUTH_EXTERNAL_GITHUB_CLIENT_ID"),
+        ("AUTH_MAILER_SUBJECT_INVITE", "AUTH_MAILER_SUBJECTS_INVITE"),
+        ("AUTH_WEB_CONCURRENCY", "WEB_CONCURRENCY"),
+        ("AUTH_QQQQ", ""),
+    ],
+)
+def test_an_unknown_variable_is_a_warning_with_the_most_similar_name(name: str, similar: str) -> None:
+    (notice,) = load(AUTH_JWT_KEYS=json.dumps([RSA]), **{name: "hunter2"}).notices
+    hint = f", did you mean {similar}?" if similar else ""
+    assert (notice.level, notice.message) == ("warning", f"{name} is not a setting and has no effect{hint}")
+
+
+@pytest.mark.parametrize("name", ["AUTH_OTEL_SERVICE_NAME", "AUTH_EXTERNAL_REDIRECTURL", "AUTHSVC_X", "OTHER"])
+def test_a_known_or_foreign_variable_is_no_warning(name: str) -> None:
+    assert load(AUTH_JWT_KEYS=json.dumps([RSA]), **{name: "x"}).notices == ()
+
+
+@pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
+def test_webauthn_needs_its_library(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
+    monkeypatch.setitem(sys.modules, "webauthn", None)  # as if it were not installed
+    load()
+    problem = only_problem(**{f"AUTH_{switch}": "true"})
+    assert problem == f"AUTH_{switch}: needs the extra passkeys: pip install -r requirements.server.lock"
+
+
+@pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
+@pytest.mark.parametrize("missing", ["RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS"])
+def test_webauthn_without_a_complete_relying_party_is_a_notice(switch: str, missing: str) -> None:
+    party = {f"AUTH_WEBAUTHN_{part}": "https://x" for part in ("RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS")}
+    given = {"AUTH_JWT_KEYS": json.dumps([RSA]), **party}
+    assert load(**given, **{f"AUTH_{switch}": "true"}).notices == ()
+    del given[f"AUTH_WEBAUTHN_{missing}"]
+    assert load(**given).notices == ()
+    (notice,) = load(**given, **{f"AUTH_{switch}": "true"}).notices
+    assert (notice.level, notice.message) == ("warning", "WebAuthn configuration is invalid")
+    assert notice.fields["error"] == f"conf: AUTH_WEBAUTHN_{missing} is required when WebAuthn is enabled"

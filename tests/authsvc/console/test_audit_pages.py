@@ -1,0 +1,163 @@
+"""The audit trail in the console: filters by action and day, search by user and text, bounded reads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import User
+from authsvc import audit, clock
+from authsvc.audit import Action, admin
+from authsvc.caller import Caller
+from authsvc.console import filters
+from authsvc.models import AuditLogEntry
+from tests import factories
+from tests.authsvc.console.conftest import Console
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/operator/core/auditlogentry/"
+
+
+@pytest.fixture
+def inside(console: Console, operator: User) -> Console:
+    assert console.sign_in("op@example.com").status_code == 302
+    return console
+
+
+def note(name: str, *, action: Action = Action.MODIFIED, at: datetime | None = None, **traits: Any) -> UUID:
+    """An administrator's entry about a user of that name, who need not exist; the user's id."""
+    user_id = uuid4()
+    audit.record(
+        action,
+        actor=audit.Administrator(role="service_role"),
+        caller=Caller(address="192.0.2.7", audience="authenticated"),
+        at=at or clock.now(),
+        traits={"user_id": str(user_id), "user_email": f"{name}@example.com", "user_phone": "", **traits},
+    )
+    return user_id
+
+
+def shown(console: Console, **query: Any) -> set[str]:
+    """The names in the rows that a list shows."""
+    answer: Any = console.client.get(LIST, query)
+    assert answer.status_code == 200, answer.content
+    return {name for name in ("ada", "bob", "eve") if f"{name}@example.com" in answer.content.decode()}
+
+
+def test_the_list_shows_action_actor_and_subject(inside: Console) -> None:
+    user_id = note("ada", action=Action.DELETED, provider="email")
+    text = inside.get(LIST).content.decode()
+    for told in ("Deleted", "service_role (administrator)", "ada@example.com", "provider: email", f"/user/{user_id}/"):
+        assert told in text
+
+
+def test_entries_are_filtered_by_action(inside: Console) -> None:
+    note("ada", action=Action.DELETED)
+    note("bob", action=Action.INVITED)
+    assert shown(inside, payload__action="user_deleted") == {"ada"}
+    assert shown(inside, payload__action="token_revoked") == set()
+
+
+def test_entries_are_filtered_by_day(inside: Console) -> None:
+    today = clock.now()
+    note("ada")
+    note("bob", at=today - timedelta(days=1))
+    long_ago = datetime(2024, 2, 29, 12, tzinfo=UTC)
+    note("eve", at=long_ago)
+    assert shown(inside) == {"ada", "bob", "eve"}
+    assert shown(inside, day=today.date().isoformat()) == {"ada"}
+    assert shown(inside, day=(today - timedelta(days=1)).date().isoformat()) == {"bob"}
+    assert shown(inside, day="2024-02-29") == {"eve"}
+    assert "2024-02-29" in inside.get(f"{LIST}?day=2024-02-29").content.decode()
+
+
+@pytest.mark.parametrize("query", ["day=", "day=x", "day=2024-13-01", "payload__action=", "payload__action=x"])
+def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
+    note("ada")
+    page = inside.get(f"{LIST}?{query}")
+    page = inside.get(page.headers["Location"]) if page.status_code == 302 else page
+    assert page.status_code == 400
+    assert b"ada@example.com" not in page.content
+
+
+def test_without_a_day_only_the_latest_are_looked_at(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "MAX_LATEST_ROWS", 2)
+    before = clock.now() - timedelta(days=2)
+    user_id = note("ada", at=before)
+    for hours in range(3):
+        note("bob", at=before + timedelta(hours=hours + 1))
+    assert shown(inside) == {"bob"}
+    assert shown(inside, q="ada@") == set()
+    assert shown(inside, day=before.date().isoformat()) >= {"ada"}
+    assert "ada" in shown(inside, q="ada@", day=before.date().isoformat())
+    assert shown(inside, q=str(user_id)) == {"ada"}
+    assert shown(inside, created_at__gte=(before - timedelta(hours=1)).isoformat()) == {"ada", "bob"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [("ADA@example", {"ada"}), ("192.0.2.9", {"eve"}), ("user_invited", {"bob"}), ("100%", set()), ("nobody", set())],
+)
+def test_entries_are_found_by_their_text(inside: Console, typed: str, found: set[str]) -> None:
+    note("ada")
+    note("bob", action=Action.INVITED)
+    note("eve")
+    AuditLogEntry.objects.filter(payload__traits__user_email="eve@example.com").update(ip_address="192.0.2.9")
+    assert shown(inside, q=typed) == found
+
+
+def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console) -> None:
+    user = factories.make_user(email="ada@example.com")
+    browser = Console()
+    User.objects.filter(pk=user.pk).update(role="svc_admin")
+    browser.sign_in("ada@example.com")
+    audit.record(
+        Action.MODIFIED,
+        actor=audit.Administrator(role="svc_admin"),
+        caller=Caller(),
+        at=clock.now(),
+        traits={"user_id": str(user.pk)},
+    )
+    note("bob")
+    found: Any = inside.client.get(LIST, {"q": str(user.pk)})
+    table = found.content.decode().partition('id="result_list"')[2]
+    assert table.count("field-actor") == 2
+    assert "Signed in" in table
+    assert "Account changed" in table
+    page = inside.get(f"/operator/accounts/user/{user.pk}/change/").content.decode()
+    assert "svc_admin (administrator)" in page
+
+
+def test_a_page_shows_the_whole_entry(inside: Console) -> None:
+    note("ada", note="<b>x</b>")
+    entry = AuditLogEntry.objects.get(payload__traits__user_email="ada@example.com")
+    text = inside.get(f"{LIST}{entry.pk}/change/").content.decode().replace("&quot;", '"')
+    assert '"user_email": "ada@example.com"' in text
+    assert "<b>x</b>" not in text
+    assert 'name="action"' not in text
+
+
+@pytest.mark.parametrize("payload", [None, {}, {"action": "of_tomorrow", "traits": None}, {"traits": "x"}, [1]])
+def test_an_entry_of_any_shape_can_be_shown(inside: Console, payload: Any) -> None:
+    entry = AuditLogEntry.objects.create(payload=payload, created_at=clock.now())
+    assert inside.get(LIST).status_code == 200
+    assert inside.get(f"{LIST}{entry.pk}/change/").status_code == 200
+
+
+def test_the_list_costs_a_bounded_number_of_statements(inside: Console) -> None:
+    for _ in range(5):
+        note("ada")
+    with CaptureQueriesContext(connection) as statements:
+        inside.get(f"{LIST}?payload__action=user_modified")
+    assert len(statements) <= 5
+
+
+def test_every_action_has_a_title() -> None:
+    assert {action for action, _ in admin.ActionFilter.options} == {action.value for action in Action}
+    assert not [title for action, title in admin.ActionFilter.options if title == action]

@@ -1,0 +1,108 @@
+"""The dashboard: counts of today, rate-limited clients and configuration warnings."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+import authsvc
+from accounts.models import User
+from authsvc import clock
+from authsvc.api import throttling
+from authsvc.api.throttling import Bucket
+from authsvc.console import dashboard
+from authsvc.models import AuditLogEntry
+from authsvc.security import rate_limits
+from tests import factories
+from tests.authsvc.console.conftest import Console
+from tests.conftest import ChangeConfig
+
+pytestmark = pytest.mark.django_db
+
+
+def shown(console: Console) -> dict[str, str]:
+    """Label → number, as the start page tells them."""
+    text = console.get().content.decode()
+    return {label.strip(): count for count, label in re.findall(r"<strong>([^<]+)</strong>([^<]+)<", text)}
+
+
+def test_todays_sign_ins_and_users_are_counted(console: Console, operator: User) -> None:
+    console.sign_in("op@example.com")
+    yesterday = clock.now() - timedelta(days=1, minutes=1)
+    factories.make_user(at=yesterday)
+    AuditLogEntry.objects.create(payload={"action": "login"}, created_at=yesterday)
+    AuditLogEntry.objects.create(payload={"action": "logout"}, created_at=clock.now())
+    AuditLogEntry.objects.create(payload=None, created_at=clock.now())
+    figures = shown(console)
+    assert figures["Sign-ins today"] == "1"
+    assert figures["New users today"] == "1"
+    factories.make_user()
+    assert shown(console)["New users today"] == "2"
+
+
+def test_on_a_busy_day_only_the_latest_entries_are_looked_at(
+    console: Console, operator: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console.sign_in("op@example.com")
+    monkeypatch.setattr(dashboard, "_MAX_ENTRIES", 2)
+    AuditLogEntry.objects.create(payload={"action": "logout"}, created_at=clock.now())
+    assert shown(console)["Sign-ins today"] == "1+"
+
+
+def test_rate_limited_clients_are_listed_with_the_end_of_the_limit(console: Console, operator: User) -> None:
+    console.sign_in("op@example.com")
+    assert "No client is rate-limited." in console.get().content.decode()
+    for _ in range(30):
+        throttling.consume(Bucket.VERIFY, key="192.0.2.77")
+    throttling.consume(Bucket.VERIFY, key="192.0.2.78")
+    rate_limits.allow_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
+    at = clock.now()
+    [found] = dashboard.rate_limited_clients(at)
+    assert (found.bucket, found.client) == ("Verify", "192.0.2.77")
+    assert at < found.until < at + timedelta(seconds=11)
+    text = console.get().content.decode()
+    assert "192.0.2.77" in text
+    assert "192.0.2.78" not in text
+    assert "ada@example.com" not in text
+    assert dashboard.rate_limited_clients(found.until) == []
+
+
+def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeConfig) -> None:
+    auth_config(limits={"anonymous_users": 1.5})
+    throttling.consume(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
+    at = clock.now()
+    [found] = dashboard.rate_limited_clients(at)
+    assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)
+
+
+def test_deploy_warnings_are_on_the_page(console: Console, operator: User, auth_config: ChangeConfig) -> None:
+    console.sign_in("op@example.com")
+    assert "authsvc.W003" in console.get().content.decode()
+    auth_config(passwords={"min_length": 15})
+    text = console.get().content.decode()
+    assert "authsvc.W003" not in text
+    assert "authsvc.W006" in text
+    assert f"authsvc {authsvc.__version__}" in text
+
+
+def test_the_page_costs_few_statements(console: Console, operator: User) -> None:
+    console.sign_in("op@example.com")
+    console.get()
+    with CaptureQueriesContext(connection) as statements:
+        console.get()
+    asked = [each["sql"] for each in statements if each["sql"].startswith("SELECT")]
+    assert len(asked) <= 8
+
+
+def test_a_figure_that_takes_too_long_is_left_out() -> None:
+    def slow() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(3)")
+        return 1
+
+    assert dashboard.within_timeout(slow) is None
+    assert dashboard.within_timeout(lambda: 2) == 2

@@ -1,0 +1,59 @@
+"""Hostile URLs and forms: console pages answer with a result, an empty list or an error, and never crash."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from accounts.models import User
+from tests.authsvc.console.conftest import Console
+
+pytestmark = pytest.mark.django_db
+
+LISTS = ("accounts/user", "core/auditlogentry", "mailer/message", "mailer/attempt")
+QUERIES = (
+    "q=%00", "q=" + quote("'\";--\\%_"), "q=" + "x" * 5000, "q=%ff", "q=" + "9" * 400, "q=@", "q=+", "q=%2B",
+    "q=00000000-0000-0000-0000-000000000000", "p=-1", "p=999999999999", "p=x", "o=1.2.3", "o=x", "all=", "_facets=1",
+    "day=9999-12-31", "day=0001-01-01", "day=%00", "state=%00", "kind=%00", "created_at__gte=%00", "created_at__year=x",
+    "id__in=1,2", "pk=x", "_to_field=password", "_popup=1", "__proto__=1", "status=failed&status=x",
+)  # fmt: skip
+ROWS = ("x", "%00", "99999999999999999999999", "-1", "_00", "00000000-0000-4000-8000-000000000000", "..%2f", "1/../2")
+
+
+@pytest.fixture
+def inside(console: Console, operator: User) -> Console:
+    assert console.sign_in("op@example.com").status_code == 302
+    return console
+
+
+def answers(console: Console, path: str) -> list[int]:
+    statuses = []
+    for _ in range(4):
+        answer = console.get(path)
+        statuses.append(answer.status_code)
+        if answer.status_code != 302:
+            break
+        path = answer.headers["Location"]
+    return statuses
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
+def test_no_query_breaks_a_list(inside: Console, query: str) -> None:
+    for name in LISTS:
+        assert answers(inside, f"/operator/{name}/?{query}")[-1] in (200, 400), name
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_no_row_breaks_a_page(inside: Console, row: str) -> None:
+    for name in (*LISTS, "tokens/session"):
+        assert answers(inside, f"/operator/{name}/{row}/change/")[-1] in (200, 400, 404), name
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "%" not in row])
+def test_no_row_breaks_an_action(inside: Console, row: str) -> None:
+    for name, action in (("accounts/user", "unban"), ("mailer/message", "retry"), ("tokens/session", "end")):
+        fields: dict[str, Any] = {"action": action, "_selected_action": row, "source_row": row, "confirmed": "1"}
+        done = inside.submit("/operator/", to=f"/operator/{name}/", **fields)
+        assert done.status_code in (302, 400, 404), name

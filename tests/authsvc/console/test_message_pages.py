@@ -1,0 +1,302 @@
+"""Waiting and failed messages in the console: lists, search by recipient, and retries."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import User
+from authsvc import audit, clock, messaging
+from authsvc.conf import Secret
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from mailer import errors
+from mailer.delivery import undelivered_messages
+from mailer.delivery.undelivered_messages import RetryResult
+from mailer.models import Attempt, Message
+from tests import factories
+from tests.authsvc.console.conftest import Console
+from tests.conftest import ChangeConfig
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/operator/mailer/message/"
+ATTEMPTS = "/operator/mailer/attempt/"
+OPERATOR = audit.Administrator(role="svc_admin")
+CODE, LINK = "493027", "https://auth.example.com/verify?token=5ec7e7"
+
+
+@pytest.fixture
+def inside(console: Console, operator: User) -> Console:
+    assert console.sign_in("op@example.com").status_code == 302
+    return console
+
+
+def letter(
+    to: str = "ada@example.com", *, failed: bool = True, expires_at: datetime | None = None, user_id: UUID | None = None
+) -> Email:
+    """A mail as senders announce it; failed ones as the worker leaves them after an attempt."""
+    message = Email(
+        kind=EmailKind.RECOVERY,
+        to=to,
+        variables={"Token": CODE, "ConfirmationURL": LINK, "SiteURL": "http://localhost:3000"},
+        expires_at=expires_at,
+        user_id=user_id,
+    )
+    store(message, failed=failed)
+    return message
+
+
+def store(message: Email | Sms, *, failed: bool = True) -> None:
+    with transaction.atomic():
+        messaging.send(message)
+    if failed:
+        finish(message)
+
+
+def finish(message: Email | Sms, error: str = "550 mailbox full") -> None:
+    Attempt.objects.create(
+        message_id=message.id, channel="email", kind=message.kind, user_id=message.user_id, attempt=1,
+        outcome="failed", error=error,
+    )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE procrastinate_jobs SET status = 'failed', attempts = 1 WHERE args ->> 'message_id' = %s",
+            [str(message.id)],
+        )
+
+
+def row_of(message: Email | Sms) -> Message:
+    return undelivered_messages.messages().get(args__message_id=str(message.id))
+
+
+def retry(console: Console, *messages: Email) -> str:
+    rows: list[str] = [str(row_of(message).pk) for message in messages]
+    chosen: object = rows
+    done = console.submit(LIST, action="retry", _selected_action=chosen)  # type: ignore[arg-type]
+    assert done.status_code == 302, done.content
+    return console.get(done.headers["Location"]).content.decode()
+
+
+def test_the_list_shows_recipient_type_and_error(inside: Console) -> None:
+    letter()
+    letter("bob@example.com", failed=False)
+    text = inside.get(LIST).content.decode()
+    for shown in ("Recovery", "ada@example.com", "bob@example.com", "550 mailbox full", "failed", "waiting", "now"):
+        assert shown in text
+
+
+def test_no_code_link_or_ciphertext_is_shown(inside: Console) -> None:
+    user = factories.make_user(email="ada@example.com")
+    row = row_of(letter(user_id=user.pk))
+    attempt = Attempt.objects.get()
+    pages = [
+        LIST,
+        f"{LIST}{row.pk}/change/",
+        f"{LIST}?q=ada",
+        ATTEMPTS,
+        f"{ATTEMPTS}{attempt.pk}/change/",
+        "/operator/",
+    ]
+    for path in [*pages, f"/operator/accounts/user/{user.pk}/change/"]:
+        page = inside.get(path)
+        assert page.status_code == 200
+        text = page.content.decode()
+        assert CODE not in text
+        assert "5ec7e7" not in text
+        assert row.args["sealed"][:20] not in text
+
+
+@pytest.mark.parametrize("lookup", ["args__sealed__startswith=A", "args__message_id=x", "args=x"])
+def test_filters_on_the_encrypted_text_are_rejected(inside: Console, lookup: str) -> None:
+    letter()
+    page = inside.get(f"{LIST}?{lookup}")
+    assert page.status_code == 400
+    assert b"ada@example.com" not in page.content
+
+
+def test_a_page_shows_the_details_of_a_message(inside: Console) -> None:
+    user = factories.make_user(email="ada@example.com")
+    expires_at = clock.now() + timedelta(hours=1)
+    message = letter(user_id=user.pk, expires_at=expires_at)
+    text = inside.get(f"{LIST}{row_of(message).pk}/change/").content.decode()
+    for shown in (str(message.id), "ada@example.com", f"/user/{user.pk}/", f"{expires_at:%Y-%m-%d %H:%M}", "550"):
+        assert shown in text
+    assert 'value="retry"' in text
+
+
+def test_a_list_costs_a_bounded_number_of_statements(inside: Console) -> None:
+    for number in range(10):
+        letter(f"user{number}@example.com")
+    with CaptureQueriesContext(connection) as statements:
+        assert b"user9@example.com" in inside.get(LIST).content
+    assert len(statements) <= 4
+
+
+def test_a_failed_message_is_put_back_into_the_queue(inside: Console) -> None:
+    message = letter()
+    assert "Retrying now: Recovery for ada@example.com" in retry(inside, message)
+    row = row_of(message)
+    assert row.status == "todo"
+    assert row.scheduled_at is not None
+    assert row.scheduled_at <= clock.now()
+
+
+def test_a_message_that_waits_or_is_in_hand_is_not_put_back(inside: Console) -> None:
+    message = letter(failed=False)
+    assert "has not failed" in retry(inside, message)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE procrastinate_jobs SET status = 'doing'")
+    assert "has not failed" in retry(inside, message)
+    assert row_of(message).status == "doing"
+
+
+def test_an_expired_message_stays_as_it_is(inside: Console) -> None:
+    message = letter(expires_at=clock.now() - timedelta(seconds=1))
+    assert "has expired" in retry(inside, message)
+    assert row_of(message).status == "failed"
+
+
+def test_a_message_of_another_secret_can_be_seen_and_not_sent(inside: Console, auth_config: ChangeConfig) -> None:
+    message = letter()
+    auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
+    inside.sign_in("op@example.com")  # the key of the session cookie has changed too
+    assert "cannot be decrypted" in inside.get(LIST).content.decode()
+    with pytest.raises(errors.MessageUndecryptable):
+        undelivered_messages.retry_message(row_of(message).pk, actor=OPERATOR, at=clock.now())
+    assert row_of(message).status == "failed"
+
+
+def test_all_failed_messages_are_tried_again_at_once(inside: Console) -> None:
+    helped = [letter(f"user{number}@example.com") for number in range(3)]
+    expired = letter(expires_at=clock.now() - timedelta(seconds=1))
+    page = inside.get(f"{LIST}retry/")
+    assert b"4 messages failed" in page.content
+    assert [row_of(each).status for each in helped] == ["failed"] * 3
+    done = inside.submit(f"{LIST}retry/")
+    text = inside.get(done.headers["Location"]).content.decode()
+    assert "Retrying 3 messages. Skipped 1: expired" in text
+    assert [row_of(each).status for each in helped] == ["todo"] * 3
+    assert row_of(expired).status == "failed"
+
+
+def test_retrying_all_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undelivered_messages, "MAX_RETRIED", 2)
+    for number in range(3):
+        letter(f"user{number}@example.com")
+    assert undelivered_messages.retry_failed(actor=OPERATOR, at=clock.now()) == RetryResult(retried=2, not_retryable=0)
+    assert undelivered_messages.messages().filter(status="failed").count() == 1
+
+
+def test_where_nothing_has_failed_there_is_nothing_to_press(inside: Console) -> None:
+    letter(failed=False)
+    page = inside.get(f"{LIST}retry/").content.decode()
+    assert "No message has failed" in page
+    assert 'id="ask"' not in page
+
+
+def test_retrying_all_needs_an_operator_and_the_forms_token(inside: Console, operator: User) -> None:
+    message = letter()
+    assert inside.client.post(f"{LIST}retry/").status_code == 403
+    User.objects.filter(pk=operator.pk).update(role="authenticated")
+    token = {"csrfmiddlewaretoken": inside.cookie("operator_csrf")}
+    assert inside.client.post(f"{LIST}retry/", token).status_code == 302
+    assert row_of(message).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("status=failed", {"ada", "bob"}),
+        ("status=todo", {"eve"}),
+        ("kind=recovery", {"ada", "bob", "eve"}),
+        ("kind=invite", set()),
+        ("q=BOB@", {"bob"}),
+        ("q=example.com", {"ada", "bob", "eve"}),
+        ("q=nobody", set()),
+    ],
+)
+def test_messages_are_found(inside: Console, query: str, shown: set[str]) -> None:
+    for name in ("ada", "bob", "eve"):
+        letter(f"{name}@example.com", failed=name != "eve")
+    text = inside.get(f"{LIST}?{query}").content.decode()
+    assert {name for name in ("ada", "bob", "eve") if f"{name}@example.com" in text} == shown
+    assert ("No matches" in text) == (not shown)
+
+
+def test_a_message_is_found_by_its_id(inside: Console) -> None:
+    letter("bob@example.com")
+    message = letter()
+    text = inside.get(f"{LIST}?q={message.id}").content.decode()
+    assert "ada@example.com" in text
+    assert "bob@example.com" not in text
+
+
+@pytest.mark.parametrize("query", ["status=", "status=x", "kind=x", "kind="])
+def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
+    letter()
+    page = inside.get(f"{LIST}?{query}")
+    page = inside.get(page.headers["Location"]) if page.status_code == 302 else page
+    assert page.status_code == 400
+
+
+def test_text_messages_are_shown_with_their_number(inside: Console) -> None:
+    number = Sms(kind=SmsKind.CONFIRMATION, to="4930123456", channel="sms", variables={"Code": CODE})
+    store(number, failed=False)
+    text = inside.get(LIST).content.decode()
+    assert "+4930123456" in text
+    assert "SMS" in text
+    assert "+4930123456" in inside.get(f"{LIST}?q=%2B4930123").content.decode()
+
+
+def test_messages_of_another_installation_are_none_of_ours(inside: Console, auth_config: ChangeConfig) -> None:
+    auth_config(database={"namespace": "second"})
+    message = letter("far@example.com")
+    theirs = row_of(message).pk
+    auth_config(database={"namespace": ""})
+    assert b"far@example.com" not in inside.get(LIST).content
+    with pytest.raises(errors.NotFailed):
+        undelivered_messages.retry_message(theirs, actor=OPERATOR, at=clock.now())
+    assert undelivered_messages.retry_failed(actor=OPERATOR, at=clock.now()).retried == 0
+
+
+def test_the_start_page_alarms_when_messages_have_failed(inside: Console) -> None:
+    letter()
+    text = inside.get().content.decode()
+    assert f'href="{LIST}?status=failed"' in text
+    assert "Failed messages" in text
+    assert 'class="alarming"' in text
+
+
+def test_an_empty_queue_says_so(inside: Console) -> None:
+    assert "No undelivered messages" in inside.get(LIST).content.decode()
+
+
+# --- attempts ---------------------------------------------------------------------------------------------------------
+
+
+def test_attempts_are_listed_and_found_by_message_and_user(inside: Console) -> None:
+    user = factories.make_user()
+    message = letter(user_id=user.pk)
+    other = uuid4()
+    Attempt.objects.create(
+        message_id=other, channel="sms", kind="phone_change", attempt=1, outcome="delivered", gateway_id="SM123"
+    )
+    text = inside.get(ATTEMPTS).content.decode()
+    assert "550 mailbox full" in text
+    assert "SM123" in text
+    for query in (f"q={message.id}", f"q={user.pk}", "outcome=failed", "kind=recovery"):
+        text = inside.get(f"{ATTEMPTS}?{query}").content.decode()
+        assert "550 mailbox full" in text, query
+        assert "SM123" not in text, query
+    assert "No matches" in inside.get(f"{ATTEMPTS}?q=ada").content.decode()
+
+
+def test_messages_to_a_user_are_on_the_users_page(inside: Console) -> None:
+    user, other = factories.make_user(), factories.make_user()
+    letter(user_id=user.pk)
+    assert "550 mailbox full" in inside.get(f"/operator/accounts/user/{user.pk}/change/").content.decode()
+    assert "No messages yet." in inside.get(f"/operator/accounts/user/{other.pk}/change/").content.decode()

@@ -1,0 +1,281 @@
+"""The base of console pages: rows are read-only and without secrets, and actions call a service per row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django import forms
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import NoReverseMatch, path, reverse
+from pytest_django import Settings
+
+from accounts.models import Factor, User
+from authsvc.console import model_admin, read_only_admin
+from authsvc.console.model_admin import ActionContext, DashboardStat, Operator, OperatorAdmin
+from authsvc.console.read_only_admin import OperatorInline
+from authsvc.console.site import OperatorSite
+from authsvc.errors import ValidationFailed
+from tests import factories
+from tests.authsvc.console.conftest import Console
+from tests.conftest import Answer
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/operator/accounts/user/"
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField()
+
+
+class FactorInline(OperatorInline):
+    model = Factor
+
+
+DONE: list[tuple[Any, ActionContext]] = []
+
+
+class UserPage(OperatorAdmin):
+    list_display = ("id", "email", "role")
+    list_filter = ("role",)
+    search_fields = ("email__startswith",)
+    ordering = ("-created_at", "-id")
+    inlines = (FactorInline,)
+
+    def display_name(self, row: User) -> str:
+        return row.email or "nobody"
+
+    actions = ("mark", "judge", "wipe")
+    row_actions = ("mark", "wipe")
+
+    @model_admin.action(label="Mark", success_message="Marked")
+    def mark(self, row: User, context: ActionContext) -> str | None:
+        if row.email == "immune@example.com":
+            raise ValidationFailed("cannot be marked")
+        DONE.append((row.email, context))
+        return None
+
+    @model_admin.action(label="Judge", success_message="Judged", form=ReasonForm)
+    def judge(self, row: User, context: ActionContext) -> str | None:
+        DONE.append((row.email, context))
+        return f"Judged for {context.values['reason']}"
+
+    @model_admin.action(label="Wipe", success_message="Wiped", confirmation="Wipe it?", is_dangerous=True)
+    def wipe(self, row: User, context: ActionContext) -> str | None:
+        row.delete()
+        return None
+
+    def dashboard_stats(self) -> Iterator[DashboardStat]:
+        yield DashboardStat(label="Wrong users", count=1, url=self.list_url(role="wrong"), is_alarming=True)
+
+
+site = OperatorSite()
+site.register(User, UserPage)
+urlpatterns = [path("operator/", site.urls)]
+
+
+@pytest.fixture
+def inside(console: Console, operator: User, settings: Settings) -> Console:
+    console.sign_in("op@example.com")
+    settings.ROOT_URLCONF = __name__
+    DONE.clear()
+    return console
+
+
+def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
+    """Run an action of the list for these rows."""
+    ids: Any = [str(row.pk) for row in rows]
+    return console.submit(LIST, action=action, index="0", _selected_action=ids, **fields)
+
+
+def result_text(console: Console, answer: Answer) -> str:
+    """What the page says to which an action leads."""
+    assert answer.status_code == 302, answer.content
+    return console.get(answer.headers["Location"]).content.decode()
+
+
+def test_the_list_and_a_row_are_shown(inside: Console, operator: User) -> None:
+    factories.make_factor(operator, status="unverified", secret="JBSWY3DPEHPK3PXP")
+    text = inside.get(LIST).content.decode()
+    assert "op@example.com" in text
+    page = inside.get(f"{LIST}{operator.pk}/change/")
+    assert page.status_code == 200
+    text = page.content.decode()
+    assert "op@example.com" in text
+    assert "totp" in text
+    assert "JBSWY3DPEHPK3PXP" not in text
+    assert "argon2" not in text
+    assert "encrypted" not in text
+    assert ">Wipe</button>" in text
+
+
+def test_secrets_are_not_even_read(inside: Console, operator: User) -> None:
+    with CaptureQueriesContext(connection) as statements:
+        inside.get(LIST)
+        inside.get(f"{LIST}{operator.pk}/change/")
+    asked = [each["sql"] for each in statements if "last_sign_in_at" in each["sql"] and '"' in each["sql"]]
+    assert asked
+    assert not [sql for sql in asked if '"encrypted_password"' in sql]
+
+
+@pytest.mark.parametrize(
+    "query", ["password__startswith=%24argon2", "factors__secret__startswith=J", "sessions__refresh_token_hmac_key=x"]
+)
+def test_a_filter_cannot_ask_about_secrets(inside: Console, query: str) -> None:
+    page = inside.get(f"{LIST}?{query}")
+    assert page.status_code == 400
+    assert b"op@example.com" not in page.content
+
+
+@pytest.mark.parametrize("query", ["nothing=1", "created_at__gte=x", "id__exact=x", "e=1"])
+def test_an_unknown_filter_never_means_all(inside: Console, query: str) -> None:
+    page = inside.get(f"{LIST}?{query}")
+    if page.status_code == 302:
+        page = inside.get(page.headers["Location"])
+    assert page.status_code == 400
+    assert b"op@example.com" not in page.content
+
+
+@pytest.mark.parametrize("query", ["role=authenticated", "created_at__gte=2100-01-01T00:00:00%2B00:00", "q=nobody"])
+def test_a_filter_that_matches_nothing_shows_nothing(inside: Console, query: str) -> None:
+    text = inside.get(f"{LIST}?{query}").content.decode()
+    assert "No matches" in text
+
+
+def test_the_list_costs_little_however_long_it_is(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_only_admin, "MAX_COUNTED", 3)
+    for _ in range(4):
+        factories.make_user()
+    with CaptureQueriesContext(connection) as statements:
+        text = inside.get(LIST).content.decode()
+    assert "more than 3 users" in text
+    counts = [each["sql"] for each in statements if "COUNT(" in each["sql"]]
+    assert len(counts) == 1
+    assert "LIMIT 3" in counts[0]
+    assert len(statements) <= 4
+
+
+@pytest.mark.parametrize("name", ["add", "delete", "history"])
+def test_there_are_no_pages_that_change_rows(name: str, settings: Settings) -> None:
+    settings.ROOT_URLCONF = __name__
+    with pytest.raises(NoReverseMatch):
+        reverse(f"admin:accounts_user_{name}", args=[] if name == "add" else [uuid4()])
+
+
+def test_a_form_sent_to_a_rows_page_changes_nothing(inside: Console, operator: User) -> None:
+    page = f"{LIST}{operator.pk}/change/"
+    assert inside.submit(page, email="evil@example.com", _save="1").status_code == 403
+    operator.refresh_from_db()
+    assert operator.email == "op@example.com"
+
+
+def test_an_action_passes_the_operator_to_the_service(inside: Console, operator: User) -> None:
+    user = factories.make_user(email="ada@example.com")
+    text = result_text(inside, do(inside, "mark", user, operator))
+    assert "Marked: ada@example.com" in text
+    [(first, context), (second, _)] = DONE
+    assert {first, second} == {"ada@example.com", "op@example.com"}
+    assert context.actor.role == "svc_admin"
+    assert context.caller.address == "127.0.0.1"
+    assert context.values == {}
+
+
+def test_an_error_is_shown_and_does_not_stop_the_other_rows(inside: Console) -> None:
+    rows = [factories.make_user(email=f"{name}@example.com") for name in ("ada", "immune", "bob")]
+    text = result_text(inside, do(inside, "mark", *rows))
+    assert "cannot be marked" in text
+    assert {email for email, _ in DONE} == {"ada@example.com", "bob@example.com"}
+
+
+def test_a_form_is_shown_before_the_action(inside: Console) -> None:
+    user = factories.make_user(email="ada@example.com")
+    page = do(inside, "judge", user)
+    assert page.status_code == 200
+    assert b'name="action-reason"' in page.content
+    assert b"<li>ada@example.com" in page.content
+    assert not DONE
+    unanswered = do(inside, "judge", user, confirmed="1")
+    assert b"This field is required." in unanswered.content
+    assert not DONE
+    assert "Judged for spam" in result_text(
+        inside, do(inside, "judge", user, confirmed="1", **{"action-reason": "spam"})
+    )
+    assert DONE[0][1].values == {"reason": "spam"}
+
+
+def test_a_button_on_a_rows_page_leads_back_to_it(inside: Console) -> None:
+    user = factories.make_user()
+    page = f"{LIST}{user.pk}/change/"
+    answer = inside.submit(page, to=LIST, action="mark", _selected_action=str(user.pk), source_row=str(user.pk))
+    assert answer.headers["Location"] == page
+    assert len(DONE) == 1
+
+
+def test_a_dangerous_action_asks_first_and_leads_to_the_list_when_the_row_is_gone(inside: Console) -> None:
+    user = factories.make_user()
+    page = f"{LIST}{user.pk}/change/"
+    fields = {"action": "wipe", "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    question = inside.submit(page, to=LIST, **fields)
+    assert b"Wipe it?" in question.content
+    assert User.objects.filter(pk=user.pk).exists()
+    assert inside.submit(page, to=LIST, confirmed="1", **fields).headers["Location"] == LIST
+    assert not User.objects.filter(pk=user.pk).exists()
+
+
+def test_an_action_is_never_for_all_there_are(inside: Console) -> None:
+    user = factories.make_user()
+    assert do(inside, "mark", user, select_across="1").status_code == 400
+    assert not DONE
+
+
+@pytest.mark.parametrize("action", ["mark", "judge", "wipe"])
+def test_an_action_for_a_row_that_is_not_there_does_nothing(inside: Console, action: str) -> None:
+    nobody = str(uuid4())
+    answer = inside.submit(LIST, action=action, index="0", _selected_action=nobody)
+    assert "no longer exist" in result_text(inside, answer)
+    assert inside.submit(LIST, action=action, index="0", _selected_action="no id").status_code == 400
+    assert not DONE
+
+
+def test_an_action_needs_the_forms_token(inside: Console, operator: User) -> None:
+    answer: Any = inside.client.post(LIST, {"action": "mark", "index": "0", "_selected_action": str(operator.pk)})
+    assert answer.status_code == 403
+    assert not DONE
+
+
+def test_a_demoted_operator_loses_access(inside: Console, operator: User) -> None:
+    page = inside.get(LIST)
+    assert page.status_code == 200
+    token = inside.cookie("operator_csrf")
+    User.objects.filter(pk=operator.pk).update(role="authenticated")
+    fields = {"action": "mark", "index": "0", "_selected_action": str(operator.pk), "csrfmiddlewaretoken": token}
+    answer: Any = inside.client.post(LIST, fields)
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/operator/login/")
+    assert not DONE
+
+
+def test_the_dashboard_shows_the_stats_of_lists(inside: Console) -> None:
+    text = inside.get().content.decode()
+    assert "Wrong users" in text
+    assert f'href="{LIST}?role=wrong"' in text
+    assert "alarming" in text
+
+
+def test_pages_that_libraries_bring_are_not_registered() -> None:
+    own = OperatorSite()
+    own.register(User)
+    assert not own.is_registered(User)
+    own.register(User, UserPage)
+    assert own.is_registered(User)
+
+
+def test_an_operator_has_no_permission_but_what_pages_give() -> None:
+    someone = Operator(id=uuid4(), session_id=uuid4(), role="svc_admin", name="op@example.com")
+    assert not someone.has_perm("accounts.change_user")
+    assert not someone.has_module_perms("accounts")
+    assert someone.is_staff

@@ -1,0 +1,488 @@
+"""Users in the console: search, details, and the effect of every action on the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import Identity, User
+from accounts.users.search import listing
+from authsvc import audit, clock
+from authsvc.models import AuditLogEntry
+from mailer.models import Attempt
+from tests import factories
+from tests.authsvc.console.conftest import Console
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tokens.models import OneTimeToken, Session
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/operator/accounts/user/"
+
+
+@pytest.fixture
+def inside(console: Console, operator: User) -> Console:
+    assert console.sign_in("op@example.com").status_code == 302
+    return console
+
+
+@pytest.fixture
+def ada() -> User:
+    return factories.make_user(email="ada@example.com", data={"full_name": "Ada Lovelace"})
+
+
+def page_of(user: User) -> str:
+    return f"{LIST}{user.pk}/change/"
+
+
+def text_of(console: Console, path: str) -> str:
+    answer = console.get(path)
+    assert answer.status_code == 200, answer.content
+    return answer.content.decode()
+
+
+def press(console: Console, user: User, action: str, **fields: str) -> Answer:
+    """Press a button on the user's page; with fields, answer what it asks."""
+    asked = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    wish = {f"action-{name}": value for name, value in fields.items()}
+    return console.submit(page_of(user), to=LIST, **asked, **wish, **({"confirmed": "1"} if fields else {}))
+
+
+def answer(console: Console, user: User, action: str, **fields: str) -> str:
+    """Do it, whatever is asked in between; what the operator is told."""
+    done = press(console, user, action, confirm="1", **fields)
+    assert done.status_code == 302, done.content
+    return text_of(console, done.headers["Location"])
+
+
+def entries(action: audit.Action) -> list[dict[str, Any]]:
+    found = AuditLogEntry.objects.filter(payload__action=action.value).order_by("created_at")
+    return [entry.payload or {} for entry in found if (entry.payload or {})["actor_id"] == str(UUID(int=0))]
+
+
+# --- finding ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_identifies_users(inside: Console, ada: User) -> None:
+    at = clock.now()
+    factories.make_user(email="bob@example.com", banned_until=at + timedelta(days=1))
+    factories.make_user(email="eve@example.com", confirmed=False)
+    factories.make_user(email="x", is_anonymous=True, phone=None)
+    factories.make_user(email="gone@example.com", deleted_at=at)
+    text = text_of(inside, LIST)
+    for shown in ("ada@example.com", "Ada Lovelace", "banned until", "not confirmed", "anonymous", "deleted"):
+        assert shown in text
+    assert "gone@example.com" not in text
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        ("banned", "bob@example.com"),
+        ("unconfirmed", "eve@example.com"),
+        ("operators", "op@example.com"),
+        ("deleted", "Deleted user"),
+        ("anonymous", "Anonymous user"),
+    ],
+)
+def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, found: str) -> None:
+    at = clock.now()
+    factories.make_user(email="bob@example.com", banned_until=at + timedelta(days=1))
+    factories.make_user(email="was@example.com", banned_until=at - timedelta(days=1))
+    factories.make_user(email="eve@example.com", confirmed=False)
+    User.objects.filter(pk=factories.make_user().pk).update(email=None, is_anonymous=True)
+    factories.make_user(email="gone@example.com", deleted_at=at)
+    text = text_of(inside, f"{LIST}?state={state}")
+    table = text[text.index('id="result_list"') :]
+    assert found in table
+    assert table.count('class="field-state') == 1
+
+
+@pytest.mark.parametrize("query", ["state=", "state=all", "created=", "created=x", "created=400"])
+def test_unknown_filter_values_show_no_user(inside: Console, ada: User, query: str) -> None:
+    page = inside.get(f"{LIST}?{query}")
+    page = inside.get(page.headers["Location"]) if page.status_code == 302 else page
+    assert page.status_code == 400
+    assert b"ada@example.com" not in page.content
+
+
+def test_old_users_are_not_among_the_new(inside: Console, ada: User) -> None:
+    factories.make_older(ada, by=timedelta(days=8))
+    assert "ada@example.com" not in text_of(inside, f"{LIST}?created=7")
+    assert "ada@example.com" in text_of(inside, f"{LIST}?created=30")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "ada@example.com",
+        " ADA@Example.com ",
+        "ada@",
+        "lovelace",
+        "+44 20 7946 0000",
+        "442079460000",
+        pytest.param(lambda user: str(user.pk), id="id"),
+        pytest.param(lambda user: str(user.pk).upper(), id="id in capitals"),
+    ],
+)
+def test_a_user_is_found_by_id_email_and_phone(inside: Console, ada: User, typed: str | Callable[[User], str]) -> None:
+    User.objects.filter(pk=ada.pk).update(phone="442079460000")
+    factories.make_user(email="bob@example.com")
+    wanted = typed if isinstance(typed, str) else typed(ada)
+    answered: Any = inside.client.get(LIST, {"q": wanted})
+    text = answered.content.decode()
+    assert "ada@example.com" in text
+    assert "bob@example.com" not in text
+
+
+@pytest.mark.parametrize("typed", ["nobody@example.com", "00000000-1111-4222-8333-444444444444", "4930", "%zzz", "\\"])
+def test_a_search_without_matches_shows_no_user(inside: Console, ada: User, typed: str) -> None:
+    answered: Any = inside.client.get(LIST, {"q": typed})
+    assert answered.status_code == 200
+    assert b"No matches" in answered.content
+    assert b"ada@example.com" not in answered.content
+
+
+def test_a_whole_address_finds_its_owner_and_not_those_whose_address_has_it(inside: Console, ada: User) -> None:
+    other = factories.make_user(email="xada@example.com")
+    assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10) == [ada.pk]
+    assert set(listing.find_ids("ada@example", audience=factories.AUDIENCE, limit=10)) == {ada.pk, other.pk}
+
+
+def test_users_of_other_audiences_are_found_by_their_whole_address(inside: Console) -> None:
+    user = factories.make_user(email="far@example.com", audience="elsewhere")
+    assert listing.find_ids("far@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
+
+
+def test_a_user_of_sso_is_found_by_address(inside: Console) -> None:
+    user = factories.make_user(email="sso@example.com", is_sso_user=True)
+    assert listing.find_ids("sso@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
+
+
+def test_a_search_with_too_many_matches_asks_for_a_longer_text(
+    inside: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.admin._MAX_RESULTS", 2)
+    for _ in range(3):
+        factories.make_user()
+    answered: Any = inside.client.get(LIST, {"q": "example"})
+    assert b"Only the newest 2 are shown" in answered.content
+
+
+@pytest.mark.parametrize(("typed", "is_told"), [("zq", True), ("ada", False)])
+def test_a_search_for_two_characters_explains_its_limits(
+    inside: Console, ada: User, monkeypatch: pytest.MonkeyPatch, typed: str, is_told: bool
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE users")
+    monkeypatch.setattr("accounts.users.search.queries.LARGE_TABLE", 0)
+    answered: Any = inside.client.get(LIST, {"q": typed})
+    assert (b"Type three consecutive letters" in answered.content) == is_told
+
+
+def test_a_search_for_a_whole_address_never_walks_through_the_table(inside: Console, ada: User) -> None:
+    with CaptureQueriesContext(connection) as statements:
+        assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10)
+    assert not [each for each in statements if "LIKE" in each["sql"]]
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_shows_what_there_is_and_no_secret(inside: Console, ada: User) -> None:
+    factories.make_factor(ada, secret="JBSWY3DPEHPK3PXP", friendly_name="My phone")
+    session = factories.make_session(ada, user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:1) Gecko/1 Firefox/130.0")
+    secret = factories.make_one_time_token(ada)
+    token = OneTimeToken.objects.get(user=ada)
+    Attempt.objects.create(
+        message_id=uuid4(), channel="email", kind="recovery", user_id=ada.pk, attempt=1, outcome="failed",
+        error="550 mailbox full",
+    )  # fmt: skip
+    text = text_of(inside, page_of(ada))
+    for shown in (
+        "ada@example.com", "Ada Lovelace", "Identities", "My phone", "totp", "Firefox on Linux", "192.0.2.1",
+        "password", "550 mailbox full", "Recovery", "Audit trail",
+    ):  # fmt: skip
+        assert shown in text, shown
+    row = User.objects.get(pk=ada.pk)
+    for hidden in (
+        "JBSWY3DPEHPK3PXP", row.password, session.session.refresh_token_hmac_key, session.refresh_token,
+        session.access_token, secret.code, token.token_hash, token.link_hash, "argon2",
+    ):  # fmt: skip
+        assert hidden, "there is something to hide"
+        assert hidden not in text
+
+
+def test_a_bare_account_has_a_page_with_words_for_what_is_not_there(inside: Console) -> None:
+    user = factories.make_user(password="")
+    User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
+    Identity.objects.filter(user=user).delete()
+    text = text_of(inside, page_of(user))
+    for said in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
+        assert said in text
+
+
+def test_user_names_are_escaped(inside: Console) -> None:
+    evil = "<script>alert(1)</script>\"'><img src=x>"
+    user = factories.make_user(email="evil@example.com", data={"full_name": evil, "x": evil})
+    factories.make_session(user, user_agent=evil)
+    factories.make_factor(user, friendly_name=evil)
+    for path in (LIST, page_of(user), f"{LIST}?q=evil"):
+        text = text_of(inside, path)
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+
+
+def test_a_page_costs_a_bounded_number_of_statements(inside: Console, ada: User) -> None:
+    for _ in range(25):
+        factories.make_session(ada)
+    with CaptureQueriesContext(connection) as statements:
+        text = text_of(inside, page_of(ada))
+    assert text.count(">End</button>") == 20
+    assert "Show all" in text
+    assert len(statements) <= 12
+
+
+@pytest.mark.parametrize(
+    ("columns", "offered", "absent"),
+    [
+        ({}, {"ban", "send_recovery", "end_sessions", "anonymise", "delete", "set_role"}, {"unban", "confirm_email"}),
+        ({"email_confirmed_at": None}, {"confirm_email", "resend_confirmation"}, {"confirm_phone", "unban"}),
+        ({"phone": "4930123", "phone_confirmed_at": None}, {"confirm_phone", "resend_confirmation"}, {"confirm_email"}),
+        ({"banned_until": clock.now() + timedelta(days=400)}, {"unban"}, {"ban"}),
+        ({"deleted_at": clock.now()}, {"delete"}, {"ban", "anonymise", "set_role", "send_recovery", "end_sessions"}),
+    ],
+)
+def test_only_buttons_that_have_something_to_do_are_offered(
+    inside: Console, columns: dict[str, Any], offered: set[str], absent: set[str]
+) -> None:
+    user = factories.make_user(**columns)
+    text = text_of(inside, page_of(user))
+    buttons = {name for name in offered | absent if f'name="action" value="{name}"' in text}
+    assert buttons == offered
+
+
+# --- doing ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_address_is_confirmed(inside: Console) -> None:
+    user = factories.make_user(email="eve@example.com", confirmed=False)
+    assert "Email confirmed" in answer(inside, user, "confirm_email")
+    user.refresh_from_db()
+    assert user.email_confirmed_at is not None
+    [entry] = entries(audit.Action.MODIFIED)
+    assert (entry["actor_username"], entry["traits"]["user_id"]) == ("svc_admin", str(user.pk))
+
+
+def test_a_number_is_confirmed(inside: Console, ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(phone="4930123456")
+    assert "Phone confirmed" in answer(inside, ada, "confirm_phone")
+    ada.refresh_from_db()
+    assert ada.phone_confirmed_at is not None
+
+
+@pytest.mark.parametrize("action", ["confirm_email", "confirm_phone", "resend_confirmation"])
+def test_no_confirmation_is_sent_if_none_is_needed(inside: Console, ada: User, action: str) -> None:
+    assert "no address or number that waits" in answer(inside, ada, action)
+    assert not entries(audit.Action.MODIFIED)
+
+
+@pytest.mark.parametrize(
+    ("duration", "length"),
+    [("1h", timedelta(hours=1)), ("168h", timedelta(days=7)), ("876000h", timedelta(days=36500))],
+)
+def test_a_ban_closes_the_account_for_its_time(
+    inside: Console, api: Api, ada: User, duration: str, length: timedelta
+) -> None:
+    token = factories.make_session(ada).access_token
+    before = clock.now()
+    assert "is banned" in answer(inside, ada, "ban", duration=duration)
+    ada.refresh_from_db()
+    assert ada.banned_until is not None
+    assert timedelta(0) <= ada.banned_until - before - length < timedelta(minutes=1)
+    assert api.get("/user", bearer=token).status_code == 403
+    assert entries(audit.Action.MODIFIED)[0]["traits"]["user_id"] == str(ada.pk)
+
+
+@pytest.mark.parametrize("duration", ["", "5 minutes", "none", "-1h"])
+def test_a_ban_lasts_as_long_as_one_of_the_choices(inside: Console, ada: User, duration: str) -> None:
+    page = press(inside, ada, "ban", duration=duration)
+    assert page.status_code == 200
+    ada.refresh_from_db()
+    assert ada.banned_until is None
+
+
+def test_a_ban_is_lifted(inside: Console, ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(banned_until=clock.now() + timedelta(days=1))
+    assert "No longer banned" in answer(inside, ada, "unban")
+    ada.refresh_from_db()
+    assert ada.banned_until is None
+    assert len(entries(audit.Action.MODIFIED)) == 1
+
+
+def test_a_recovery_mail_is_sent_that_opens_the_account(inside: Console, api: Api, ada: User, mailbox: Mailbox) -> None:
+    assert "Recovery email sent to ada@example.com" in answer(inside, ada, "send_recovery")
+    [letter] = mailbox.emails
+    assert (letter.kind, letter.to, letter.user_id) == ("recovery", "ada@example.com", ada.pk)
+    [entry] = entries(audit.Action.RECOVERY_REQUESTED)
+    assert entry["traits"]["user_id"] == str(ada.pk)
+    code = letter.variables["Token"]
+    proof = {"type": "recovery", "email": "ada@example.com", "token": code}
+    assert api.post("/verify", proof).status_code == 200
+    assert code not in text_of(inside, page_of(ada))
+
+
+def test_a_confirmation_is_sent_again(inside: Console, api: Api, mailbox: Mailbox) -> None:
+    user = factories.make_user(email="eve@example.com", confirmed=False)
+    assert "Confirmation sent to eve@example.com" in answer(inside, user, "resend_confirmation")
+    [letter] = mailbox.emails
+    assert letter.kind == "confirmation"
+    assert len(entries(audit.Action.CONFIRMATION_REQUESTED)) == 1
+    proof = {"type": "signup", "email": "eve@example.com", "token": letter.variables["Token"]}
+    assert api.post("/verify", proof).status_code == 200
+
+
+def test_an_sms_code_is_sent_again_to_users_with_a_phone_only(
+    inside: Console, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(mailer={"dev_inbox_enabled": True})
+    user = factories.make_user()
+    User.objects.filter(pk=user.pk).update(email=None, email_confirmed_at=None, phone="4930123456")
+    assert "Confirmation sent to +4930123456" in answer(inside, user, "resend_confirmation")
+    [text] = mailbox.texts
+    assert (text.to, text.user_id) == ("4930123456", user.pk)
+
+
+def test_users_without_an_address_get_no_message(inside: Console, ada: User, mailbox: Mailbox) -> None:
+    User.objects.filter(pk=ada.pk).update(email=None, phone="4930123456")
+    assert "no email address" in answer(inside, ada, "send_recovery")
+    assert not mailbox.emails
+
+
+def test_the_quota_of_mails_holds_for_operators_too(
+    inside: Console, ada: User, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    current = auth_config()
+    auth_config(limits={"email_sent": type(current.limits.email_sent)(events=0)})
+    assert "rate limit" in answer(inside, ada, "send_recovery")
+    assert not mailbox.emails
+    assert not entries(audit.Action.RECOVERY_REQUESTED)
+
+
+def test_all_sessions_are_ended(inside: Console, api: Api, ada: User) -> None:
+    tokens = [factories.make_session(ada).access_token for _ in range(2)]
+    other = factories.make_session()
+    assert "2 sessions ended" in answer(inside, ada, "end_sessions")
+    assert [api.get("/user", bearer=token).status_code for token in tokens] == [403, 403]
+    assert api.get("/user", bearer=other.access_token).status_code == 200
+    [entry] = entries(audit.Action.LOGOUT)
+    assert entry["traits"] == {"user_id": str(ada.pk), "sessions": 2}
+
+
+def test_a_role_is_set(inside: Console, ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(role="odd")
+    assert "has the role authenticated" in answer(inside, ada, "set_role", role="authenticated")
+    ada.refresh_from_db()
+    assert ada.role == "authenticated"
+    assert len(entries(audit.Action.MODIFIED)) == 1
+
+
+def test_promotion_to_operator_requires_confirmation(inside: Console, ada: User) -> None:
+    page = press(inside, ada, "set_role", role="svc_admin")
+    assert b"This role grants operator access" in page.content
+    ada.refresh_from_db()
+    assert ada.role == "authenticated"
+    assert "has the role svc_admin" in answer(inside, ada, "set_role", role="svc_admin", grants_access="on")
+    ada.refresh_from_db()
+    assert ada.role == "svc_admin"
+    browser = Console()
+    browser.sign_in("ada@example.com")
+    assert browser.is_in
+
+
+@pytest.mark.parametrize("role", ["", "postgres", "supabase_admin"])
+def test_a_role_is_one_of_those_offered(inside: Console, ada: User, role: str) -> None:
+    assert press(inside, ada, "set_role", role=role, grants_access="on").status_code == 200
+    ada.refresh_from_db()
+    assert ada.role == "authenticated"
+
+
+def test_personal_data_is_erased(inside: Console, ada: User) -> None:
+    factories.make_session(ada)
+    assert "Personal data erased" in answer(inside, ada, "anonymise")
+    ada.refresh_from_db()
+    assert ada.deleted_at is not None
+    assert ada.email != "ada@example.com"
+    assert not Session.objects.filter(user=ada).exists()
+    assert entries(audit.Action.DELETED)[0]["traits"]["user_email"] == "ada@example.com"
+
+
+def test_an_account_is_deleted(inside: Console, ada: User) -> None:
+    factories.make_session(ada)
+    told = answer(inside, ada, "delete")
+    assert "Deleted: ada@example.com" in told
+    assert not User.objects.filter(pk=ada.pk).exists()
+    assert not Identity.objects.filter(user_id=ada.pk).exists()
+    assert not Session.objects.filter(user_id=ada.pk).exists()
+    assert len(entries(audit.Action.DELETED)) == 1
+
+
+@pytest.mark.parametrize("action", ["ban", "end_sessions", "anonymise", "delete", "set_role"])
+def test_irreversible_actions_require_confirmation(inside: Console, ada: User, action: str) -> None:
+    factories.make_session(ada)
+    page = press(inside, ada, action)
+    assert page.status_code == 200
+    assert b"ada@example.com" in page.content
+    assert b"Cancel" in page.content
+    before = User.objects.get(pk=ada.pk)
+    assert (before.banned_until, before.deleted_at, before.role) == (None, None, "authenticated")
+    assert Session.objects.filter(user=ada).exists()
+
+
+@pytest.mark.parametrize("action", ["ban", "end_sessions", "anonymise", "delete", "set_role", "send_recovery"])
+def test_operators_do_nothing_to_themselves(inside: Console, operator: User, mailbox: Mailbox, action: str) -> None:
+    fields = {"duration": "24h", "role": "authenticated"}
+    assert "changed by another operator" in answer(inside, operator, action, **fields)
+    now = User.objects.get(pk=operator.pk)
+    assert (now.banned_until, now.deleted_at, now.role) == (None, None, "svc_admin")
+    assert inside.is_in
+    assert not mailbox.emails
+
+
+@pytest.mark.parametrize("change", [{"role": "authenticated"}, {"banned_until": clock.now() + timedelta(days=400)}])
+@pytest.mark.parametrize("action", ["ban", "unban", "delete", "set_role", "send_recovery", "confirm_email"])
+def test_demoted_operators_cannot_run_actions(
+    inside: Console, operator: User, ada: User, mailbox: Mailbox, action: str, change: dict[str, Any]
+) -> None:
+    text_of(inside, page_of(ada))
+    User.objects.filter(pk=operator.pk).update(**change)
+    fields = {
+        "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "action-duration": "24h",
+        "action-role": "svc_admin", "action-grants_access": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
+    }  # fmt: skip
+    refused: Any = inside.client.post(LIST, fields)
+    assert refused.status_code == 302
+    assert refused.headers["Location"].startswith("/operator/login/")
+    now = User.objects.get(pk=ada.pk)
+    assert (now.banned_until, now.role) == (None, "authenticated")
+    assert not mailbox.emails
+
+
+def test_several_users_are_banned_from_the_list(inside: Console, ada: User) -> None:
+    others = [factories.make_user() for _ in range(2)]
+    chosen: Any = [str(user.pk) for user in (ada, *others)]
+    fields = {"action": "ban", "confirmed": "1", "action-duration": "24h"}
+    assert inside.submit(LIST, _selected_action=chosen, **fields).status_code == 302
+    assert User.objects.filter(banned_until__isnull=False).count() == 3
+
+
+def test_metadata_is_shown_as_it_is(inside: Console) -> None:
+    user = factories.make_user(data={"plan": {"seats": 5}})
+    text = text_of(inside, page_of(user)).replace("&quot;", '"')
+    assert '"plan": {\n    "seats": 5\n  }' in text

@@ -1,0 +1,247 @@
+"""`manage.py doctor` distinguishes working and failing checks, prints remedies and shows no secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from authsvc.conf import Provider, Secret
+from authsvc.diagnostics import proxy_echo
+from authsvc.diagnostics.database import DatabaseDiagnostic
+from authsvc.diagnostics.proxy import ProxyDiagnostic
+from authsvc.diagnostics.registry import CheckResult, Diagnostic, DiagnosticContext, Outcome
+from mailer.diagnostics import EmailDiagnostic, TemplateDiagnostic
+from oauthproviders.diagnostics import ProviderDiagnostic
+from tests.conftest import Api, ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.smtp import FakeSmtp
+from tests.live import servers
+from tests.settings import ENVIRONMENT
+from tokens.diagnostics import SigningKeyDiagnostic
+from tokens.jwt import signing_keys
+
+NOWHERE = DiagnosticContext(public_url="")
+
+
+def outcomes(diagnostic: Diagnostic, *, url: str = "") -> dict[str, Outcome]:
+    """Subject → the worst that was found about it."""
+    order = list(Outcome)
+    found: dict[str, Outcome] = {}
+    for result in look(diagnostic, url=url):
+        worst = max(found.get(result.subject, Outcome.OK), result.outcome, key=order.index)
+        found[result.subject] = worst
+        assert bool(result.remedy) or result.outcome in (Outcome.OK, Outcome.UNUSED)
+    return found
+
+
+def look(diagnostic: Diagnostic, *, url: str = "") -> list[CheckResult]:
+    return list(diagnostic.run(DiagnosticContext(public_url=url)))
+
+
+@pytest.fixture
+def peer() -> Iterator[HttpPeer]:
+    with HttpPeer() as running:
+        yield running
+
+
+@pytest.mark.django_db
+def test_a_database_that_is_ready_has_nothing_wrong() -> None:
+    found = outcomes(DatabaseDiagnostic())
+    assert set(found.values()) == {Outcome.OK}
+    assert {"database version", "database rights", "migrations", "queue", "connections", "clock"} <= found.keys()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_missing_migrations_and_missing_workers_are_reported() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE procrastinate_workers CASCADE")
+        cursor.execute(
+            "INSERT INTO procrastinate_jobs (queue_name, task_name, scheduled_at)"
+            " VALUES ('default', 'x', now() - interval '1 hour')"
+        )
+        cursor.execute("UPDATE django_migrations SET name = 'x' || name WHERE app = 'tokens' AND name LIKE '0001%'")
+    try:
+        found = outcomes(DatabaseDiagnostic())
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE django_migrations SET name = substr(name, 2) WHERE name LIKE 'x0001%'")
+    assert (found["migrations"], found["queue"]) == (Outcome.WARNING, Outcome.FAILURE)
+
+
+def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
+    url = f"postgres://u:hunter2@127.0.0.1:{servers.free_port()}/auth"
+    done = subprocess.run(
+        [sys.executable, str(servers.PROJECT / "manage.py"), "doctor", "--json"],
+        env={"PATH": os.environ["PATH"], **ENVIRONMENT, "DATABASE_URL": url},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["works"] is False
+    assert [each["outcome"] for each in told["findings"] if each["subject"] == "database"] == ["failure"]
+    assert "hunter2" not in done.stdout + done.stderr
+    assert ENVIRONMENT["AUTH_JWT_SECRET"] not in done.stdout + done.stderr
+
+
+@pytest.mark.django_db
+def test_success_exits_with_0_and_prints_a_line_per_check() -> None:
+    printed = io.StringIO()
+    call_command("doctor", stdout=printed)
+    lines = printed.getvalue().splitlines()
+    assert any(line.startswith("ok       database version: PostgreSQL ") for line in lines)
+    assert any(line.startswith("unused   email: no mail server is configured") for line in lines)
+    assert lines[-1] == "0 failures, 0 warnings"
+
+
+def test_the_mail_server_is_greeted_and_gets_no_email(auth_config: ChangeConfig) -> None:
+    with FakeSmtp(mechanisms=["PLAIN"]) as server:
+        auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "a@example.com"})
+        [result] = look(EmailDiagnostic())
+        assert result.outcome is Outcome.OK
+        assert server.received == []
+        auth_config(smtp={"user": "me", "password": Secret("wrong hunter2")})
+        [result] = look(EmailDiagnostic())
+        assert result.outcome is Outcome.FAILURE
+        assert "hunter2" not in result.message + result.remedy
+    [result] = look(EmailDiagnostic())
+    assert result.outcome is Outcome.FAILURE
+    assert "refused" in result.message.lower()
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [("django.core.mail.backends.locmem.EmailBackend", Outcome.OK), ("no.such.Backend", Outcome.FAILURE)],
+)
+def test_a_mail_back_end_is_made_and_not_used(backend: str, expected: Outcome, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"backend": backend}, smtp={"admin_email": "a@example.com"})
+    assert outcomes(EmailDiagnostic()) == {"email": expected}
+
+
+def test_templates_are_fetched_and_read(peer: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"templates": {"recovery": f"{peer.url}/good", "invite": f"{peer.url}/broken"}})
+    peer.answer(Answer(body=b"<p>{{ .Token }}</p>"), path="/good")
+    peer.answer(Answer(body=b"<p>{{ .Token </p>"), path="/broken")
+    found = {result.message.partition(" ")[0].rstrip(":"): result.outcome for result in look(TemplateDiagnostic())}
+    assert (found["recovery"], found["invite"]) == (Outcome.OK, Outcome.FAILURE)
+
+
+def provider(url: str, **changed: Any) -> Provider:
+    given: dict[str, Any] = {"enabled": True, "client_ids": ("a",), "secret": Secret("hunter2"), "url": url}
+    return Provider(**{**given, "redirect_uri": "http://127.0.0.1:8081/callback", **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "expected"),
+    [
+        pytest.param({}, 302, Outcome.OK, id="it answers"),
+        pytest.param({}, 503, Outcome.WARNING, id="it is in trouble"),
+        pytest.param({"secret": Secret("")}, 200, Outcome.FAILURE, id="no secret"),
+        pytest.param({"redirect_uri": "http://elsewhere/callback"}, 200, Outcome.WARNING, id="another callback"),
+        pytest.param({"url": "http://127.0.0.1:9"}, 200, Outcome.FAILURE, id="nobody there"),
+    ],
+)
+@pytest.mark.django_db
+def test_a_provider_is_reached_with_complete_settings(
+    changed: dict[str, Any], status: int, expected: Outcome, peer: HttpPeer, auth_config: ChangeConfig
+) -> None:
+    auth_config(providers={"github": provider(**{"url": peer.url, **changed})})
+    peer.answer(Answer(status=status))
+    assert outcomes(ProviderDiagnostic()) == {"provider github": expected}
+
+
+def test_a_weak_key_and_a_key_without_an_id_are_reported(auth_config: ChangeConfig) -> None:
+    strong = signing_keys.generate(algorithm="RS256")
+    auth_config(jwt={"keys": (strong,), "secret": Secret("s" * 32)})
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.OK}
+    auth_config(jwt={"keys": ({name: value for name, value in strong.items() if name != "kid"},)})
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.WARNING}
+    auth_config(jwt={"keys": (strong, {**WEAK, "kid": "w"})})
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
+    auth_config(jwt={"keys": ({**strong, "n": "?"},)})
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
+
+
+# The public half of a key of 1024 bits.
+WEAK = {
+    "kty": "RSA",
+    "alg": "RS256",
+    "key_ops": ["verify"],
+    "e": "AQAB",
+    "n": "v_____________________________________________________________________________________________________"
+    "_____________________________________________________________________w",
+}
+
+
+def image(address: str = "10.0.0.9", forwarded_for: str = "10.0.0.9", peer: str = "10.0.0.1") -> Answer:
+    document = {"request": {"peer": peer, "address": address, "forwarded_for": forwarded_for, "host": "a"}}
+    return in_json(document)
+
+
+FORGED, TWIN = "192.0.2.77", "198.51.100.77"
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        pytest.param([image()] * 4, Outcome.OK, id="a proxy that replaces"),
+        pytest.param(
+            [image(), image(FORGED, FORGED), image(), image()], Outcome.FAILURE, id="a proxy that passes the header on"
+        ),
+        pytest.param(
+            [image(), image(), image(TWIN, f"10.0.0.9, {TWIN}"), image()],
+            Outcome.FAILURE,
+            id="the twin with underscores",
+        ),
+        pytest.param(
+            [image(), image(FORGED, f"{FORGED}, 10.0.0.9"), image(), image()], Outcome.WARNING, id="a trusted host asks"
+        ),
+        pytest.param([image("10.0.0.1", "10.0.0.9")] * 4, Outcome.WARNING, id="a proxy that is not trusted"),
+        pytest.param([image("10.0.0.1", "")] * 4, Outcome.WARNING, id="a proxy that says nothing"),
+        pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="anybody may announce an address"),
+    ],
+)
+def test_the_proxys_client_addresses_are_checked(images: list[Answer], expected: Outcome, peer: HttpPeer) -> None:
+    peer.answer(in_json({}), *images)
+    assert outcomes(ProxyDiagnostic(), url=peer.url)["client address"] is expected
+
+
+def test_from_the_host_of_the_proxy_nothing_is_said_against_its_settings(peer: HttpPeer) -> None:
+    peer.answer(in_json({}), *[image("10.0.0.1", "10.0.0.1")] * 4)
+    [warned] = [
+        result
+        for result in look(ProxyDiagnostic(), url=peer.url)
+        if result.outcome is Outcome.WARNING and result.subject == "client address"
+    ]
+    assert warned.remedy == "Run this command on another host."
+
+
+def test_another_server_at_the_public_address_is_reported(peer: HttpPeer) -> None:
+    peer.answer(in_json({"name": "another"}))
+    assert outcomes(ProxyDiagnostic(), url=peer.url) == {"proxy": Outcome.FAILURE}
+
+
+def test_the_proxy_echo_requires_a_signed_token(serve: Callable[..., servers.LiveServer], api: Api) -> None:
+    running = serve()
+    found = outcomes(ProxyDiagnostic(), url=running.url)
+    assert found["client address"] is Outcome.WARNING  # this host is one whose word is trusted
+    assert found["clock"] is Outcome.OK
+
+    assert (
+        api.get("/health", headers={proxy_echo.HEADER: proxy_echo.signed_token()}).json()["request"]["address"]
+        == "127.0.0.1"
+    )
+    for forged in ("", "show", "show:1:x", proxy_echo.signed_token() + "x"):
+        assert "request" not in api.get("/health", headers={proxy_echo.HEADER: forged}).json()

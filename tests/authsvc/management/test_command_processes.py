@@ -1,0 +1,163 @@
+"""Management commands as processes, with and without a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.live import servers
+from tests.settings import ENVIRONMENT
+
+PASSWORD = "correct horse battery 1"
+# Passwords are asked for on the terminal that controls a session, whatever standard input is.
+ON_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+MANAGE = [sys.executable, str(servers.PROJECT / "manage.py")]
+
+
+def environment(database_url: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+    return {**kept, **ENVIRONMENT, "DATABASE_URL": database_url}
+
+
+def run(*arguments: str, database_url: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MANAGE, *arguments],
+        env=environment(database_url),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]]) -> tuple[int, str]:
+    """Run a command on a terminal of its own, answering each question; its exit status and all that was on the screen.
+
+    `answers` are pairs of the end of what is asked and the line to type.
+    """
+    terminal, far_end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", ON_A_TERMINAL, *MANAGE, *arguments],
+        env=environment(database_url),
+        stdin=far_end,
+        stdout=far_end,
+        stderr=far_end,
+        start_new_session=True,
+    )
+    os.close(far_end)
+    screen = b""
+    waiting = list(answers)
+    while True:
+        try:
+            heard = os.read(terminal, 1024)
+        except OSError:  # how Linux says that nobody is left on the other side
+            break
+        if not heard:
+            break
+        screen += heard
+        if waiting and screen.rstrip().endswith(waiting[0][0].encode()):
+            os.write(terminal, f"{waiting.pop(0)[1]}\n".encode())
+            screen += b" "
+    os.close(terminal)
+    return process.wait(60), screen.decode()
+
+
+def token_status(url: str, email: str) -> int:
+    body = {"email": email, "password": PASSWORD}
+    return requests.post(f"{url}/token?grant_type=password", json=body, timeout=10).status_code
+
+
+@pytest.fixture
+def database_folder() -> Iterator[Path]:
+    # Not below pytest's own folder, which each run that starts closes to the account that PostgreSQL runs as.
+    with tempfile.TemporaryDirectory(prefix="authsvc-command-") as folder:
+        yield Path(folder) / "pg"
+
+
+def test_the_first_operator_is_made_on_a_terminal_while_the_server_runs_on_the_same_folder(
+    tmp_path: Path, database_folder: Path
+) -> None:
+    database_url = f"embedded:{database_folder}"
+    with servers.LiveServer(folder=tmp_path, database_url=database_url) as server:
+        status, screen = converse(
+            "createsuperuser",
+            database_url=database_url,
+            answers=[
+                ("Email address:", "ops@example.org"),
+                ("Password:", PASSWORD),
+                ("Password (again):", PASSWORD),
+            ],
+        )
+        assert status == 0, screen
+        assert "ops@example.org is now an operator (svc_admin)" in screen
+        assert PASSWORD not in screen
+        assert token_status(server.url, "ops@example.org") == 200
+
+
+def test_differing_passwords_create_no_user(serve: Callable[..., servers.LiveServer], fresh_database_url: str) -> None:
+    server = serve()
+    status, screen = converse(
+        "createsuperuser",
+        "--email=ops@example.org",
+        database_url=fresh_database_url,
+        answers=[("Password:", PASSWORD), ("Password (again):", "another one 1")],
+    )
+    assert (status, "the passwords differ" in screen) == (1, True)
+    assert token_status(server.url, "ops@example.org") == 400
+
+
+def test_a_script_gives_the_password_on_standard_input(
+    serve: Callable[..., servers.LiveServer], fresh_database_url: str
+) -> None:
+    server = serve()
+    arguments = ("createsuperuser", "--email=ops@example.org", "--password-file=-")
+    done = run(*arguments, database_url=fresh_database_url, stdin=f"{PASSWORD}\n")
+    assert (done.returncode, done.stdout) == (0, "ops@example.org is now an operator (svc_admin)\n")
+    assert token_status(server.url, "ops@example.org") == 200
+
+    again = run(*arguments, database_url=fresh_database_url, stdin=f"{PASSWORD}\n")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == "CommandError: a user with this address exists; use --promote to make the user an operator\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("createuser", "ann@example.com", PASSWORD),
+        ("deleteuser", "ann@example.com"),
+        ("export_user", "ann@example.com"),
+        ("erase_user", "ann@example.com", "--yes"),
+    ],
+)
+def test_a_database_without_tables_is_reported_in_one_line(arguments: tuple[str, ...], empty_database_url: str) -> None:
+    done = run(*arguments, database_url=empty_database_url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == ("CommandError: the database is not up to date: run manage.py migrate, or start the server\n")
+
+
+def test_an_unreachable_database_is_reported_in_one_line_without_its_password() -> None:
+    done = run("deleteuser", "ann@example.com", database_url="postgres://me:hidden-secret@127.0.0.1:9/nowhere")
+    assert done.returncode == 1
+    assert done.stderr.startswith("CommandError: database: connection failed")
+    assert done.stderr.count("\n") == 1
+    assert "hidden-secret" not in done.stderr
+
+
+def test_a_token_is_minted_without_a_database() -> None:
+    arguments = ("mint_token", "--role=service_role", "--expires=1h")
+    done = run(*arguments, database_url="postgres://me@127.0.0.1:9/nowhere")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count(".") == 2

@@ -1,0 +1,126 @@
+"""Checks before an SMS is accepted: interval, quota and gateway."""
+
+from __future__ import annotations
+
+import logging
+import math
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from authsvc import conf, messaging
+from authsvc.conf import Secret
+from authsvc.errors import (
+    EmailRateExceeded,
+    EmailSentTooRecently,
+    SmsGatewayMissing,
+    SmsRateExceeded,
+    SmsSentTooRecently,
+)
+from authsvc.messaging import IntervalGroup
+from authsvc.models import RateLimit
+from tests.conftest import ChangeConfig
+
+TWILIO = conf.Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
+
+
+@pytest.fixture
+def number(transactional_db: None) -> str:
+    RateLimit.objects.filter(bucket="sms_sent").delete()
+    return str(uuid4().int)[:15]
+
+
+def test_the_second_text_within_the_interval_is_refused(number: str, auth_config: ChangeConfig) -> None:
+    messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
+    with pytest.raises(SmsSentTooRecently) as refused:
+        messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
+    error = refused.value
+    assert (error.status, error.error_code) == (429, "over_sms_send_rate_limit")
+    assert error.message == "For security purposes, you can only request this after 59 seconds."
+    assert error.retry_after == 59
+    messaging.enforce_sms_interval(IntervalGroup.CONFIRMATION, address=number)
+    messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=f"{number}0")
+
+
+def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeConfig) -> None:
+    auth_config(sms={"max_frequency": timedelta(seconds=5)}, smtp={"max_frequency": timedelta(hours=1)})
+    messaging.enforce_sms_interval(IntervalGroup.CHANGE, address=number)
+    with pytest.raises(SmsSentTooRecently, match=r"after 4 seconds\."):
+        messaging.enforce_sms_interval(IntervalGroup.CHANGE, address=number)
+    with pytest.raises(EmailSentTooRecently, match="after 3599 seconds"):
+        messaging.enforce_email_interval(IntervalGroup.CHANGE, address=number)
+
+
+@pytest.mark.parametrize("rate", [conf.Rate(events=1), conf.Rate(events=1, over=timedelta(hours=1))])
+def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
+    auth_config(limits={"sms_sent": rate})
+    messaging.consume_sms_quota()
+    with pytest.raises(SmsRateExceeded) as refused:
+        messaging.consume_sms_quota()
+    error = refused.value
+    assert (error.status, error.error_code, error.message) == (
+        429,
+        "over_sms_send_rate_limit",
+        "SMS rate limit exceeded",
+    )
+    assert error.retry_after == 3600
+    with pytest.raises(SmsRateExceeded) as foreseen:
+        messaging.check_sms_quota()
+    assert foreseen.value.retry_after == 3600
+
+
+@pytest.mark.parametrize(("wait", "told"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
+@pytest.mark.parametrize("error", [EmailRateExceeded, SmsRateExceeded])
+def test_a_refusal_says_in_whole_seconds_when_to_come_back(
+    error: type[EmailRateExceeded | SmsRateExceeded], wait: float, told: int | None
+) -> None:
+    assert error(wait).retry_after == told
+
+
+def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"sms_sent": conf.Rate(events=0)})
+    with pytest.raises(SmsRateExceeded) as refused:
+        messaging.consume_sms_quota()
+    assert refused.value.retry_after is None
+
+
+@pytest.mark.parametrize("events", [0, 1])
+def test_auto_confirm_skips_the_quota(number: str, auth_config: ChangeConfig, events: int) -> None:
+    auth_config(sms={"autoconfirm": True}, limits={"sms_sent": conf.Rate(events=events)})
+    for _ in range(3):
+        messaging.consume_sms_quota()
+    assert not RateLimit.objects.filter(bucket="sms_sent").exists()
+
+
+@pytest.mark.parametrize(
+    ("sms", "dev_inbox", "cause"),
+    [
+        (conf.Sms(), False, "no SMS provider is set"),
+        (conf.Sms(provider="pigeon"), False, 'unknown SMS provider "pigeon"'),
+        (conf.Sms(provider="twilio"), False, "missing Twilio account SID"),
+        (conf.Sms(provider="twilio_verify", twilio=TWILIO), False, "missing Twilio account SID"),
+        (conf.Sms(provider="twilio", twilio=TWILIO), False, ""),
+        (conf.Sms(), True, ""),
+        (conf.Sms(provider="twilio"), True, ""),
+    ],
+)
+def test_without_a_gateway_a_text_is_not_accepted(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, sms: conf.Sms, dev_inbox: bool, cause: str
+) -> None:
+    given = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
+    auth_config(sms=given, mailer={"dev_inbox_enabled": dev_inbox})
+    if not cause:
+        messaging.check_sms_gateway()
+        return
+    with pytest.raises(SmsGatewayMissing) as refused:
+        messaging.check_sms_gateway()
+    error = refused.value
+    assert (error.status, error.error_code, error.message) == (
+        500,
+        "unexpected_failure",
+        "Unable to get SMS provider",
+    )
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert vars(record)["error"] == cause

@@ -1,0 +1,434 @@
+"""Reloading of the configuration directory: no request is refused, and settings that cannot be used are not applied."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from django.conf import settings
+
+from authsvc import conf
+from authsvc.security import rate_limits
+from authsvc.server import reload
+from authsvc.server.reload import ConnectionLimit, Reloader
+from tests.conftest import ChangeConfig
+from tests.live import servers
+from tests.live.robustness import conftest as robust
+
+QUICK = {"AUTH_RELOADING_GRACE_PERIOD_INTERVAL": "100ms"}
+RELOADED = "reloading api with new configuration"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "settings"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def reload_server(tmp_path: Path, fresh_database_url: str, folder: Path) -> Iterator[Callable[..., servers.LiveServer]]:
+    """`reload_server(AUTH_X="1")` starts a server that watches `folder`."""
+    running: list[servers.LiveServer] = []
+
+    def start(http_server: str = "granian", **env: str) -> servers.LiveServer:
+        server = servers.LiveServer(
+            folder=tmp_path,
+            database_url=fresh_database_url,
+            env={**QUICK, "AUTHSVC_CONFIG_DIR": str(folder), **env},
+            command=servers.COMMANDS[http_server],
+        )
+        running.append(server)
+        server.launch()
+        server.wait()
+        robust.all_serving_processes(server)
+        return server
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+def put(path: Path, **variables: str) -> None:
+    """Write a file atomically."""
+    made = path.with_suffix(".tmp")
+    made.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+    made.rename(path)
+
+
+def lines(server: servers.LiveServer, message: str) -> list[dict[str, Any]]:
+    read = [json.loads(line) for line in server.log.read_text().splitlines()]
+    return [line for line in read if str(line["msg"]).startswith(message)]
+
+
+def public_settings(server: servers.LiveServer) -> dict[str, Any]:
+    """The response of /settings, requested on several connections so that every process answers."""
+    answers = [requests.get(f"{server.url}/settings", timeout=30).json() for _ in range(12)]
+    return answers[0] if all(answer == answers[0] for answer in answers) else {}
+
+
+def is_enabled(server: servers.LiveServer, provider: str) -> bool:
+    return bool(public_settings(server).get("external", {}).get(provider))
+
+
+GITHUB = {
+    "AUTH_EXTERNAL_GITHUB_ENABLED": "true",
+    "AUTH_EXTERNAL_GITHUB_CLIENT_ID": "a",
+    "AUTH_EXTERNAL_GITHUB_SECRET": "hunter2",
+    "AUTH_EXTERNAL_GITHUB_REDIRECT_URI": "http://localhost/callback",
+}
+
+
+def test_settings_change_under_load_and_invalid_ones_change_nothing(
+    folder: Path, reload_server: Callable[..., servers.LiveServer]
+) -> None:
+    server = reload_server(AUTH_MAILER_AUTOCONFIRM="true")
+    before = robust.serving_processes(server)
+    has_ended = threading.Event()
+    statuses: list[int] = []
+
+    def send_requests() -> None:
+        with requests.Session() as session:
+            while not has_ended.is_set():
+                statuses.append(session.get(f"{server.url}/.well-known/jwks.json", timeout=30).status_code)
+                time.sleep(0.01)
+
+    client_thread = threading.Thread(target=send_requests)
+    client_thread.start()
+    assert not is_enabled(server, "github")
+    put(folder / "02.env", **GITHUB)
+    robust.wait_until(lambda: is_enabled(server, "github"), "the provider is there")
+
+    put(folder / "03.env", AUTH_DISABLE_SIGNUP="perhaps", AUTH_EXTERNAL_GITHUB_ENABLED="false")
+    robust.wait_until(lambda: lines(server, "reloader: error loading config"), "the refusal is logged")
+    assert is_enabled(server, "github")
+
+    running = robust.HalfSent(server, "slow@example.com")
+    time.sleep(0.5)
+    put(folder / "03.env", AUTH_DISABLE_SIGNUP="true", AUTH_EXTERNAL_GITHUB_ENABLED="false")
+    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "the mended file counts")
+    assert not is_enabled(server, "github")
+    assert running.finish() == 200  # it started while sign-ups were enabled
+    refused = requests.post(f"{server.url}/signup", json={"email": "a@b.co", "password": "long enough"}, timeout=30)
+    assert refused.json()["error_code"] == "signup_disabled"
+
+    has_ended.set()
+    client_thread.join()
+    assert set(statuses) == {200}
+    assert robust.serving_processes(server) == before
+    assert len(lines(server, RELOADED)) == 2  # only the leader logs it
+    assert "hunter2" not in server.log.read_text()
+
+
+def test_a_signal_reloads_and_a_later_process_starts_with_the_new_settings(
+    folder: Path, reload_server: Callable[..., servers.LiveServer]
+) -> None:
+    server = reload_server("gunicorn", AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false")
+    put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
+    time.sleep(0.5)
+    assert public_settings(server)["disable_signup"] is False
+
+    server.process.send_signal(signal.SIGUSR1)
+    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are closed")
+
+    before = robust.serving_processes(server)
+    before[0].kill()
+    robust.wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "another in its place")
+    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are still closed")
+
+
+@pytest.fixture
+def reloader(folder: Path) -> Iterator[Reloader]:
+    """Reloads the settings of this process from `folder`; the previous ones are back afterwards."""
+    before = settings.AUTH
+    yield Reloader(folder)
+    settings.AUTH = before
+
+
+def test_a_setting_that_needs_a_restart_keeps_its_value_and_is_logged(
+    folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "authsvc.config")
+    before = settings.AUTH
+    fixed = {"AUTH_API_PORT": "1", "AUTH_LOG_LEVEL": "panic", "AUTH_DB_NAMESPACE": "x"}
+    put(folder / "01.env", **fixed, AUTH_MAILER_DEV_INBOX_FOLDER="/x", AUTH_JWT_EXP="77")
+    assert reloader.reload()
+
+    assert settings.AUTH.jwt.exp.total_seconds() == 77
+    assert (settings.AUTH.api.port, settings.AUTH.logging) == (before.api.port, before.logging)
+    named = {vars(record)["setting"] for record in caplog.records if "after a restart" in record.message}
+    assert named == {"AUTH_API_PORT", "AUTH_DB_NAMESPACE", "AUTH_LOG_LEVEL", "AUTH_MAILER_DEV_INBOX_FOLDER"}
+
+
+OTHER_SETTINGS = {
+    "AUTH_JWT_SECRET": "another secret of more than 32 characters",
+    "AUTH_API_EXTERNAL_URL": "https://a.b",
+}
+
+
+def test_derived_settings_of_django_follow(folder: Path, reloader: Reloader) -> None:
+    before = str(settings.SECRET_KEY)
+    put(folder / "01.env", **OTHER_SETTINGS)
+    assert reloader.reload()
+
+    assert before != settings.SECRET_KEY
+    assert list(settings.CSRF_TRUSTED_ORIGINS) == ["https://a.b"]
+    assert bool(settings.SESSION_COOKIE_SECURE)
+
+
+def test_a_removed_variable_keeps_its_value(folder: Path, reloader: Reloader) -> None:
+    put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
+    assert reloader.reload()
+    (folder / "01.env").unlink()
+    put(folder / "02.env", AUTH_JWT_EXP="77")
+    assert reloader.reload()
+    assert (settings.AUTH.signup.disabled, settings.AUTH.jwt.exp.total_seconds()) == (True, 77)
+
+
+RSA = {"kty": "RSA", "alg": "RS256", "key_ops": ["sign", "verify"], "n": "AQAB", "e": "AQAB", "d": "hunter2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("1.env", "AUTH_DISABLE_SIGNUP=perhaps", id="a wrong value"),
+        pytest.param("1.env", "AUTH_SITE_URL=", id="a missing value"),
+        pytest.param("1.env", "AUTH_X='hunter2", id="a file that cannot be read"),
+        pytest.param("1.json", '{"AUTH_JWT_EXP": 1}', id="a number"),
+        pytest.param("1.json", json.dumps({"AUTH_JWT_KEYS": json.dumps([RSA])}), id="a key that is none"),
+        pytest.param("1.env", "AUTH_SMS_PROVIDER=vonage\nAUTH_SMS_TEMPLATE={{ .Code", id="a broken template"),
+    ],
+)
+def test_settings_that_would_stop_a_start_stop_a_reload(
+    name: str, text: str, folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = settings.AUTH
+    (folder / name).write_text(text)
+
+    assert not reloader.reload()
+    assert settings.AUTH is before
+    [record] = [record for record in caplog.records if record.message == "reloader: error loading config"]
+    assert "hunter2" not in str(vars(record))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_the_counters_of_changed_limits_are_reset(
+    folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "authsvc.config")
+    hour = timedelta(hours=1)
+    for bucket in ("Verify", "Token", "email_sent"):
+        rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
+    put(folder / "01.env", AUTH_RATE_LIMIT_VERIFY="60", AUTH_RATE_LIMIT_EMAIL_SENT="100/1h")
+    assert reloader.reload()
+
+    reset = {
+        bucket
+        for bucket in ("Verify", "Token", "email_sent")
+        if rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
+    }
+    assert reset == {"Verify", "email_sent"}
+    told = [record for record in caplog.records if record.message.startswith("env ")]
+    assert {record.message for record in told} == {
+        "env AUTH_RATE_LIMIT_VERIFY changed, updating Verify limiter from 30 to 60",
+        "env AUTH_RATE_LIMIT_EMAIL_SENT changed, updating email_sent limiter from 30 to 100/1h0m0s",
+    }
+    assert {(vars(record)["rate_limit_field"], vars(record)["rate_limit_old"]) for record in told} == {
+        ("verify", "30"),
+        ("email_sent", "30"),
+    }
+
+
+DERIVED: dict[str, Callable[[], object]] = {
+    "AUTH": conf.current,
+    "SECRET_KEY": lambda: str(settings.SECRET_KEY),
+    "SESSION_COOKIE_SECURE": lambda: bool(settings.SESSION_COOKIE_SECURE),
+    "CSRF_COOKIE_SECURE": lambda: bool(settings.CSRF_COOKIE_SECURE),
+    "CSRF_TRUSTED_ORIGINS": lambda: list(settings.CSRF_TRUSTED_ORIGINS),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_request_uses_the_same_settings_to_its_end(folder: Path, reloader: Reloader, name: str) -> None:
+    value = DERIVED[name]
+    before = value()
+    with conf.keep():
+        put(folder / "01.env", **OTHER_SETTINGS)
+        assert reloader.reload()
+        assert value() == before
+        with ThreadPoolExecutor(1) as other_thread:
+            after = other_thread.submit(value).result()
+        assert after != before
+        assert value() == before
+    assert value() == after
+
+
+class CountingReloader(Reloader):
+    """Counts the reloads that were applied."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.count = 0
+
+    def reload(self, *, even_if_unchanged: bool = False) -> bool:
+        is_applied = super().reload(even_if_unchanged=even_if_unchanged)
+        self.count += is_applied
+        return is_applied
+
+
+@pytest.fixture(params=["notifications", "polling"])
+def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[CountingReloader]:
+    """The reloads of a watcher of `folder`, which is notified or polls."""
+    before = settings.AUTH
+    counted = CountingReloader(folder)
+    config = conf.Reloading(
+        notify_enabled=request.param == "notifications",
+        poller_enabled=request.param == "polling",
+        poller_interval=timedelta(milliseconds=50),
+        grace_period=timedelta(milliseconds=300),
+    )
+    watcher = reload.Watcher(folder, counted, config)
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    yield counted
+    watcher.stop()
+    thread.join()
+    settings.AUTH = before
+
+
+def test_changes_that_follow_one_another_are_one_reload(folder: Path, reloads: CountingReloader) -> None:
+    for number in range(1, 6):
+        put(folder / "01.env", AUTH_JWT_EXP=str(number))
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    assert settings.AUTH.jwt.exp.total_seconds() == 5
+    (folder / "notes.txt").write_text("no setting")
+    (folder / "sub.env").mkdir()
+    (folder / "01.env").touch()
+    time.sleep(0.8)
+    assert reloads.count == 1
+
+
+def test_a_directory_that_goes_is_logged_once_and_watched_again_when_it_is_back(
+    folder: Path, reloads: CountingReloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = folder.rename(folder.with_name("away"))
+    robust.wait_until(lambda: caplog.records, "the absence is logged")
+    time.sleep(0.6)
+    assert [record.message for record in caplog.records] == ["reloader: error watching config directory"]
+
+    put(away / "01.env", AUTH_JWT_EXP="1")
+    away.rename(folder)
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    put(folder / "01.env", AUTH_JWT_EXP="2")
+    robust.wait_until(lambda: reloads.count == 2, "another reload")
+
+
+def test_a_directory_in_the_place_of_another_is_watched(folder: Path, reloads: CountingReloader) -> None:
+    new = folder.with_name("new")
+    new.mkdir()
+    put(new / "01.env", AUTH_JWT_EXP="1")
+    time.sleep(0.5)
+    folder.rename(folder.with_name("away"))
+    new.rename(folder)
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    put(folder / "01.env", AUTH_JWT_EXP="2")
+    robust.wait_until(lambda: reloads.count == 2, "another reload")
+
+
+def test_links_are_followed_as_kubernetes_changes_them(folder: Path, reloads: CountingReloader) -> None:
+    for number, version in enumerate(("..first", "..second"), start=1):
+        (folder / version).mkdir()
+        put(folder / version / "a.env", AUTH_JWT_EXP=str(number))
+    (folder / "..data").symlink_to("..first")
+    (folder / "a.env").symlink_to(Path("..data") / "a.env")
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+
+    (folder / "..new").symlink_to("..second")
+    (folder / "..new").rename(folder / "..data")
+    robust.wait_until(lambda: reloads.count == 2, "another reload")
+    assert settings.AUTH.jwt.exp.total_seconds() == 2
+
+
+def test_only_a_request_reloads_an_unchanged_directory(folder: Path) -> None:
+    reloads = CountingReloader(folder)
+    watcher = reload.Watcher(folder, reloads, conf.Reloading(notify_enabled=False))
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    watcher.request_reload()
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    watcher.stop()
+    thread.join()
+
+
+def test_a_directory_with_too_many_entries_is_refused(
+    folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(reload.MAX_ENTRIES + 1):
+        (folder / f"{number}.env").touch()
+    assert not reloader.reload()
+    [record] = caplog.records
+    assert vars(record)["error"] == "more than 1000 entries"
+
+
+def test_without_a_directory_the_application_is_unchanged() -> None:
+    def application(_environ: object, _start: object) -> list[bytes]:
+        return []
+
+    assert reload.wrap(application) is application
+
+
+@pytest.mark.parametrize(
+    ("limit", "worker", "size"), [(0, True, 4), (100, True, 4), (14, True, 2), (12, True, 1), (8, False, 3)]
+)
+def test_the_live_pool_follows_its_limit(limit: int, worker: bool, size: int, auth_config: ChangeConfig) -> None:
+    connection_limit = ConnectionLimit(auth_config(api={"processes": 2}, mailer={"worker_enabled": worker}))
+    assert connection_limit.size == 4
+    connection_limit.apply(auth_config(database={"max_pool_size": limit}))
+    assert connection_limit.size == size
+
+
+def test_a_limit_that_is_too_small_for_the_running_processes_is_refused(
+    folder: Path, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = auth_config(api={"processes": 2})
+    reloader = Reloader(folder)
+    put(folder / "01.env", AUTH_DB_MAX_POOL_SIZE="11")
+    assert not reloader.reload()
+    assert settings.AUTH is before
+    assert "at least 12 while 2 processes run" in vars(caplog.records[-1])["error"]
+
+
+def test_no_more_requests_than_connections_run_at_once(auth_config: ChangeConfig) -> None:
+    connection_limit = ConnectionLimit(auth_config(api={"processes": 1}, mailer={"worker_enabled": False}))
+    connection_limit.apply(auth_config(database={"max_pool_size": 3}))
+    running: list[int] = []
+    observed: list[int] = []
+    start = threading.Barrier(8)
+
+    def run() -> None:
+        start.wait()
+        with connection_limit.acquire():
+            running.append(1)
+            observed.append(len(running))
+            time.sleep(0.02)
+            running.pop()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(observed) == 8
+    assert max(observed) <= 2
+
+    connection_limit.apply(auth_config(database={"max_pool_size": 0}))
+    assert connection_limit.size == 4

@@ -1,0 +1,223 @@
+"""`manage.py serve` and gunicorn as real processes: start, migrations, limits, shutdown."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+import requests
+from django.conf import settings
+
+import authsvc
+from authsvc.server import serving
+from tests.live import servers as live
+
+Serve = Callable[..., live.LiveServer]
+
+
+def is_healthy(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/health", timeout=5).ok
+    except requests.ConnectionError:
+        return False
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_a_server_migrates_answers_and_stops(server: str, serve: Serve) -> None:
+    running = serve(http_server=server)
+
+    assert requests.get(f"{running.url}/health", timeout=5).json()["name"] == "authsvc"
+    assert running.stop() == 0
+    log = running.log.read_text()
+    assert f"API started on: 127.0.0.1:{running.port}" in log
+    assert "Noop mail client being used for http://localhost:3000" in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_other_signals_also_stop_it(number: signal.Signals, serve: Serve) -> None:
+    running = serve()
+
+    assert running.stop(number) == 0
+    assert "received graceful shutdown signal" in running.log.read_text()
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_signal_to_all_processes_at_once_also_stops_it(attempt: int, serve: Serve) -> None:
+    running = serve(WEB_CONCURRENCY="2")
+
+    # Ctrl-C in a terminal and a service manager that stops a control group do the same.
+    os.killpg(running.process.pid, signal.SIGINT)
+    assert running.process.wait(10) == 0
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+@pytest.mark.parametrize(("host", "address"), [("localhost", "127.0.0.1"), ("::1", "[::1]"), ("::", "127.0.0.1")])
+def test_the_address_may_be_a_name_or_of_either_family(server: str, host: str, address: str, serve: Serve) -> None:
+    running = serve(http_server=server, AUTH_API_HOST=host, host=address)
+    assert requests.get(f"http://{address}:{running.port}/settings", timeout=5).ok
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_settings_that_cannot_be_used_end_the_start(server: str, tmp_path: Path) -> None:
+    env = {"AUTH_SITE_URL": "example.com", "AUTH_PASSWORD_MIN_LENGTH": "2"}
+    running = live.LiveServer(folder=tmp_path, database_url="postgres://db", env=env, command=live.COMMANDS[server])
+    running.launch()
+    assert running.process.wait(live.START_SECONDS) == 1
+    line = json.loads(running.log.read_text())
+    assert (line["level"], line["msg"]) == ("fatal", "unable to load config")
+    assert [problem.partition(":")[0] for problem in line["error"].splitlines()] == [
+        "AUTH_SITE_URL",
+        "AUTH_PASSWORD_MIN_LENGTH",
+    ]
+
+
+@pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
+def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
+    http_server: str, tmp_path: Path, empty_database_url: str
+) -> None:
+    command = live.COMMANDS[http_server]
+    servers = [live.LiveServer(folder=tmp_path, database_url=empty_database_url, command=command) for _ in range(2)]
+    for server in servers:
+        server.launch()
+    for server in servers:
+        server.wait()
+
+    assert [server.stop() for server in servers] == [0, 0]
+    with psycopg.connect(empty_database_url) as connection:
+        query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
+        total, different = connection.execute(query).fetchone() or (0, 0)
+    assert total == different > 0
+
+
+def test_an_embedded_database_lives_as_long_as_the_server(tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path / 'pg'}"
+    with live.LiveServer(folder=tmp_path, database_url=url, env={"AUTH_LOG_LEVEL": "error"}) as running:
+        assert requests.get(f"{running.url}/health", timeout=5).ok
+        assert (tmp_path / "pg" / "data" / "postmaster.pid").exists()
+    assert not (tmp_path / "pg" / "data" / "postmaster.pid").exists()
+
+
+def test_an_address_in_use_is_logged_and_ends_the_start(tmp_path: Path, fresh_database_url: str) -> None:
+    server = live.LiveServer(folder=tmp_path, database_url=fresh_database_url)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", server.port))
+        taken.listen()
+        server.launch()
+
+        assert server.process.wait(live.START_SECONDS) == 1
+    assert "http server listen failed" in server.log.read_text()
+
+
+@pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
+def test_an_unreachable_database_is_logged_and_ends_the_start(http_server: str, tmp_path: Path) -> None:
+    url = f"postgres://u:hidden@127.0.0.1:{live.free_port()}/auth"
+    server = live.LiveServer(folder=tmp_path, database_url=url, command=live.COMMANDS[http_server])
+    server.launch()
+
+    assert server.process.wait(live.START_SECONDS) == 1
+    log = server.log.read_text()
+    assert "error opening database" in log
+    assert "hidden" not in log
+
+
+def test_a_running_request_is_finished_before_the_server_ends(serve: Serve) -> None:
+    running = serve()
+    with socket.create_connection(("127.0.0.1", running.port)) as client:
+        client.sendall(
+            b"POST /signup HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
+        )
+        time.sleep(0.3)
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        client.sendall(b"}")
+        assert client.recv(1024).startswith(b"HTTP/1.1 4")
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_a_killed_server_leaves_no_process_on_its_port(server: str, serve: Serve) -> None:
+    running = serve(http_server=server)
+    running.process.kill()
+    running.process.wait()
+
+    deadline = time.monotonic() + 20
+    while is_healthy(running.url):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_version_is_that_of_the_service() -> None:
+    printed = subprocess.run(
+        [sys.executable, "manage.py", "serve", "--version"],
+        cwd=live.PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert printed.stdout.strip() == authsvc.__version__
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "worker", "expected"),
+    [
+        (0, 3, True, (3, 4)),
+        (100, 3, True, (3, 4)),
+        (18, 2, True, (2, 4)),
+        (16, 2, True, (2, 3)),
+        (12, 4, True, (2, 1)),
+        (6, 2, True, (1, 1)),
+        (4, 2, False, (2, 1)),
+        (2, 2, False, (1, 1)),
+    ],
+)
+def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(
+    auth_config: Callable[..., object], limit: int, wanted: int, worker: bool, expected: tuple[int, int]
+) -> None:
+    auth_config(database={"max_pool_size": limit}, api={"processes": wanted}, mailer={"worker_enabled": worker})
+    assert (serving.processes(settings.AUTH), serving.threads(settings.AUTH)) == expected
+
+
+@pytest.mark.parametrize("server", ["granian", "gunicorn"])
+def test_no_completed_connection_is_reset_when_the_server_stops(server: str, serve: Serve) -> None:
+    running = serve(http_server=server)
+    outcomes: Counter[str] = Counter()
+    has_ended = threading.Event()
+
+    def send_requests() -> None:
+        while not has_ended.is_set():
+            client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+            try:
+                client.connect()
+            except OSError:
+                time.sleep(0.02)
+                continue
+            try:
+                client.request("GET", "/settings", headers={"Connection": "close"})
+                outcomes[str(client.getresponse().status)] += 1
+            except (OSError, http.client.HTTPException) as error:
+                outcomes[repr(error)] += 1
+            finally:
+                client.close()
+
+    client_threads = [threading.Thread(target=send_requests) for _ in range(6)]
+    for client_thread in client_threads:
+        client_thread.start()
+    time.sleep(0.5)
+    assert running.stop() == 0
+    has_ended.set()
+    for client_thread in client_threads:
+        client_thread.join()
+    assert set(outcomes) == {"200"}

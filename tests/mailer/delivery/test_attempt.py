@@ -1,0 +1,226 @@
+"""One delivery attempt: the sent message, the recorded outcome, and the decision on a retry."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from authsvc import jobs
+from authsvc.conf import Rate
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from mailer.delivery import attempt as delivery
+from mailer.delivery import encryption
+from mailer.inbox import storage
+from mailer.models import Attempt
+from tests.conftest import ChangeConfig
+from tests.fakes.smtp import FakeSmtp
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PAUSE = timedelta(seconds=30)
+
+
+def an_email(**given: Any) -> Email:
+    variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
+    return Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, user_id=uuid4(), **given)
+
+
+def an_sms(**given: Any) -> Sms:
+    return Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}, **given)
+
+
+def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None = PAUSE, at: datetime = NOW) -> None:
+    delivery.deliver(
+        message_id=message.id,
+        channel="email" if isinstance(message, Email) else message.channel,
+        kind=str(message.kind),
+        encrypted=encryption.encrypt(message),
+        attempt=attempt,
+        retry_delay=pause,
+        at=at,
+    )
+
+
+def test_a_delivered_email_is_recorded_with_the_servers_answer(smtp: FakeSmtp) -> None:
+    message = an_email()
+    deliver(message, attempt=3)
+    (received,) = smtp.received
+    assert received.message["Subject"] == "987654 is your verification code"
+    noted = Attempt.objects.get()
+    assert (noted.message_id, noted.user_id, noted.channel, noted.kind) == (
+        message.id,
+        message.user_id,
+        "email",
+        "reauthenticate",
+    )
+    assert (noted.attempt, noted.outcome, noted.gateway_id, noted.error) == (
+        3,
+        "delivered",
+        "2.0.0 Ok: queued as 1",
+        "",
+    )
+
+
+def a_notice() -> Email:
+    return Email(kind=EmailKind.PASSWORD_CHANGED, to="ada@example.com", variables={"Email": "ada@example.com"})
+
+
+def test_notices_count_against_the_quota_and_are_dropped_beyond_it(smtp: FakeSmtp, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"email_sent": Rate(events=1)})
+    deliver(a_notice())
+    deliver(a_notice())
+    assert len(smtp.received) == 1
+    outcomes = Attempt.objects.values_list("outcome", "error").order_by("created_at")
+    assert [outcome for outcome, _ in outcomes] == ["delivered", "failed"]
+    assert outcomes[1][1] == "email rate limit exceeded"
+
+
+def test_a_requested_email_is_not_counted_again(smtp: FakeSmtp, auth_config: ChangeConfig) -> None:
+    auth_config(limits={"email_sent": Rate(events=0)})
+    deliver(an_email())
+    assert len(smtp.received) == 1
+
+
+def test_an_inbox_that_cannot_be_written_sends_nothing_twice(
+    smtp: FakeSmtp, auth_config: ChangeConfig, settings: Settings, tmp_path: Path
+) -> None:
+    auth_config(mailer={"dev_inbox_enabled": True})
+    (tmp_path / "file").touch()
+    settings.DEV_INBOX_FOLDER = tmp_path / "file" / "inbox"
+    deliver(an_email())
+    assert len(smtp.received) == 1
+    assert Attempt.objects.get().outcome == "delivered"
+
+
+def test_a_refused_email_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
+    smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
+    with pytest.raises(jobs.Retry):
+        deliver(an_email(expires_at=NOW + timedelta(hours=1)))
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("retry", "451 4.2.1 <…> is busy, code …")
+    (record,) = caplog.records
+    assert (record.levelno, record.msg) == (logging.WARNING, "message not delivered yet")
+    assert "ada@example.com" not in str(vars(record)).lower()
+    assert "987654" not in str(vars(record))
+
+
+@pytest.mark.parametrize(
+    ("pause", "life", "answer", "reason"),
+    [
+        pytest.param(None, timedelta(hours=1), "450 busy", "450 busy", id="the last pause is over"),
+        pytest.param(PAUSE, timedelta(hours=1), "550 no such user", "550 no such user", id="it is refused for good"),
+        pytest.param(
+            PAUSE,
+            timedelta(seconds=9),
+            "450 busy",
+            "450 busy; expires before another attempt",
+            id="it has too little time left",
+        ),
+        pytest.param(
+            PAUSE,
+            timedelta(seconds=9),
+            f"450 {'x' * 600}",
+            f"450 {'x' * 464}; expires before another attempt",
+            id="and there is much to say about it",
+        ),
+    ],
+)
+def test_a_permanently_rejected_email_fails(
+    smtp: FakeSmtp,
+    caplog: pytest.LogCaptureFixture,
+    pause: timedelta | None,
+    life: timedelta,
+    answer: str,
+    reason: str,
+) -> None:
+    smtp.answers["RCPT"] = answer
+    with pytest.raises(jobs.PermanentFailure):
+        deliver(an_email(expires_at=NOW + life), pause=pause)
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("failed", reason)
+    assert [(record.levelno, record.msg) for record in caplog.records] == [(logging.ERROR, "message delivery failed")]
+
+
+@pytest.mark.parametrize(
+    ("life", "pause"),
+    [
+        (None, PAUSE),
+        (timedelta(seconds=31), PAUSE),
+        (timedelta(seconds=30), timedelta(seconds=15)),
+        (timedelta(seconds=10), timedelta(seconds=5)),
+    ],
+)
+def test_a_pause_ends_while_the_email_still_counts(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
+    smtp.answers["RCPT"] = "450 busy"
+    with pytest.raises(jobs.Retry) as again:
+        deliver(an_email(expires_at=NOW + life if life else None))
+    assert again.value.delay == pause
+
+
+def test_an_expired_email_is_not_sent(smtp: FakeSmtp) -> None:
+    with pytest.raises(jobs.PermanentFailure):
+        deliver(an_email(expires_at=NOW))
+    assert smtp.transmitted == []
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("failed", "expired before it could be delivered")
+
+
+def test_an_email_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
+    with pytest.raises(jobs.PermanentFailure):
+        delivery.deliver(
+            message_id=UUID(int=1),
+            channel="email",
+            kind="invite",
+            encrypted=encryption.encrypt(an_email()),
+            attempt=1,
+            retry_delay=PAUSE,
+            at=NOW,
+        )
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.user_id) == ("failed", None)
+    assert "JWT_SECRET" in noted.error
+
+
+def test_an_unexpected_failure_is_recorded_without_its_text(
+    smtp: FakeSmtp, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
+    auth_config(mailer={"backend": "no.such.Backend"})
+    with pytest.raises(jobs.Retry):
+        deliver(an_email())
+    assert Attempt.objects.get().error == "ModuleNotFoundError"
+    assert "sender.py" in vars(caplog.records[0])["stack"]
+
+
+def test_without_a_mail_server_an_email_counts_as_delivered(auth_config: ChangeConfig) -> None:
+    auth_config(smtp={"host": ""})
+    deliver(an_email())
+    assert Attempt.objects.get().outcome == "delivered"
+
+
+def test_the_development_inbox_keeps_emails_and_texts(auth_config: ChangeConfig, settings: Any, tmp_path: Path) -> None:
+    settings.DEV_INBOX_FOLDER = tmp_path
+    auth_config(mailer={"dev_inbox_enabled": True}, smtp={"host": ""})
+    email = an_email()
+    sms = an_sms()
+    deliver(email)
+    deliver(sms)
+    text, letter = storage.list_messages()
+    assert (text.channel, text.to, text.text, text.message_id) == ("sms", sms.to, "Your code is 987654", str(sms.id))
+    assert (letter.channel, letter.to, letter.message_id) == ("email", email.to, str(email.id))
+    assert "987654" in letter.subject
+
+
+def test_a_text_without_a_provider_is_not_delivered(auth_config: ChangeConfig) -> None:
+    with pytest.raises(jobs.Retry):
+        deliver(an_sms())
+    noted = Attempt.objects.get()
+    assert (noted.channel, noted.error) == ("sms", "no SMS provider")

@@ -1,0 +1,65 @@
+"""Encrypted messages decrypt unchanged, and only with their own id and key."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from authsvc.conf import Secret
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from mailer.delivery import encryption
+from tests.conftest import ChangeConfig
+
+EMAIL = Email(
+    kind=EmailKind.RECOVERY,
+    to="ada@example.com",
+    variables={"Token": "123456", "Data": {"name": "Ada", "number": 2**70}},
+    user_id=uuid4(),
+    expires_at=datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+)
+SMS = Sms(kind=SmsKind.PHONE_CHANGE, to="15551234567", channel="whatsapp", variables={"Code": "123456"})
+
+
+@pytest.mark.parametrize("message", [EMAIL, SMS])
+def test_a_message_comes_out_as_it_went_in(message: Email | Sms) -> None:
+    assert encryption.decrypt(encryption.encrypt(message), message_id=message.id) == message
+
+
+def test_ciphertexts_reveal_no_content_and_differ() -> None:
+    first, second = encryption.encrypt(EMAIL), encryption.encrypt(EMAIL)
+    assert first != second
+    raw = first.encode() + base64.b64decode(first)
+    assert not [word for word in (b"ada", b"123456", b"recovery", str(EMAIL.user_id).encode()) if word in raw]
+
+
+def test_a_ciphertext_decrypts_only_for_its_own_message() -> None:
+    with pytest.raises(encryption.DecryptionFailed):
+        encryption.decrypt(encryption.encrypt(EMAIL), message_id=uuid4())
+
+
+@pytest.mark.parametrize("sealed", ["", "no base64!", base64.b64encode(b"short").decode()])
+def test_invalid_ciphertexts_are_rejected(sealed: str) -> None:
+    with pytest.raises(encryption.DecryptionFailed):
+        encryption.decrypt(sealed, message_id=EMAIL.id)
+
+
+def test_one_changed_bit_is_noticed() -> None:
+    raw = bytearray(base64.b64decode(encryption.encrypt(EMAIL)))
+    raw[-1] ^= 1
+    with pytest.raises(encryption.DecryptionFailed):
+        encryption.decrypt(base64.b64encode(raw).decode(), message_id=EMAIL.id)
+
+
+def test_another_jwt_secret_does_not_open_it(auth_config: ChangeConfig) -> None:
+    sealed = encryption.encrypt(EMAIL)
+    auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
+    with pytest.raises(encryption.DecryptionFailed):
+        encryption.decrypt(sealed, message_id=EMAIL.id)
+
+
+def test_variables_that_are_not_json_are_refused_at_once() -> None:
+    with pytest.raises(TypeError):
+        encryption.encrypt(Email(kind=EmailKind.INVITE, to="a@example.com", variables={"Token": object()}))

@@ -1,0 +1,149 @@
+"""Configured templates in delivered emails: fetched by the worker, never by a request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from authsvc import clock, jobs, messaging
+from authsvc.jobs import registry
+from authsvc.messaging import Email, EmailKind
+from mailer.delivery import attempt, encryption
+from mailer.models import Attempt
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.smtp import FakeSmtp
+from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
+    """A site with the template of one kind."""
+    with HttpPeer() as running:
+        auth_config(site={"url": running.url}, mailer={"templates": {"reauthentication": "/t.html"}})
+        yield running
+
+
+def a_letter(**variables: Any) -> Email:
+    return Email(
+        kind=EmailKind.REAUTHENTICATION,
+        to="ada@example.com",
+        variables={"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", **variables},
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_email_is_made_from_the_template_by_the_worker(
+    queue: Queue, smtp: FakeSmtp, peer: HttpPeer, worker: jobs.Worker
+) -> None:
+    peer.answer(Answer(body=b"<h1>Hello {{ .Data.name }}</h1><p>{{ .Token }}</p>"))
+    with transaction.atomic():
+        messaging.send(a_letter(Data={"name": "<Ada>"}))
+        assert peer.received == []
+    wait_until(lambda: queue.outcomes() == [(1, "delivered")])
+    [received] = smtp.received
+    [text, html] = received.message.iter_parts()
+    assert text.get_content_type() == "text/plain"
+    assert text.get_content().splitlines() == ["Hello <Ada>", "", "987654"]
+    assert (html.get_content_type(), html.get_content().strip()) == (
+        "text/html",
+        "<h1>Hello &lt;Ada&gt;</h1><p>987654</p>",
+    )
+    assert [request.target for request in peer.received] == ["/t.html"]
+
+
+def test_accepting_an_email_does_not_wait_for_its_template(queue: Queue, peer: HttpPeer) -> None:
+    peer.answer(Answer(hang=True))
+    began = time.monotonic()
+    with transaction.atomic():
+        messaging.send(a_letter())
+    assert time.monotonic() - began < 2
+    assert (len(queue.jobs()), peer.received) == (1, [])
+
+
+def test_an_email_whose_template_cannot_be_had_is_sent_all_the_same(
+    smtp: FakeSmtp, peer: HttpPeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer.answer(Answer(status=500))
+    deliver(a_letter())
+    [received] = smtp.received
+    assert "987654" in received.message.as_string()
+    assert Attempt.objects.get().outcome == "delivered"
+    assert [vars(record)["event"] for record in caplog.records] == ["templatemailer_template_body_http_error"]
+
+
+def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, peer: HttpPeer) -> None:
+    peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
+    with pytest.raises(jobs.Retry):
+        deliver(a_letter())
+    assert smtp.received == []
+    noted = Attempt.objects.get()
+    assert (noted.outcome, noted.error) == ("retry", "TemplateRenderError")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_fetches_templates_before_there_is_a_mail(
+    queue: Queue, peer: HttpPeer, auth_config: ChangeConfig
+) -> None:
+    peer.answer(Answer(status=503), Answer(body=b"one"), Answer(body=b"two"))
+    auth_config(
+        mailer={
+            "template_reloading_enabled": True,
+            "template_retry_interval": timedelta(seconds=1),
+            "template_max_age": timedelta(seconds=1),
+        }
+    )
+    worker = jobs.Worker()
+    worker.start()
+    wait_until(lambda: len(peer.received) >= 3)
+    assert worker.stop(seconds=WAIT_SECONDS)
+    assert queue.outcomes() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failing_worker_loop_is_logged_and_continues_until_the_worker_stops(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(registry, "worker_loops", {})
+    times: list[float] = []
+
+    @jobs.worker_loop(name="test.loop", interval=lambda: timedelta(milliseconds=50))
+    def go() -> None:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            raise ValueError("once")
+
+    worker = jobs.Worker()
+    worker.start()
+    wait_until(lambda: len(times) >= 3)
+    assert worker.stop(seconds=WAIT_SECONDS)
+    assert [vars(record)["task"] for record in caplog.records if "loop" in record.msg] == ["test.loop"]
+    time.sleep(0.1)
+    ended = len(times)
+    time.sleep(0.3)
+    assert len(times) == ended
+
+
+@pytest.mark.django_db(transaction=True)
+def test_task_names_are_unique() -> None:
+    with pytest.raises(ValueError, match=r"mailer\.deliver"):
+        jobs.worker_loop(name="mailer.deliver", interval=lambda: timedelta(1))(lambda: None)
+
+
+def deliver(message: Email) -> None:
+    attempt.deliver(
+        message_id=message.id,
+        channel="email",
+        kind=str(message.kind),
+        encrypted=encryption.encrypt(message),
+        attempt=1,
+        retry_delay=timedelta(seconds=5),
+        at=clock.now(),
+    )

@@ -1,0 +1,399 @@
+"""From commit to mailbox: the worker delivers every committed message, also after crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+from psycopg import sql
+
+from authsvc import clock, jobs, messaging
+from authsvc.jobs import registry
+from authsvc.jobs import worker as worker_module
+from authsvc.messaging import Email, EmailKind
+from mailer.delivery import tasks
+from tests.conftest import ChangeConfig
+from tests.fakes.smtp import FakeSmtp
+from tests.live import servers
+from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
+from tests.settings import ENVIRONMENT
+
+pytestmark = pytest.mark.django_db
+
+
+def post(**given: Any) -> Email:
+    """Announce a letter in a transaction of its own."""
+    variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
+    message = Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, **given)
+    with transaction.atomic():
+        messaging.send(message)
+    return message
+
+
+def message_ids(server: FakeSmtp) -> list[UUID]:
+    return [UUID(received.message["Message-ID"].strip("<>").partition("@")[0]) for received in server.received]
+
+
+@contextlib.contextmanager
+def process(*arguments: str, server: FakeSmtp) -> Iterator[subprocess.Popen[str]]:
+    """Python in a process of its own, on the test database, with `server` as its mail server."""
+    url = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+    env |= {**ENVIRONMENT, "DATABASE_URL": url, "PYTHONPATH": str(servers.PROJECT), "AUTH_LOG_LEVEL": "info"}
+    env |= {"AUTH_SMTP_HOST": server.host, "AUTH_SMTP_PORT": str(server.port), "AUTH_SMTP_ADMIN_EMAIL": "a@example.com"}
+    env["DJANGO_SETTINGS_MODULE"] = "authsvc.settings"
+    started = subprocess.Popen(
+        [sys.executable, *arguments],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+WORKER = (str(servers.PROJECT / "manage.py"), "worker")
+
+
+# --- delivery ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_committed_email_arrives_and_leaves_the_queue(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    message = post()
+    wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs())
+    assert message_ids(smtp) == [message.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    with transaction.atomic():
+        message = post()
+        with connection.cursor() as cursor:
+            cursor.execute("""UPDATE procrastinate_jobs SET args = args || '{"colour": "blue"}'""")
+    wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs())
+    assert message_ids(smtp) == [message.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_email_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    with transaction.atomic():
+        messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
+        transaction.set_rollback(True)
+    sent = post()
+    wait_until(lambda: smtp.received)
+    assert message_ids(smtp) == [sent.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_emails_sent_before_the_worker_starts_are_delivered(queue: Queue, smtp: FakeSmtp) -> None:
+    message = post()
+    running = jobs.Worker()
+    running.start()
+    wait_until(lambda: not queue.jobs())
+    assert running.stop(seconds=WAIT_SECONDS)
+    assert message_ids(smtp) == [message.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_mail_server_that_comes_back_gets_the_same_email(
+    queue: Queue, auth_config: ChangeConfig, worker: jobs.Worker
+) -> None:
+    with FakeSmtp() as server:
+        auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "noreply@example.com"})
+    before = clock.now()
+    message = post()
+    wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
+    assert timedelta(seconds=4) < queue.next_run() - before < timedelta(seconds=10)
+    queue.make_due()
+    wait_until(lambda: len(queue.outcomes()) == 2 and queue.states() == ["todo"])
+    assert queue.next_run() - clock.now() > timedelta(seconds=20)
+    with FakeSmtp(port=server.port) as server:
+        queue.make_due()
+        wait_until(lambda: not queue.jobs())
+        assert message_ids(server) == [message.id]
+    assert queue.outcomes() == [(1, "retry"), (2, "retry"), (3, "delivered")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_email_that_expires_within_its_pause_is_tried_again_before(
+    queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
+) -> None:
+    smtp.answers["RCPT"] = "450 4.2.0 greylisted"
+    expires_at = clock.now() + timedelta(minutes=8)
+    post(expires_at=expires_at)
+    wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
+    queue.make_due(attempts=3)
+    wait_until(lambda: queue.states() == ["todo"] and len(queue.outcomes()) == 2)
+    assert queue.outcomes() == [(1, "retry"), (4, "retry")]
+    assert tasks.RETRY_DELAYS[3] == timedelta(minutes=10)
+    assert timedelta(minutes=3) < expires_at - queue.next_run() < timedelta(minutes=5)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_email_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    smtp.answers["RCPT"] = "550 5.1.1 no such user"
+    post()
+    wait_until(lambda: queue.states() == ["failed"])
+    assert queue.outcomes() == [(1, "failed")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_after_the_last_pause_an_email_has_failed_and_can_be_retried_by_hand(
+    queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
+) -> None:
+    smtp.answers["RCPT"] = "450 4.2.0 greylisted"
+    message = post()
+    wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
+    queue.make_due(attempts=len(tasks.RETRY_DELAYS))
+    wait_until(lambda: queue.states() == ["failed"])
+    assert queue.outcomes() == [(1, "retry"), (len(tasks.RETRY_DELAYS) + 1, "failed")]
+    smtp.answers.clear()
+    jobs.retry_failed_job(job_id=queue.jobs()[0]["id"])
+    wait_until(lambda: not queue.jobs())
+    assert message_ids(smtp) == [message.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_jobs_of_another_installation_are_left_alone(
+    queue: Queue, smtp: FakeSmtp, auth_config: ChangeConfig, worker: jobs.Worker
+) -> None:
+    auth_config(database={"namespace": "second"})
+    post()
+    auth_config(database={"namespace": ""})
+    ours = post()
+    wait_until(queue.outcomes)
+    assert message_ids(smtp) == [ours.id]
+    wait_until(lambda: [job["queue_name"] for job in queue.jobs()] == ["second_"])
+
+
+# --- other work -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test declares is forgotten after it."""
+    monkeypatch.setattr(registry, "tasks", dict(registry.tasks))
+    monkeypatch.setattr(registry, "periodic_tasks", dict(registry.periodic_tasks))
+
+
+def test_a_task_that_raises_is_run_again_and_then_kept(queue: Queue, registered: None) -> None:
+    seen: list[tuple[int, int, timedelta | None]] = []
+
+    @jobs.task(name="tests.raise", retry_delays=[timedelta(0)])
+    def break_down(run: jobs.Run, /, *, number: int) -> None:
+        seen.append((number, run.attempt, run.retry_delay))
+        raise ZeroDivisionError
+
+    break_down.defer(number=7)
+    running = jobs.Worker()
+    running.start()
+    wait_until(lambda: queue.states() == ["failed"])
+    assert running.stop(seconds=WAIT_SECONDS)
+    assert seen == [(7, 1, timedelta(0)), (7, 2, None)]
+
+
+def test_periodic_work_runs_by_the_clock_and_leaves_nothing_behind_even_when_it_fails(
+    queue: Queue, registered: None
+) -> None:
+    runs: list[str] = []
+
+    @jobs.periodic(name="tests.fail", cron="* * * * * *")
+    def fail() -> None:
+        runs.append("fail")
+        raise ZeroDivisionError
+
+    @jobs.periodic(name="tests.tick", cron="* * * * * *")
+    def tick() -> None:
+        runs.append("tick")
+
+    running = jobs.Worker()
+    running.start()
+    wait_until(lambda: runs.count("tick") > 1 and runs.count("fail") > 1)
+    assert running.stop(seconds=WAIT_SECONDS)
+    assert "failed" not in queue.states()
+
+
+def test_two_pieces_of_work_cannot_have_one_name(registered: None) -> None:
+    jobs.periodic(name="tests.once", cron="* * * * *")(lambda: None)
+    with pytest.raises(ValueError, match=r"tests\.once"):
+        jobs.task(name="tests.once")(lambda _run: None)
+
+
+# --- what dies in between ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_email_of_a_killed_worker_is_delivered_by_another(queue: Queue, smtp: FakeSmtp) -> None:
+    smtp.delay = 60
+    message = post()
+    with process(*WORKER, server=smtp) as killed:
+        wait_until(lambda: queue.states() == ["doing"])
+        killed.kill()
+        killed.wait()
+    smtp.delay = 0
+    running = jobs.Worker()
+    running.start()
+    queue.make_stale()
+    wait_until(lambda: not queue.jobs())
+    assert running.stop(seconds=WAIT_SECONDS)
+    assert message_ids(smtp) == [message.id]
+    assert queue.outcomes() == [(2, "delivered")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_email_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    smtp.delay = 6
+    message = post()
+    wait_until(lambda: queue.states() == ["doing"])
+    other = jobs.Worker()
+    other.start()
+    wait_until(lambda: not queue.jobs())
+    assert other.stop(seconds=WAIT_SECONDS)
+    assert message_ids(smtp) == [message.id]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_worker_asked_to_stop_finishes_the_email_in_hand(
+    queue: Queue, smtp: FakeSmtp, number: signal.Signals
+) -> None:
+    smtp.delay = 1.5
+    message = post()
+    with process(*WORKER, server=smtp) as stopped:
+        wait_until(lambda: queue.states() == ["doing"])
+        later = post()
+        stopped.send_signal(number)
+        output, _ = stopped.communicate(timeout=WAIT_SECONDS)
+    assert stopped.returncode == 0, output
+    assert '"msg":"received graceful shutdown signal"' in output
+    assert message_ids(smtp) == [message.id]
+    assert str(later.id) in str(queue.jobs())
+
+
+@contextlib.contextmanager
+def outage() -> Iterator[None]:
+    """The database throws everybody but this test out and lets nobody in, as one that is being restarted."""
+    name = connection.settings_dict["NAME"]
+    with psycopg.connect(servers.server_url(), autocommit=True) as other:
+        allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+        other.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
+        try:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
+                [name, connection.connection.info.backend_pid],
+            )
+            yield
+        finally:
+            other.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
+
+
+def is_listened_to() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
+        return cursor.fetchone() is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_goes_on_after_an_outage_of_the_database(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    first = post()
+    wait_until(lambda: not queue.jobs())
+    wait_until(is_listened_to)
+    with outage():
+        second = post()
+        time.sleep(3)
+        assert not is_listened_to()
+    wait_until(lambda: not queue.jobs())
+    wait_until(is_listened_to)
+    assert message_ids(smtp) == [first.id, second.id]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers wait for a connection so shortly that an outage of seconds is a long one."""
+    monkeypatch.setattr(worker_module, "CONNECT_SECONDS", 0.5)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_outage_during_a_delivery_does_not_send_it_twice(
+    queue: Queue, smtp: FakeSmtp, impatient: None, worker: jobs.Worker
+) -> None:
+    smtp.delay = 2
+    message = post()
+    wait_until(lambda: queue.states() == ["doing"])
+    with outage():
+        wait_until(lambda: smtp.received)
+        time.sleep(3)
+    wait_until(lambda: not queue.jobs())
+    assert message_ids(smtp) == [message.id]
+
+
+# --- beside a server --------------------------------------------------------------------------------------------------
+
+
+SERVING = """
+import django; django.setup()
+import os, threading
+from authsvc import jobs
+jobs.start_in_process()
+jobs.start_in_process()
+print([thread.name for thread in threading.enumerate() if thread.name == "jobs"], flush=True)
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_serving_process_has_one_worker_and_finishes_its_email_at_exit(queue: Queue, smtp: FakeSmtp) -> None:
+    smtp.delay = 1.5
+    message = post()
+    with process("-c", f"{SERVING}open(0).read()", server=smtp) as server:
+        wait_until(lambda: queue.states() == ["doing"])
+        output, _ = server.communicate(timeout=WAIT_SECONDS)
+    assert "['jobs']" in output
+    assert message_ids(smtp) == [message.id]
+    assert queue.outcomes() == [(1, "delivered")]
+    assert queue.jobs() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_forked_process_has_a_worker_of_its_own(queue: Queue, smtp: FakeSmtp) -> None:
+    forking = """
+child = os.fork()
+names = [thread.name for thread in threading.enumerate() if thread.name == "jobs"]
+if not child:
+    jobs.stop_in_process()
+    print("in the child", names, threading.active_count(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    with process("-W", "ignore::DeprecationWarning", "-c", SERVING + forking, server=smtp) as parent:
+        output, _ = parent.communicate(timeout=WAIT_SECONDS)
+    assert "in the child ['jobs'] 1" in output
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_can_be_processes_of_their_own(queue: Queue, auth_config: ChangeConfig, smtp: FakeSmtp) -> None:
+    auth_config(mailer={"worker_enabled": False})
+    jobs.start_in_process()
+    with process(*WORKER, server=smtp):
+        message = post()
+        wait_until(lambda: not queue.jobs())
+        assert message_ids(smtp) == [message.id]
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM procrastinate_workers")
+            assert cursor.fetchone() == (1,)

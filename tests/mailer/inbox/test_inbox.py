@@ -1,0 +1,207 @@
+"""The development inbox: storage and pages."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import include, path
+from pytest_django import Settings
+
+from mailer.inbox import storage
+from tests.conftest import ChangeConfig
+
+urlpatterns = [path("inbox/", include("mailer.urls"))]
+pytestmark = pytest.mark.urls(__name__)
+
+LINK = "https://auth.example.com/verify?token=0a1b&type=signup&redirect_to=https://example.com/123456"
+PAGES = ["/inbox/", "/inbox/messages.json", "/inbox/style.css"]
+
+
+@pytest.fixture(autouse=True)
+def folder(auth_config: ChangeConfig, settings: Settings, tmp_path: Path) -> Path:
+    auth_config(mailer={"dev_inbox_enabled": True})
+    settings.DEV_INBOX_FOLDER = tmp_path / "data" / "inbox"
+    return tmp_path / "data" / "inbox"
+
+
+def keep(
+    *,
+    channel: str = "email",
+    to: str = "ada@example.com",
+    subject: str = "Hello",
+    html: str = "<p>Hi</p>",
+    text: str = "Hi",
+) -> storage.InboxMessage:
+    storage.save_message(channel=channel, to=to, subject=subject, html=html, text=text, message_id="m-1")
+    return storage.list_messages()[0]
+
+
+def test_an_email_comes_back_as_it_was_kept() -> None:
+    letter = keep(subject="Grüße <1>", html="<p>ü</p>", text="ü\n")
+    assert (letter.channel, letter.to, letter.subject) == ("email", "ada@example.com", "Grüße <1>")
+    assert (letter.html, letter.text, letter.message_id) == ("<p>ü</p>", "ü\n", "m-1")
+    assert abs(letter.received_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert storage.get_message(letter.id) == letter
+    assert "Grüße" not in repr(letter)
+
+
+def test_files_are_for_their_owner_alone(folder: Path) -> None:
+    keep()
+    [file] = folder.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_newest_emails_are_kept_and_listed_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "CAPACITY", 3)
+    for number in range(5):
+        keep(subject=str(number))
+    assert [letter.subject for letter in storage.list_messages()] == ["4", "3", "2"]
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_incomplete_and_other_files_are_not_messages(folder: Path) -> None:
+    keep()
+    (folder / "00000000000000000001-00000000.part").write_text("{")
+    (folder / "notes.json").write_text("{}")
+    assert len(storage.list_messages()) == 1
+
+
+@pytest.mark.parametrize("letter_id", ["../secret", "00000000000000000001-00000000", "", "x"])
+def test_an_id_that_is_not_there_is_no_email(letter_id: str, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(exist_ok=True)
+    (tmp_path / "data" / "secret.json").write_text("{}")
+    assert storage.get_message(letter_id) is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "text", "code", "link"),
+    [
+        ("Hello", f"Go:\n{LINK}\n", "", LINK),
+        ("Hello", "Your code is 123456.", "123456", ""),
+        ("654321 is your code", f"Go: {LINK}", "654321", LINK),
+        (
+            "Hello",
+            "https://x.example.com/?token_hash=0a1b or 12345678",
+            "12345678",
+            "https://x.example.com/?token_hash=0a1b",
+        ),
+        ("Hello", "see javascript:alert(1)?token=1 and call +4912345678", "", ""),
+    ],
+)
+def test_code_and_link_are_found_in_the_text(subject: str, text: str, code: str, link: str) -> None:
+    letter = keep(subject=subject, text=text)
+    assert (letter.code, letter.link) == (code, link)
+
+
+def test_the_list_shows_emails_and_renews_itself(client: Client) -> None:
+    keep(subject="<Hello>", text=f"Go: {LINK}")
+    keep(channel="sms", to="4915100000", subject="", html="", text="Your code is 123456")
+    answer = client.get("/inbox/")
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert "development only" in page
+    assert 'http-equiv="refresh" content="2"' in page
+    assert page.index("Your code is 123456") < page.index("&lt;Hello&gt;")
+    assert "<code>123456</code>" in page
+    assert f'href="{LINK.replace("&", "&amp;")}"' in page
+    assert "<Hello>" not in page
+
+
+def test_an_empty_inbox_says_so(client: Client) -> None:
+    assert "No messages yet." in client.get("/inbox/").content.decode()
+
+
+def test_an_email_has_a_page_with_its_body_in_a_locked_frame(client: Client) -> None:
+    letter = keep(subject="<Hello>", html="<script>alert(1)</script>", text="<plain>")
+    answer = client.get(f"/inbox/{letter.id}")
+    page = answer.content.decode()
+    assert (
+        f'<iframe src="/inbox/{letter.id}/body" title="The message"'
+        ' sandbox="allow-top-navigation-by-user-activation"></iframe>' in page
+    )
+    assert "&lt;plain&gt;" in page
+    assert "&lt;Hello&gt;" in page
+    assert "<script" not in page
+    assert "script-src" not in answer.headers["Content-Security-Policy"]
+    assert answer.headers["Content-Security-Policy"].startswith(
+        "default-src 'none'; style-src 'self'; frame-src 'self'"
+    )
+
+
+def test_the_body_of_an_email_may_do_nothing(client: Client) -> None:
+    letter = keep(html="<script>alert(1)</script>")
+    answer = client.get(f"/inbox/{letter.id}/body")
+    assert answer.content == b'<base target="_top"><script>alert(1)</script>'
+    assert (
+        answer.headers["Content-Security-Policy"] == "sandbox allow-top-navigation-by-user-activation; "
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    )
+
+
+def test_a_text_message_has_a_page_without_a_frame(client: Client) -> None:
+    letter = keep(channel="sms", subject="", html="", text="Your code is 123456")
+    page = client.get(f"/inbox/{letter.id}").content.decode()
+    assert "<iframe" not in page
+    assert "Your code is 123456" in page
+
+
+def test_scripts_read_the_inbox_as_json(client: Client) -> None:
+    letter = keep(subject="Hello", html="<p>Hi</p>", text=f"123456 {LINK}")
+    assert client.get("/inbox/messages.json").json() == [
+        {
+            "id": letter.id,
+            "channel": "email",
+            "to": "ada@example.com",
+            "subject": "Hello",
+            "code": "123456",
+            "link": LINK,
+            "text": f"123456 {LINK}",
+            "html": "<p>Hi</p>",
+            "message_id": "m-1",
+            "kept_at": letter.received_at.isoformat(),
+        }
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_are_not_cached_and_send_no_referrer(page: str, client: Client) -> None:
+    headers = client.get(page).headers
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_scripts_of_other_sites_read_nothing(page: str, client: Client) -> None:
+    assert client.get(page, headers={"Origin": "https://evil.example.com"}).status_code == 404
+
+
+def test_the_style_sheet_is_one(client: Client) -> None:
+    answer = client.get("/inbox/style.css")
+    assert answer.headers["Content-Type"] == "text/css; charset=utf-8"
+    assert b".warning" in answer.content
+
+
+def test_an_unknown_email_is_not_found(client: Client) -> None:
+    assert client.get("/inbox/00000000000000000001-00000000").status_code == 404
+    assert client.get("/inbox/nothing/body").status_code == 404
+
+
+def test_pages_are_only_read(client: Client) -> None:
+    assert client.post("/inbox/").status_code == 405
+
+
+def test_a_switched_off_inbox_keeps_nothing_and_has_no_pages(
+    client: Client, auth_config: ChangeConfig, folder: Path
+) -> None:
+    letter = keep()
+    auth_config(mailer={"dev_inbox_enabled": False})
+    storage.save_message(channel="email", to="x@example.com", subject="s", html="", text="t", message_id="m-2")
+    assert len(list(folder.iterdir())) == 1
+    for page in [*PAGES, f"/inbox/{letter.id}", f"/inbox/{letter.id}/body"]:
+        assert client.get(page).status_code == 404

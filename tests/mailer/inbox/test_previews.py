@@ -1,0 +1,172 @@
+"""Previews of emails: rendered from the configured template, printed, saved to the inbox, and shown on pages."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import include, path
+from pytest_django import Settings
+
+from mailer.inbox import previews, storage
+from mailer.rendering import message_types
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer
+
+urlpatterns = [path("inbox/", include("mailer.urls"))]
+pytestmark = pytest.mark.urls(__name__)
+
+BUILT_IN = "Confirm your email address"
+
+
+@pytest.fixture(autouse=True)
+def _inbox(auth_config: ChangeConfig, settings: Settings, tmp_path: Path) -> None:
+    auth_config(mailer={"dev_inbox_enabled": True})
+    settings.DEV_INBOX_FOLDER = tmp_path
+
+
+@pytest.fixture
+def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
+    with HttpPeer() as running:
+        auth_config(mailer={"templates": {"confirmation": f"{running.url}/t.html"}})
+        yield running
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command("preview_mail", *arguments, stdout=out, stderr=err, no_color=True)
+    return out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("key", previews.EMAIL_KINDS)
+def test_every_kind_has_a_preview_without_gaps(key: str) -> None:
+    preview = previews.render_preview(key)
+    assert (preview.key, preview.url, preview.problem) == (key, "", "")
+    assert preview.subject
+    assert "<h2" in preview.html
+    assert preview.text
+    assert "  " not in preview.text
+
+
+def test_a_preview_uses_the_template_as_it_is_now(peer: HttpPeer) -> None:
+    peer.answer(Answer(body=b"<p>one {{ .Email }}</p>"), Answer(body=b"<p>two {{ .Data.name }}</p>"))
+    assert previews.render_preview("confirmation").html == "<p>one ada@example.com</p>"
+    again = previews.render_preview("confirmation")
+    assert (again.html, again.text, again.problem) == ("<p>two Ada Lovelace</p>", "two Ada Lovelace\n", "")
+    assert again.url == f"{peer.url}/t.html"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(Answer(status=500), "status 500"), (Answer(body=b"\n{{ nope }}"), "function 'nope'")]
+)
+def test_a_preview_says_why_the_built_in_body_is_shown(answer: Answer, reason: str, peer: HttpPeer) -> None:
+    peer.answer(answer)
+    preview = previews.render_preview("confirmation")
+    assert BUILT_IN in preview.html
+    assert reason in preview.problem
+
+
+def test_a_preview_says_why_a_template_cannot_be_rendered(peer: HttpPeer) -> None:
+    peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
+    preview = previews.render_preview("confirmation")
+    assert preview.html == ""
+    assert "nested too deeply" in preview.problem
+
+
+# manage.py preview_mail
+
+
+def test_the_command_prints_the_html_and_beside_it_the_subject() -> None:
+    preview = previews.render_preview("reauthentication")
+    assert run("reauthentication") == (preview.html, "Subject: 123456 is your verification code\n")
+
+
+def test_the_command_prints_the_plain_text_of_the_configured_template(peer: HttpPeer) -> None:
+    peer.answer(Answer(body=b"<p>Hello {{ .Email }}</p>"))
+    assert run("confirmation", "--text") == ("Hello ada@example.com\n", "Subject: Confirm Your Signup\n")
+
+
+def test_the_command_reports_an_unavailable_template(peer: HttpPeer) -> None:
+    out, err = run("confirmation")
+    assert BUILT_IN in out
+    assert err.startswith("The template cannot be used: status 404.")
+
+
+def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
+    with pytest.raises(CommandError) as caught:
+        run("nonsense")
+    assert "'nonsense'" in str(caught.value)
+    for key in previews.EMAIL_KINDS:
+        assert key in str(caught.value)
+
+
+def test_the_command_puts_a_preview_into_the_inbox(client: Client) -> None:
+    out, _ = run("magic_link", "--to-inbox")
+    assert out == "http://127.0.0.1:8081/inbox/\n"
+    [letter] = storage.list_messages()
+    preview = previews.render_preview("magic_link")
+    assert (letter.subject, letter.html, letter.text) == (preview.subject, preview.html, preview.text)
+    assert letter.link.startswith("http://127.0.0.1:8081/verify?token=0000")
+    assert preview.subject in client.get("/inbox/").content.decode()
+
+
+def test_without_an_inbox_nothing_can_be_put_into_it(auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"dev_inbox_enabled": False})
+    with pytest.raises(CommandError, match="AUTH_MAILER_DEV_INBOX_ENABLED"):
+        run("magic_link", "--to-inbox")
+    assert run("magic_link")[0].startswith("<!DOCTYPE html>")
+
+
+# The pages
+
+
+def test_the_inbox_leads_to_the_previews_of_all_kinds(client: Client, peer: HttpPeer) -> None:
+    assert 'href="/inbox/previews/"' in client.get("/inbox/").content.decode()
+    page = client.get("/inbox/previews/").content.decode()
+    for key in previews.EMAIL_KINDS:
+        assert f'href="/inbox/previews/{key}"' in page
+        assert f'<iframe src="/inbox/previews/{key}/body"' in page
+    assert f"template <strong>{peer.url}/t.html</strong>" in page
+    assert page.count("built in") == len(previews.EMAIL_KINDS) - 1
+    switches = [entry.setting for entry in message_types.EMAIL_TYPES.values() if entry.setting]
+    assert page.count("disabled") == len(switches) > 0
+    assert peer.received == []
+
+
+def test_a_preview_has_a_page_with_its_body_in_a_locked_frame(client: Client, peer: HttpPeer) -> None:
+    peer.answer(Answer(body=b"<script>1</script><p>Hi</p>"))
+    page = client.get("/inbox/previews/confirmation")
+    assert "<h2>Confirm Your Signup</h2>" in page.content.decode()
+    assert "<pre>Hi\n</pre>" in page.content.decode()
+    assert "<script" not in page.content.decode()
+    body = client.get("/inbox/previews/confirmation/body")
+    assert body.content == b'<base target="_top"><script>1</script><p>Hi</p>'
+    assert body.headers["Content-Security-Policy"] == (
+        "sandbox allow-top-navigation-by-user-activation; default-src 'none'; style-src 'unsafe-inline'; "
+        "img-src data: https: http:"
+    )
+
+
+def test_the_pages_show_template_errors(client: Client, peer: HttpPeer) -> None:
+    peer.answer(Answer(body=b"{{ <nope> }}"))
+    for place in ("/inbox/previews/confirmation", "/inbox/previews/confirmation/body"):
+        page = client.get(place).content.decode()
+        assert "The template cannot be used" in page
+        assert "<nope>" not in page
+
+
+@pytest.mark.parametrize("place", ["/inbox/previews/nonsense", "/inbox/previews/nonsense/body"])
+def test_an_unknown_kind_has_no_page(place: str, client: Client) -> None:
+    assert client.get(place).status_code == 404
+
+
+@pytest.mark.parametrize("place", ["", "invite", "invite/body"])
+def test_the_pages_are_there_for_development_alone(place: str, client: Client, auth_config: ChangeConfig) -> None:
+    assert client.get(f"/inbox/previews/{place}").status_code == 200
+    assert client.get(f"/inbox/previews/{place}", headers={"Origin": "https://evil"}).status_code == 404
+    auth_config(mailer={"dev_inbox_enabled": False})
+    assert client.get(f"/inbox/previews/{place}").status_code == 404

@@ -1,0 +1,161 @@
+"""Subjects and built-in bodies of every email type, and the text of an SMS."""
+
+from __future__ import annotations
+
+import logging
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from authsvc.messaging import EmailKind, SmsKind
+from mailer.rendering import message_types, renderer
+from tests.conftest import ChangeConfig
+
+LINK = "https://auth.example.com/verify?token=0a1b&type=signup&redirect_to=https://example.com"
+VARIABLES: dict[str, Any] = {
+    "SiteURL": "https://site.example.com",
+    "Email": "ada@example.com",
+    "ConfirmationURL": LINK,
+    "NewEmail": "new@example.com",
+    "SendingTo": "new@example.com",
+    "OldEmail": "old@example.com",
+    "Phone": "4915100000",
+    "OldPhone": "4915199999",
+    "Provider": "google",
+    "FactorType": "totp",
+    "Remaining": "9",
+    "Token": "123456",
+    "TokenHash": "0a1b",
+    "RedirectTo": "https://example.com",
+    "Data": {"name": "Ada"},
+}
+IGNORE = "you can ignore this message"
+SUPPORT = "contact support"
+REQUIRED = {
+    EmailKind.CONFIRMATION: ["confirm", "ada@example.com"],
+    EmailKind.INVITE: ["have been invited", "Accept invitation"],
+    EmailKind.RECOVERY: ["asked to reset the password", IGNORE],
+    EmailKind.MAGIC_LINK: ["Sign in", "short time", "once"],
+    EmailKind.EMAIL_CHANGE: ["new@example.com", IGNORE],
+    EmailKind.REAUTHENTICATION: ["123456"],
+    EmailKind.PASSWORD_CHANGED: ["ada@example.com", "changed", SUPPORT],
+    EmailKind.EMAIL_CHANGED: ["old@example.com", "ada@example.com", SUPPORT],
+    EmailKind.PHONE_CHANGED: ["4915199999", "4915100000", SUPPORT],
+    EmailKind.EMAIL_TAKEN: ["another account", "ada@example.com", "Nothing was changed"],
+    EmailKind.IDENTITY_LINKED: ["google", "ada@example.com", SUPPORT],
+    EmailKind.IDENTITY_UNLINKED: ["google", "ada@example.com", SUPPORT],
+    EmailKind.FACTOR_ENROLLED: ["totp", SUPPORT],
+    EmailKind.FACTOR_UNENROLLED: ["totp", SUPPORT],
+    EmailKind.RECOVERY_CODE_USED: ["ada@example.com", "Codes left: 9", SUPPORT],
+}
+WITH_LINK = [kind for kind, entry in message_types.EMAIL_TYPES.items() if "ConfirmationURL" in entry.variables]
+
+
+def visible(html: str) -> str:
+    return unescape(re.sub(r"<[^>]+>", "", html))
+
+
+@pytest.mark.parametrize("kind", EmailKind)
+def test_every_type_has_its_content_in_both_bodies(kind: EmailKind) -> None:
+    rendered = renderer.render(kind, VARIABLES)
+    for required in REQUIRED[kind]:
+        assert required in visible(rendered.html)
+        assert required in rendered.text
+    assert rendered.html.count("<h2 ") == 1
+    assert rendered.subject
+    assert "{{" not in rendered.subject + rendered.html + rendered.text
+    assert "ZgotmplZ" not in rendered.html
+
+
+@pytest.mark.parametrize("kind", EmailKind)
+def test_a_body_loads_nothing_from_elsewhere(kind: EmailKind) -> None:
+    html = renderer.render(kind, VARIABLES).html
+    assert not re.search(r"<(?:img|link|script|iframe|style)\b|url\(|\bsrc=", html)
+
+
+@pytest.mark.parametrize("kind", WITH_LINK)
+def test_a_link_mail_carries_the_link_and_not_the_code(kind: EmailKind) -> None:
+    rendered = renderer.render(kind, VARIABLES)
+    assert re.findall(r'href="([^"]*)"', rendered.html) == [LINK.replace("&", "&amp;")]
+    assert LINK in visible(rendered.html)
+    assert f"{LINK}\n" in rendered.text
+    assert "123456" not in rendered.html + rendered.text
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in WITH_LINK])
+def test_other_mails_have_no_link(kind: EmailKind) -> None:
+    rendered = renderer.render(kind, VARIABLES)
+    assert "href" not in rendered.html
+    assert LINK not in rendered.text
+
+
+def test_the_code_is_the_only_such_number_to_be_seen_in_a_reauthentication_mail() -> None:
+    rendered = renderer.render(EmailKind.REAUTHENTICATION, VARIABLES)
+    assert rendered.subject == "123456 is your verification code"
+    assert re.findall(r"\d{6,10}", visible(rendered.html)) == ["123456"]
+
+
+def test_an_address_change_without_an_old_address_reads_well() -> None:
+    rendered = renderer.render(EmailKind.EMAIL_CHANGE, {**VARIABLES, "Email": ""})
+    assert "is to change to new@example.com." in rendered.text
+
+
+def test_hostile_values_stay_text() -> None:
+    hostile = "\"><script>alert(1)</script><a href='javascript:x'>{{ .Token }}"
+    rendered = renderer.render(EmailKind.IDENTITY_LINKED, {**VARIABLES, "Provider": hostile})
+    assert "<script" not in rendered.html
+    assert "<a " not in rendered.html
+    assert hostile in visible(rendered.html)
+
+
+def test_only_the_variables_of_a_kind_are_seen(auth_config: ChangeConfig) -> None:
+    auth_config(
+        mailer={"subjects": {"password_changed_notification": "[{{ .Token }}{{ .ConfirmationURL }}{{ .Email }}]"}}
+    )
+    assert renderer.render(EmailKind.PASSWORD_CHANGED, VARIABLES).subject == "[ada@example.com]"
+
+
+def test_a_configured_subject_is_a_template_in_plain_text(auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"subjects": {"magic_link": "{{ .Data.name }} & co: {{ .Token }}"}})
+    assert renderer.render(EmailKind.MAGIC_LINK, VARIABLES).subject == "Ada & co: 123456"
+    assert renderer.render(EmailKind.RECOVERY, VARIABLES).subject == "Reset Your Password"
+
+
+@pytest.mark.parametrize("line_break", ["\r\n", "\n", "\r", "\u2028", "\x85"])
+def test_a_subject_is_one_line(line_break: str, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"subjects": {"magic_link": f"Hi{line_break} {{{{ .Data.name }}}}"}})
+    name = f"Ada{line_break}Bcc: eve@example.com"
+    rendered = renderer.render(EmailKind.MAGIC_LINK, {**VARIABLES, "Data": {"name": name}})
+    assert rendered.subject == "Hi AdaBcc: eve@example.com"
+
+
+def test_a_subject_that_does_not_parse_gives_way_to_the_default(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth_config(mailer={"subjects": {"invite": "{{ if }"}})
+    with caplog.at_level(logging.ERROR, logger="mailer.rendering.template_sources"):
+        assert renderer.render(EmailKind.INVITE, VARIABLES).subject == "You have been invited"
+    [record] = caplog.records
+    assert record.__dict__["event"] == "templatemailer_template_subject_parse_error"
+    assert record.__dict__["mail_type"] == "invite"
+
+
+def test_a_rendered_mail_shows_nothing_in_its_repr() -> None:
+    assert "123456" not in repr(renderer.render(EmailKind.REAUTHENTICATION, VARIABLES))
+
+
+def test_an_sms_carries_the_code() -> None:
+    assert renderer.render_sms(SmsKind.CONFIRMATION, {"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
+
+
+def test_the_text_of_an_sms_is_configured_and_no_html(auth_config: ChangeConfig) -> None:
+    auth_config(sms={"template": "<{{ .Code }}> & {{ .Data.x }}{{ if .SiteURL }}!{{ end }}"})
+    given = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
+    assert renderer.render_sms(SmsKind.PHONE_CHANGE, given) == "<1'2> & "
+
+
+def test_the_text_of_a_factors_code_is_a_setting_of_its_own(auth_config: ChangeConfig) -> None:
+    auth_config(mfa={"phone_template": "second: {{ .Code }}"})
+    assert renderer.render_sms(SmsKind.FACTOR, {"Code": "123456"}) == "second: 123456"

@@ -1,0 +1,48 @@
+"""Email types: keys, default subjects and settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from authsvc.messaging import EmailKind
+from mailer.rendering import message_types
+from tests.conftest import ChangeConfig
+
+SUBJECTS = {
+    "invite": "You have been invited",
+    "confirmation": "Confirm Your Signup",
+    "recovery": "Reset Your Password",
+    "magic_link": "Your Magic Link",
+    "email_change": "Confirm Email Change",
+    "reauthentication": "{{ .Token }} is your verification code",
+    "password_changed_notification": "Your password has been changed",
+    "email_changed_notification": "Your email address has been changed",
+    "phone_changed_notification": "Your phone number was changed",
+    "email_taken_notification": "Somebody else asked for your email address",
+    "identity_linked_notification": "A new sign-in method was linked to your account",
+    "identity_unlinked_notification": "A sign-in method was removed from your account",
+    "mfa_factor_enrolled_notification": "A new MFA factor has been enrolled",
+    "mfa_factor_unenrolled_notification": "An MFA factor has been unenrolled",
+    "mfa_recovery_code_used_notification": "A recovery code was used to sign in to your account",
+}
+NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailKind if kind.value.endswith("_notification")}
+# Their senders are settings of their own.
+del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED]
+
+
+def test_every_kind_has_its_key_and_default_subject() -> None:
+    assert {entry.key: entry.subject for entry in message_types.EMAIL_TYPES.values()} == SUBJECTS
+    assert set(message_types.EMAIL_TYPES) == set(EmailKind)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in NOTICES])
+def test_an_action_mail_needs_no_switch(kind: EmailKind) -> None:
+    assert message_types.is_enabled(kind)
+
+
+@pytest.mark.parametrize(("kind", "switch"), NOTICES.items())
+def test_a_notice_needs_its_own_switch(kind: EmailKind, switch: str, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"notifications": frozenset(NOTICES.values()) - {switch}})
+    assert not message_types.is_enabled(kind)
+    auth_config(mailer={"notifications": frozenset({switch})})
+    assert message_types.is_enabled(kind)
