@@ -1,4 +1,4 @@
-"""Runs gunicorn as the HTTP server from its own command line on an empty database."""
+"""gunicorn as the HTTP server, started by its own command line on an empty database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Gunicorn = Callable[..., servers.LiveServer]
 
 @pytest.fixture
 def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn:
-    """`gunicorn()` returns a server, not yet started, on the test's database; `port` is free unless passed."""
+    """`gunicorn()` is a server that has not been started, on the database of the test; `port` is free unless given."""
 
     def make(port: int | None = None) -> servers.LiveServer:
         folder = tmp_path / str(port or "first")
@@ -59,8 +59,8 @@ def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Guni
 def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
         post.smtp.delay = 60
-        addresses = [f"person{number}@example.com" for number in range(3)]
-        for email in addresses:
+        people = [f"person{number}@example.com" for number in range(3)]
+        for email in people:
             made = robust.sign_up(server, email)
             assert made is not None
             assert made.status_code == 200
@@ -69,7 +69,7 @@ def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, po
         post.smtp.delay = 0
         for process in killed:
             process.kill()
-        for email in addresses:
+        for email in people:
             post.wait(email, seconds=robust.TIMEOUT_SECONDS)
         assert not set(robust.serving_processes(server)) & set(killed)
     assert {len(ids) for ids in robust.message_ids(post.smtp).values()} == {1}

@@ -1,4 +1,4 @@
-"""Shutdown under load: running requests are answered, queued emails are kept, and all processes exit."""
+"""A busy server stops: running requests are answered, queued messages are kept, and no process is left."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def terminate(server: servers.LiveServer) -> None:
 
 
 def press_ctrl_c(server: servers.LiveServer) -> None:
-    """Signals every process of the foreground group, as a terminal does."""
+    """A terminal sends it to every process of the foreground group."""
     os.killpg(server.process.pid, signal.SIGINT)
 
 
-@pytest.mark.parametrize("ask_to_end", [terminate, press_ctrl_c])
+@pytest.mark.parametrize("stop", [terminate, press_ctrl_c])
 @pytest.mark.timeout(300)
-def test_shutdown_under_load_is_graceful(
-    ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
+def test_a_busy_server_stops_in_order(
+    stop: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
     env = robust.settings_for(post)
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
@@ -39,14 +39,14 @@ def test_shutdown_under_load_is_graceful(
         time.sleep(0.5)
         processes = robust.descendants(server)
 
-        ask_to_end(server)
+        stop(server)
         time.sleep(0.5)
         assert [request.finish() for request in running] == [200] * 4
         assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
         robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
-        # Emails that were accepted but not delivered remain for the next server.
+        # The next server delivers the queued messages.
         post.smtp.delay = 0
         server.launch()
         server.wait()
@@ -56,12 +56,12 @@ def test_shutdown_under_load_is_graceful(
     }
 
 
-# gunicorn can hang on Ctrl-C until it kills its processes a minute later, so it is not tested here.
+# gunicorn's own handler of Ctrl-C can hang until it kills its processes a minute later, so it is not tested here.
 @pytest.mark.parametrize(
-    ("http_server", "ask_to_end"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
+    ("http_server", "stop"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
 )
 def test_embedded_database_stops_with_server(
-    http_server: str, ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
+    http_server: str, stop: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
 ) -> None:
     folder = tmp_path / "pg"
     env = robust.settings_for(post)
@@ -72,7 +72,7 @@ def test_embedded_database_stops_with_server(
         database = psutil.Process(int((folder / "data" / "postmaster.pid").read_text().split()[0]))
         processes = [*robust.descendants(server), database, *database.children(recursive=True)]
 
-        ask_to_end(server)
+        stop(server)
         assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
         robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
     assert not (folder / "data" / "postmaster.pid").exists()
