@@ -31,7 +31,7 @@ from catalogclient import (
     SigV4Auth,
 )
 from catalogclient.auth import PreparedRequest
-from catalogclient.auth.choice import manager
+from catalogclient.auth._config import manager
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 

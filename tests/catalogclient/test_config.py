@@ -19,7 +19,7 @@ from catalogclient import (
     UnauthorizedError,
     UnsupportedEndpointError,
 )
-from catalogclient.operations import configuration
+from catalogclient._operations import configuration
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 

@@ -15,7 +15,7 @@ from catalogclient import (
     RetryPolicy,
     SigV4Auth,
     Timeout,
-    properties,
+    _properties,
 )
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -159,13 +159,15 @@ def test_a_server_without_prefix_is_taken_at_its_word(peer: HttpPeer) -> None:
 
 
 def test_credentials_from_properties() -> None:
-    auth = properties.options({**URI, "credential": "id:sec:ret", "scope": "s", "oauth2-server-uri": "http://h/t"}).auth
+    auth = _properties.options(
+        {**URI, "credential": "id:sec:ret", "scope": "s", "oauth2-server-uri": "http://h/t"}
+    ).auth
     assert isinstance(auth, OAuth2ClientCredentials)
     assert (auth._client_id, auth._client_secret, auth._asked["scope"]) == ("id", "sec:ret", "s")
-    alone = properties.options({**URI, "credential": "secret"}).auth
+    alone = _properties.options({**URI, "credential": "secret"}).auth
     assert isinstance(alone, OAuth2ClientCredentials)
     assert (alone._client_id, alone._client_secret) == (None, "secret")
-    signing = properties.options(
+    signing = _properties.options(
         {
             **URI,
             "rest.sigv4-enabled": "true",
@@ -176,11 +178,11 @@ def test_credentials_from_properties() -> None:
     ).auth
     assert isinstance(signing, SigV4Auth)
     assert repr(signing) == "SigV4Auth(region='eu', service='execute-api')"
-    assert properties.options(URI).auth is None
+    assert _properties.options(URI).auth is None
 
 
 def test_limits_and_certificates_from_properties() -> None:
-    options = properties.options(
+    options = _properties.options(
         {
             **URI,
             "rest.client.connection-timeout-ms": "1500",
@@ -195,7 +197,7 @@ def test_limits_and_certificates_from_properties() -> None:
     assert options.retry is not None
     assert options.retry.max_attempts == 1
     assert (options.verify, options.cert, options.access_delegation) == ("/ca.pem", ("/c.pem", "/k.pem"), None)
-    assert properties.options({**URI, "ssl.client.cert": "/c.pem"}).cert == "/c.pem"
+    assert _properties.options({**URI, "ssl.client.cert": "/c.pem"}).cert == "/c.pem"
 
 
 @pytest.mark.parametrize(

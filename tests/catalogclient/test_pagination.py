@@ -12,7 +12,7 @@ from catalogclient import (
     RestCatalog,
     TableIdentifier,
     TablePage,
-    pagination,
+    _pagination,
 )
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json
@@ -78,14 +78,14 @@ def test_a_list_may_have_any_number_of_pages() -> None:
         found = [TableIdentifier(("a",), str(number))] if number % 2 else []
         return TablePage(found, str(number + 1) if number < 3_000 else None)
 
-    assert len(list(pagination.items(fetch, page_size=1, default_size=lambda: None))) == 1_500
+    assert len(list(_pagination.items(fetch, page_size=1, default_size=lambda: None))) == 1_500
 
 
 def test_empty_pages_without_end_are_refused() -> None:
     tokens = itertools.count()
     with pytest.raises(InvalidResponseError, match="do not end"):
         list(
-            pagination.items(
+            _pagination.items(
                 lambda _size, _token: TablePage([], str(next(tokens))), page_size=1, default_size=lambda: None
             )
         )

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogclient import CatalogError, ScanTasks
-from catalogclient.messages import Call, Headers, Reply
-from catalogclient.operations import commits, configuration, functions, namespaces, scans, storage, tables, views
-from catalogclient.scan import resolved
+from catalogclient._messages import Call, Headers, Reply
+from catalogclient._operations import commits, configuration, functions, namespaces, scans, storage, tables, views
+from catalogclient._scan import resolved
 
 TABLE: Any = {"name": "t", "schema": {}, "metadata-location": "l"}
 LOAD: dict[str, Any] = {

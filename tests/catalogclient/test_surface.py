@@ -16,8 +16,8 @@ import pytest
 
 import catalogclient
 from catalogclient import RequestInfo, ResponseInfo, RestCatalogOptions, RetryInfo
-from catalogclient.catalog import core
-from catalogclient.options import OptionFields
+from catalogclient._catalog import core
+from catalogclient._options import OptionFields
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
@@ -27,7 +27,7 @@ ENVIRONMENT = {"PYTHONPATH": str(FOLDER.parent)}
 
 def modules() -> list[str]:
     found = pkgutil.walk_packages([str(FOLDER)], "catalogclient.")
-    return [each.name for each in found if not each.name.endswith("__main__") and ".cli" not in each.name]
+    return [each.name for each in found if not each.name.endswith("__main__") and "._cli" not in each.name]
 
 
 def test_every_public_name_is_there_and_is_listed() -> None:
@@ -63,7 +63,7 @@ def test_keywords_of_the_catalog_are_the_fields_of_the_options() -> None:
 def test_nothing_of_a_server_or_an_extra_is_imported() -> None:
     allowed = {"catalogclient", "requests", "urllib3", "__future__"}
     for path in FOLDER.rglob("*.py"):
-        if "cli" in path.parts:
+        if "_cli" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
@@ -75,7 +75,7 @@ def test_nothing_of_a_server_or_an_extra_is_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["import catalogclient", "from catalogclient import *", "import catalogclient.cli.run"]
+    "program", ["import catalogclient", "from catalogclient import *", "import catalogclient._cli.run"]
 )
 def test_requests_waits_for_the_first_catalog(program: str) -> None:
     asked = f"""

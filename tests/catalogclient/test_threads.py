@@ -17,7 +17,7 @@ import pytest
 
 import catalogclient
 from catalogclient import ClientClosedError, RestCatalog
-from catalogclient.single_flight import SingleFlight
+from catalogclient._single_flight import SingleFlight
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 

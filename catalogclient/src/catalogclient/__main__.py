@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 try:
-    from catalogclient.cli.run import main
+    from catalogclient._cli.run import main
 except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.partition(".")[0] != "rich":
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from catalogclient.results import LoadTableResult, SecretDict, StorageCredential
+from catalogclient._results import LoadTableResult, SecretDict, StorageCredential
 
 _EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _AZURE_EXPIRY = "adls.sas-token-expires-at-ms."

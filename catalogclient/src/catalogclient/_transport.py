@@ -1,0 +1,228 @@
+"""The one place that talks HTTP: it sends a prepared request as it is, once, and reads the answer within its limits."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
+
+from catalogclient import _connections, _redact, _urls
+from catalogclient._messages import PreparedRequest, Reply
+from catalogclient._options import RestCatalogOptions, Timeout
+from catalogclient.errors import (
+    CatalogError,
+    ConnectError,
+    InvalidArgumentError,
+    InvalidResponseError,
+    NetworkError,
+    RequestTimeoutError,
+    TlsError,
+    UnexpectedRedirectError,
+)
+
+_PIECE = 262_144
+_MOST_OF_A_REFUSAL = 1_048_576
+_NOT_CONNECTED = (
+    requests.exceptions.ConnectTimeout,
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    ssl.SSLCertVerificationError,
+)
+
+
+class Transport:
+    """Connections to servers, usable by any number of threads."""
+
+    name: str = f"requests/{requests.__version__}"
+    """What sends, for User-Agent."""
+
+    def __init__(self, options: RestCatalogOptions) -> None:
+        self._options = options
+        self._open()
+
+    def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> Reply:
+        """Send `request` once and read the whole answer. Redirects are not followed.
+
+        `deadline` is by the monotonic clock. Raises NetworkError when no whole answer came, InvalidResponseError when
+        it is longer than allowed, UnexpectedRedirectError for a redirect.
+        """
+        if self._process != os.getpid():
+            # A connection must not be shared with the parent process.
+            self._open()
+        exchange = _connections.Exchange(read=timeout.read, deadline=deadline)
+        try:
+            return self._exchange(request, exchange, timeout)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise _failure(error, exchange) from error
+
+    def close(self) -> None:
+        if self._options.session is None:
+            self._session.close()
+
+    def _open(self) -> None:
+        self._process = os.getpid()
+        self._environments: dict[tuple[str, str, int], dict[str, Any]] = {}
+        self._session = self._options.session or _session(self._options)
+
+    def _exchange(self, request: PreparedRequest, exchange: _connections.Exchange, timeout: Timeout) -> Reply:
+        adapter = self._session.get_adapter(request.url)
+        _connections.begin(exchange)
+        exchange.sent = False if isinstance(adapter, _Adapter) else None
+        response = adapter.send(
+            _prepared(request),
+            stream=True,
+            timeout=(_cut(timeout.connect, exchange), _cut(timeout.read, exchange)),  # type: ignore[arg-type]
+            **self._environment(request.url),
+        )
+        exchange.sent = True
+        try:
+            status = response.status_code
+            if 300 <= status < 400 and status != 304:
+                location = _redact.address(response.headers.get("Location", ""))
+                raise UnexpectedRedirectError("the server redirects", status=status, location=location)
+            return Reply(status, response.headers, self._body(response, status))
+        finally:
+            response.close()
+
+    def _body(self, response: requests.Response, status: int) -> io.BytesIO:
+        body = io.BytesIO()
+        most = self._options.max_response_bytes
+        while piece := response.raw.read(_PIECE, decode_content=True):
+            body.write(piece)
+            if status >= 400 and body.tell() > _MOST_OF_A_REFUSAL:
+                body.truncate(_MOST_OF_A_REFUSAL)
+                break
+            if most is not None and body.tell() > most:
+                raise InvalidResponseError(f"the answer is longer than {most} bytes", status=status)
+        return body
+
+    def _environment(self, url: str) -> dict[str, Any]:
+        """Proxies, authorities and certificate for an address; looked up once per origin, for it takes a while."""
+        origin = _urls.origin(url)
+        found = self._environments.get(origin)
+        if found is None:
+            asked = requests.Session()
+            asked.trust_env = self._options.trust_env
+            found = dict(
+                asked.merge_environment_settings(
+                    _redact.address(url),
+                    dict(self._options.proxies or {}),
+                    None,
+                    self._options.verify,
+                    self._options.cert,
+                )
+            )
+            found.pop("stream", None)
+            self._environments[origin] = found
+        return found
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = _connections.POOLS
+
+    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **options)
+        manager.pool_classes_by_scheme = _connections.POOLS
+        return manager
+
+
+def _session(options: RestCatalogOptions) -> requests.Session:
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, _Adapter(pool_maxsize=options.pool_maxsize, max_retries=0))
+    return session
+
+
+def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
+    """The request for an adapter, filled in by hand: preparing it would decode what is percent-encoded in its address,
+    and look for passwords in `.netrc`."""
+    prepared = requests.PreparedRequest()
+    prepared.method = request.method
+    prepared.url = request.url
+    prepared.headers = CaseInsensitiveDict(request.headers)
+    prepared.body = request.body
+    if request.body is not None:
+        prepared.headers["Content-Length"] = str(len(request.body))
+    elif request.method in ("POST", "PUT", "PATCH"):
+        prepared.headers["Content-Length"] = "0"
+    return prepared
+
+
+def _cut(seconds: float | None, exchange: _connections.Exchange) -> float | None:
+    if exchange.deadline is None:
+        return seconds
+    left = exchange.deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left if seconds is None else min(left, seconds)
+
+
+def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
+    """The error of ours for one of the libraries underneath."""
+    chain = list(_causes(error))
+    sent = exchange.sent
+    if sent is None:
+        # A connection of the caller's, which cannot tell; what does not say otherwise may have been sent.
+        sent = not any(isinstance(each, _NOT_CONNECTED) for each in chain)
+    if isinstance(error, requests.RequestException):
+        # It holds the header fields, and so the credentials.
+        error.request = None
+    if not sent and isinstance(
+        error, requests.exceptions.InvalidSchema | requests.exceptions.InvalidHeader | UnicodeError
+    ):
+        return InvalidArgumentError(f"the request cannot be sent: {type(error).__name__}")
+    text = f"Network request failed: {_reason(chain)}"
+    found: NetworkError
+    if exchange.deadline is not None and time.monotonic() >= exchange.deadline:
+        found = RequestTimeoutError(text, phase="total", details=error)
+    elif any(_timed_out(each) for each in chain):
+        found = RequestTimeoutError(text, phase="read" if sent else "connect", details=error)
+    elif any(isinstance(each, ssl.SSLError) for each in chain) and not sent:
+        found = TlsError(text, details=error)
+    elif not sent:
+        found = ConnectError(text, details=error)
+    else:
+        found = NetworkError(text, details=error)
+    found.sent = sent
+    return found
+
+
+def _reason(chain: list[BaseException]) -> str:
+    """What lies at the root, in words that quote nothing of the request: the libraries' own texts hold its address."""
+    for cause in reversed(chain):
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
+        if isinstance(cause, socket.gaierror):
+            return f"name not resolved: {cause.strerror}"
+        if _timed_out(cause):
+            return "timed out"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return type(chain[-1]).__name__
+
+
+def _timed_out(error: BaseException) -> bool:
+    # Of a connection that was refused urllib3 says too that it is a time-out.
+    refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    return isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) and not refused
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what led to it, in each of the ways in which the libraries pass it on."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        told = (getattr(error, "reason", None), *error.args, error.__cause__)
+        error = next((each for each in told if isinstance(each, BaseException)), None)

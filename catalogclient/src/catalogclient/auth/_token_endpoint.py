@@ -1,0 +1,153 @@
+"""One request to a token endpoint and its answer (RFC 6749 §3.2, §5)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus, urlencode
+
+from catalogclient import _error_mapping, _headers, _redact
+from catalogclient._endpoints import OPERATIONS, Endpoint
+from catalogclient._messages import PreparedRequest, Reply
+from catalogclient._operations import reading
+from catalogclient._options import RetryPolicy, Timeout
+from catalogclient._retries import Attempts
+from catalogclient.auth._static import basic
+from catalogclient.errors import CatalogError, InvalidResponseError, OAuthError
+
+if TYPE_CHECKING:
+    from catalogclient._transport import Transport
+
+_OPERATION = OPERATIONS[Endpoint.GET_TOKEN]
+_LONGEST_WAIT = 120.0
+"""Seconds for a token with all attempts; calls wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """A token; times are those of the monotonic clock, infinity where the end is not known."""
+
+    token: str = field(repr=False)
+    expires_at: float
+    refresh_at: float
+
+
+def ask(
+    transport: Transport,
+    url: str,
+    form: dict[str, str],
+    *,
+    client: tuple[str | None, str | None],
+    in_header: bool,
+    timeout: Timeout,
+    retry: RetryPolicy | None,
+    margin: float,
+    default_expires_in: float | None,
+) -> Granted:
+    """Ask for a token. `margin` is how many seconds before its end it should be renewed.
+
+    Raises OAuthError when the endpoint refuses, InvalidResponseError when its answer has no token, NetworkError and
+    ServerError when it was not reached or failed, again and again.
+    """
+    identity, secret = client
+    fields = _headers.basic(user_agent=None, transport=transport.name)
+    fields["Content-Type"] = "application/x-www-form-urlencoded"
+    if in_header and identity is not None:
+        # RFC 6749 §2.3.1: both are form-encoded before they are joined.
+        fields["Authorization"] = basic(quote_plus(identity), quote_plus(secret or ""))
+    else:
+        form = {
+            **form,
+            **({"client_id": identity} if identity else {}),
+            **({"client_secret": secret} if secret else {}),
+        }
+    request = PreparedRequest("POST", url, fields, urlencode(form).encode())
+    try:
+        reply = _sent(transport, request, timeout=timeout, retry=retry)
+        return _granted(reply, margin=margin, default_expires_in=default_expires_in)
+    except CatalogError as error:
+        error.method, error.url, error.operation = "POST", _redact.address(url), _OPERATION.name
+        raise
+
+
+def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None) -> Reply:
+    now = time.monotonic()
+    attempts = Attempts(
+        operation=_OPERATION, policy=retry, key=None, key_lifetime=None, started_at=now, deadline=now + _LONGEST_WAIT
+    )
+    while True:
+        attempts.begin(now=time.monotonic())
+        error: CatalogError
+        try:
+            reply = transport.exchange(request, timeout=timeout, deadline=attempts.deadline)
+        except CatalogError as failure:
+            error = failure
+        else:
+            if reply.status < 400:
+                return reply
+            error = _refusal(reply)
+        time.sleep(attempts.pause(error, now=time.monotonic()))
+
+
+def _refusal(reply: Reply) -> CatalogError:
+    found = _error_mapping.refusal(reply, _OPERATION)
+    if reply.status >= 500:
+        return found
+    said: Any = found.details if isinstance(found.details, dict) else {}
+    code = said.get("error")
+    return OAuthError(
+        found.message,
+        error=code if isinstance(code, str) else "",
+        error_description=reading.optional_text(said, "error_description"),
+        error_uri=reading.optional_text(said, "error_uri"),
+        status=found.status,
+        type=found.type,
+        code=found.code,
+        details=found.details,
+        request_id=found.request_id,
+        retry_after=found.retry_after,
+    )
+
+
+def _granted(reply: Reply, *, margin: float, default_expires_in: float | None) -> Granted:
+    body = reading.document(reply)
+    token = body.get("access_token")
+    if not isinstance(token, str) or not token:
+        raise InvalidResponseError("the answer has no access_token", status=reply.status)
+    kind = body.get("token_type", "bearer")
+    if not isinstance(kind, str) or kind.lower() not in ("bearer", "n_a"):
+        raise InvalidResponseError("the answer has a token of a type that is no bearer's", status=reply.status)
+    lifetime = _seconds(body.get("expires_in"))
+    if lifetime is None:
+        lifetime = _until_exp(token)
+    if lifetime is None:
+        lifetime = default_expires_in
+    now = time.monotonic()
+    if lifetime is None:
+        return Granted(token=token, expires_at=math.inf, refresh_at=math.inf)
+    return Granted(token=token, expires_at=now + lifetime, refresh_at=now + lifetime - min(margin, lifetime / 2))
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
+        return float(value)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12
+    return float(value) if usable else None  # type: ignore[arg-type]
+
+
+def _until_exp(token: str) -> float | None:
+    """Seconds until the `exp` of a JWT, which is read and not verified: the server does that."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        return None
+    exp = _seconds(claims.get("exp")) if isinstance(claims, dict) else None
+    return None if exp is None else exp - time.time()
