@@ -31,7 +31,7 @@ from catalogclient import (
     SigV4Auth,
 )
 from catalogclient.auth import PreparedRequest
-from catalogclient.auth._config import manager
+from catalogclient.auth._config import create_manager
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
@@ -86,7 +86,7 @@ def test_credentials_that_are_given(peer: HttpPeer, connect: Connect, auth: Any,
 )
 def test_descriptions_of_no_credentials_are_refused(auth: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        manager(auth)
+        create_manager(auth)
     assert "u:p" not in str(caught.value)
 
 
@@ -213,8 +213,8 @@ def test_a_sibling_has_other_credentials_and_the_same_connections(peer: HttpPeer
         (GoogleAuth, "google"),
         (EntraAuth, "entra"),
         (lambda: SigV4Auth.from_botocore("eu", "glue"), "aws"),
-        (lambda: manager({"type": "google"}), "google"),
-        (lambda: manager({"type": "entra"}), "entra"),
+        (lambda: create_manager({"type": "google"}), "google"),
+        (lambda: create_manager({"type": "entra"}), "entra"),
     ],
 )
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, make: Any, extra: str) -> None:

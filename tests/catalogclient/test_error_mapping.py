@@ -21,7 +21,7 @@ def refused(status: int, body: Any = b"", *, by: Endpoint = Endpoint.LOAD_TABLE,
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = {} if isinstance(body, bytes) else {"Content-Type": "application/json"}
     headers = Headers({**kind, **{name.replace("_", "-"): value for name, value in fields.items()}})
-    return _error_mapping.refusal(Reply(status, headers, io.BytesIO(content)), OPERATIONS[by])
+    return _error_mapping.error_from_reply(Reply(status, headers, io.BytesIO(content)), OPERATIONS[by])
 
 
 def said(kind: Any, message: str = "m", code: int = 404) -> dict[str, Any]:
@@ -162,12 +162,12 @@ def test_the_text_of_a_page_is_kept_but_not_all_of_it() -> None:
     ],
 )
 def test_how_long_to_wait(text: str | None, expected: float | None) -> None:
-    assert _error_mapping.seconds(text) == expected
+    assert _error_mapping.parse_retry_after(text) == expected
 
 
 def test_waiting_until_a_date() -> None:
     at = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert _error_mapping.seconds(at) == pytest.approx(100, abs=30)
+    assert _error_mapping.parse_retry_after(at) == pytest.approx(100, abs=30)
 
 
 json_values = st.recursive(

@@ -148,7 +148,7 @@ def test_when_a_token_is_renewed(
     connect(auth=auth)
     before = time.monotonic()
     auth.token()
-    known = auth._granted
+    known = auth._known
     assert known is not None
     if lifetime is None or renewal is None:
         assert known.expires_at == known.refresh_at == float("inf")
@@ -164,8 +164,8 @@ def test_the_end_of_a_jwt_is_read_from_it(issuer: HttpPeer, connect: Connect) ->
         auth = credentials(issuer)
         connect(auth=auth)
         auth.token()
-        assert auth._granted is not None
-        left = auth._granted.expires_at - time.monotonic()
+        assert auth._known is not None
+        left = auth._known.expires_at - time.monotonic()
         assert left == pytest.approx(500, abs=60) if known_end else left == float("inf")
 
 
@@ -189,7 +189,7 @@ def test_a_renewal_that_fails_early_is_tried_again_and_the_old_token_used(
     age(catalog, by=40)
     with caplog.at_level(logging.WARNING, "catalogclient.auth"):
         catalog.list_namespaces()
-    assert "before its end" in caplog.text
+    assert "before its expiry failed" in caplog.text
     catalog.list_namespaces()
     assert sent_tokens(peer) == ["Bearer t1", "Bearer t1", "Bearer t2"]
 
@@ -197,8 +197,8 @@ def test_a_renewal_that_fails_early_is_tried_again_and_the_old_token_used(
 def age(catalog: RestCatalog, *, by: float) -> None:
     """Makes the token of a catalog older, in seconds."""
     auth: Any = catalog._auth
-    known = auth._granted
-    auth._granted = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
+    known = auth._known
+    auth._known = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
 
 
 def test_a_token_that_has_ended_is_not_used(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
@@ -356,9 +356,9 @@ def test_connections_to_the_token_endpoint_end_with_the_catalog(
     catalog = connect(auth=given)
     auth: Any = catalog._auth
     catalog.list_namespaces()
-    auth.renew(refused="t1")
+    auth.renew(rejected="t1")
     catalog.close()
-    auth.renew(refused="t1")
+    auth.renew(rejected="t1")
     first, second, third = (each.connection for each in issuer.received)
     assert first == second != third
     auth.close()

@@ -79,10 +79,10 @@ def test_policies_that_cannot_be_used(wrong: Any) -> None:
 
 
 def test_time_outs_in_all_their_forms() -> None:
-    assert Timeout.given(5) == Timeout(5, 5)
-    assert Timeout.given((1, 2)) == Timeout(1, 2)
-    assert Timeout.given(None) == Timeout(None, None)
-    assert Timeout.given(Timeout(1, None)) == Timeout(1, None)
+    assert Timeout.parse(5) == Timeout(5, 5)
+    assert Timeout.parse((1, 2)) == Timeout(1, 2)
+    assert Timeout.parse(None) == Timeout(None, None)
+    assert Timeout.parse(Timeout(1, None)) == Timeout(1, None)
 
 
 def test_options_show_no_secret() -> None:
@@ -163,7 +163,7 @@ def test_credentials_from_properties() -> None:
         {**URI, "credential": "id:sec:ret", "scope": "s", "oauth2-server-uri": "http://h/t"}
     ).auth
     assert isinstance(auth, OAuth2ClientCredentials)
-    assert (auth._client_id, auth._client_secret, auth._asked["scope"]) == ("id", "sec:ret", "s")
+    assert (auth._client_id, auth._client_secret, auth._parameters["scope"]) == ("id", "sec:ret", "s")
     alone = _properties.options({**URI, "credential": "secret"}).auth
     assert isinstance(alone, OAuth2ClientCredentials)
     assert (alone._client_id, alone._client_secret) == (None, "secret")

@@ -1,4 +1,4 @@
-"""Attempts on the wire: how often, with which key, and what comes of them."""
+"""Retries as seen by the server: how often, with which key, and what comes of them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from catalogclient import (
     UnauthorizedError,
 )
 from catalogclient._endpoints import OPERATIONS
-from catalogclient._retries import Attempts
+from catalogclient._retries import RetryState
 
 EXACT = RetryPolicy(jitter=False)
 HOUR = timedelta(hours=1)
@@ -35,9 +35,9 @@ LOAD, CREATE, COMMIT = Endpoint.LOAD_TABLE, Endpoint.CREATE_TABLE, Endpoint.UPDA
 DROP, REPORT, PLAN = Endpoint.DROP_TABLE, Endpoint.REPORT_METRICS, Endpoint.PLAN_TABLE_SCAN
 
 
-def attempts(endpoint: Endpoint, *, known: bool = False, policy: RetryPolicy | None = EXACT, **more: Any) -> Attempts:
+def attempts(endpoint: Endpoint, *, known: bool = False, policy: RetryPolicy | None = EXACT, **more: Any) -> RetryState:
     given: dict[str, Any] = {"key": "k", "key_lifetime": HOUR if known else None, "deadline": None, **more}
-    return Attempts(operation=OPERATIONS[endpoint], policy=policy, started_at=0.0, number=1, **given)
+    return RetryState(operation=OPERATIONS[endpoint], policy=policy, started_at=0.0, number=1, **given)
 
 
 def lost(kind: type[NetworkError] = NetworkError) -> NetworkError:
@@ -80,10 +80,10 @@ def test_what_is_sent_again(row: str, outcome: str) -> None:
     endpoint, known, again = MATRIX[row]
     course = attempts(endpoint, known=known)
     if outcome in again:
-        assert course.pause(OUTCOMES[outcome], now=0.0) == (1.0 if outcome == "503 later" else 0.5)
+        assert course.next_delay(OUTCOMES[outcome], now=0.0) == (1.0 if outcome == "503 later" else 0.5)
     else:
         with pytest.raises(CatalogError):
-            course.pause(OUTCOMES[outcome], now=0.0)
+            course.next_delay(OUTCOMES[outcome], now=0.0)
 
 
 @pytest.mark.parametrize("outcome", ["500", "502", "503", "504", "503 later", "lost", "read time-out"])
@@ -91,7 +91,7 @@ def test_what_is_sent_again(row: str, outcome: str) -> None:
 def test_a_commit_without_a_clear_answer_is_of_unknown_state(endpoint: Endpoint, outcome: str) -> None:
     failure = OUTCOMES[outcome]
     with pytest.raises(CommitStateUnknownError) as caught:
-        attempts(endpoint).pause(failure, now=0.0)
+        attempts(endpoint).next_delay(failure, now=0.0)
     error = caught.value
     assert error.__cause__ is failure
     assert error.is_commit_state_unknown
@@ -102,7 +102,7 @@ def test_a_commit_without_a_clear_answer_is_of_unknown_state(endpoint: Endpoint,
 @pytest.mark.parametrize("outcome", ["408", "505", "400", "TLS"])
 def test_a_commit_that_was_refused_is_just_that(outcome: str) -> None:
     with pytest.raises(CatalogError) as caught:
-        attempts(COMMIT).pause(OUTCOMES[outcome], now=0.0)
+        attempts(COMMIT).next_delay(OUTCOMES[outcome], now=0.0)
     assert caught.value is OUTCOMES[outcome]
     assert not caught.value.maybe_applied
 
@@ -112,10 +112,10 @@ def test_a_commit_that_was_refused_is_just_that(outcome: str) -> None:
 )
 def test_a_change_says_whether_it_may_have_been_made(outcome: str, maybe: bool) -> None:
     with pytest.raises(CatalogError) as caught:
-        attempts(CREATE).pause(OUTCOMES[outcome], now=0.0)
+        attempts(CREATE).next_delay(OUTCOMES[outcome], now=0.0)
     assert caught.value.maybe_applied is maybe
     with pytest.raises(CatalogError) as caught:
-        attempts(LOAD, policy=None).pause(OUTCOMES[outcome], now=0.0)
+        attempts(LOAD, policy=None).next_delay(OUTCOMES[outcome], now=0.0)
     assert not caught.value.maybe_applied
 
 
@@ -125,48 +125,48 @@ def test_a_change_says_whether_it_may_have_been_made(outcome: str, maybe: bool) 
 )
 def test_what_may_be_the_echo_of_an_earlier_attempt_says_so(endpoint: Endpoint, echo: CatalogError) -> None:
     course = attempts(endpoint, known=True)
-    course.pause(lost(), now=0.0)
+    course.next_delay(lost(), now=0.0)
     with pytest.raises(type(echo)) as caught:
-        course.pause(echo, now=1.0)
+        course.next_delay(echo, now=1.0)
     assert caught.value.maybe_applied
     with pytest.raises(type(echo)) as caught:
-        attempts(endpoint, known=True).pause(type(echo)("x", status=echo.status), now=1.0)
+        attempts(endpoint, known=True).next_delay(type(echo)("x", status=echo.status), now=1.0)
     assert not caught.value.maybe_applied
 
 
 def test_a_conflict_after_a_lost_answer_is_no_conflict_where_nobody_knows_the_key() -> None:
     course = attempts(COMMIT, policy=RetryPolicy(retry_commits=True))
-    course.pause(lost(RequestTimeoutError), now=0.0)
+    course.next_delay(lost(RequestTimeoutError), now=0.0)
     conflict = CommitFailedError("x", status=409)
     with pytest.raises(CommitStateUnknownError) as caught:
-        course.pause(conflict, now=1.0)
+        course.next_delay(conflict, now=1.0)
     assert caught.value.__cause__ is conflict
 
 
 def test_a_conflict_after_a_lost_answer_is_one_where_the_server_knows_the_key() -> None:
     course = attempts(COMMIT, known=True)
-    course.pause(lost(), now=0.0)
+    course.next_delay(lost(), now=0.0)
     with pytest.raises(CommitFailedError) as caught:
-        course.pause(CommitFailedError("x", status=409), now=1.0)
+        course.next_delay(CommitFailedError("x", status=409), now=1.0)
     assert not caught.value.maybe_applied
     course = attempts(COMMIT, known=True)
-    course.pause(lost(), now=0.0)
+    course.next_delay(lost(), now=0.0)
     with pytest.raises(CommitStateUnknownError):
-        course.pause(UnauthorizedError("x", status=401), now=1.0)
+        course.next_delay(UnauthorizedError("x", status=401), now=1.0)
 
 
 def test_a_commit_that_loses_its_connection_after_a_lost_answer_is_of_unknown_state() -> None:
     course = attempts(COMMIT, known=True, policy=RetryPolicy(max_attempts=2))
-    course.pause(lost(), now=0.0)
+    course.next_delay(lost(), now=0.0)
     course.number = 2
     with pytest.raises(CommitStateUnknownError):
-        course.pause(ConnectError("x"), now=1.0)
+        course.next_delay(ConnectError("x"), now=1.0)
 
 
 def test_an_unreadable_answer_to_a_change_may_hide_a_success() -> None:
     for endpoint, maybe in ((COMMIT, True), (CREATE, True), (LOAD, False)):
         with pytest.raises(InvalidResponseError) as caught:
-            attempts(endpoint).pause(InvalidResponseError("x", status=200), now=0.0)
+            attempts(endpoint).next_delay(InvalidResponseError("x", status=200), now=0.0)
         assert caught.value.maybe_applied is maybe
 
 
@@ -174,13 +174,13 @@ def test_pauses_double_up_to_their_most() -> None:
     course = attempts(LOAD, policy=RetryPolicy(max_attempts=9, backoff_max=3.0, jitter=False))
     pauses = []
     for course.number in range(1, 6):
-        pauses.append(course.pause(OUTCOMES["500"], now=0.0))
+        pauses.append(course.next_delay(OUTCOMES["500"], now=0.0))
     assert pauses == [0.5, 1.0, 2.0, 3.0, 3.0]
 
 
 def test_pauses_vary_between_half_and_whole() -> None:
     course = attempts(LOAD, policy=RetryPolicy())
-    pauses = {course.pause(OUTCOMES["500"], now=0.0) for _ in range(200)}
+    pauses = {course.next_delay(OUTCOMES["500"], now=0.0) for _ in range(200)}
     assert len(pauses) > 100
     assert min(pauses) >= 0.25
     assert max(pauses) <= 0.5
@@ -192,54 +192,54 @@ def test_pauses_vary_between_half_and_whole() -> None:
 )
 def test_the_server_may_say_how_long_to_wait(asked: float, policy: RetryPolicy, pause: float) -> None:
     error = TooManyRequestsError("x", status=429, retry_after=asked)
-    assert attempts(COMMIT, policy=policy).pause(error, now=0.0) == pause
+    assert attempts(COMMIT, policy=policy).next_delay(error, now=0.0) == pause
 
 
 def test_a_server_that_wants_to_be_left_alone_for_an_hour_is() -> None:
     error = ServiceUnavailableError("x", status=503, retry_after=3600.0)
     with pytest.raises(ServiceUnavailableError):
-        attempts(LOAD).pause(error, now=0.0)
+        attempts(LOAD).next_delay(error, now=0.0)
 
 
 def test_attempts_end() -> None:
     course = attempts(LOAD)
     for course.number in (1, 2, 3):
-        course.pause(OUTCOMES["500"], now=0.0)
+        course.next_delay(OUTCOMES["500"], now=0.0)
     course.number = 4
     with pytest.raises(ServerError) as caught:
-        course.pause(ServerError("x", status=500), now=0.0)
+        course.next_delay(ServerError("x", status=500), now=0.0)
     assert caught.value.attempts == 4
     with pytest.raises(ServerError):
-        attempts(LOAD, policy=None).pause(OUTCOMES["500"], now=0.0)
+        attempts(LOAD, policy=None).next_delay(OUTCOMES["500"], now=0.0)
 
 
 def test_no_attempt_begins_after_the_deadline() -> None:
     course = attempts(LOAD, deadline=1.0)
-    assert course.pause(OUTCOMES["500"], now=0.4) == 0.5
+    assert course.next_delay(OUTCOMES["500"], now=0.4) == 0.5
     with pytest.raises(ServerError):
-        course.pause(OUTCOMES["500"], now=0.6)
+        course.next_delay(OUTCOMES["500"], now=0.6)
     with pytest.raises(RequestTimeoutError) as caught:
-        course.begin(now=1.0)
+        course.begin_attempt(now=1.0)
     assert caught.value.phase == "total"
     assert caught.value.attempts == 1
-    course.begin(now=0.9)
+    course.begin_attempt(now=0.9)
     assert course.number == 2
-    attempts(LOAD).begin(now=1e9)
+    attempts(LOAD).begin_attempt(now=1e9)
 
 
 def test_a_key_that_the_server_has_forgotten_is_not_relied_on() -> None:
     course = attempts(CREATE, key_lifetime=timedelta(seconds=1))
-    assert course.pause(OUTCOMES["500"], now=0.4) == 0.5
+    assert course.next_delay(OUTCOMES["500"], now=0.4) == 0.5
     with pytest.raises(ServerError):
-        course.pause(ServerError("x", status=500), now=0.6)
+        course.next_delay(ServerError("x", status=500), now=0.6)
 
 
 def test_credentials_are_renewed_once_and_that_attempt_does_not_count() -> None:
     course = attempts(LOAD, policy=RetryPolicy(max_attempts=2, jitter=False))
     refused = UnauthorizedError("x", status=401)
-    assert course.wants_refresh(refused)
-    course.refreshed()
-    assert not course.wants_refresh(refused)
+    assert course.should_refresh_credentials(refused)
+    course.credentials_refreshed()
+    assert not course.should_refresh_credentials(refused)
     course.number = 2
-    assert course.pause(OUTCOMES["500"], now=0.0) == 0.5
-    assert not attempts(LOAD).wants_refresh(ResponseError("x", status=403))
+    assert course.next_delay(OUTCOMES["500"], now=0.0) == 0.5
+    assert not attempts(LOAD).should_refresh_credentials(ResponseError("x", status=403))

@@ -137,7 +137,7 @@ def test_hooks_see_every_attempt_and_cannot_stop_it(
     assert (pausing.status, pausing.attempt) == (503, 1)
     assert (lost.status, lost.error, lost.attempt) == (0, "NetworkError", 2)
     assert "private" not in repr(spectator.seen)
-    assert "a hook failed: ValueError" in caplog.text
+    assert "a request hook raised ValueError" in caplog.text
 
 
 def test_the_log_has_a_line_for_every_attempt(

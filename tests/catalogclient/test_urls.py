@@ -15,12 +15,12 @@ from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import HttpPeer, in_json
 
 PLACE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
-DOT = Separator.given("%2E")
+DOT = Separator.parse("%2E")
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
     lambda name: name not in (".", "..")
 )
-separators = st.sampled_from([UNIT_SEPARATOR, DOT, Separator.given("%1D"), Separator.given("/"), Separator.given("~~")])
+separators = st.sampled_from([UNIT_SEPARATOR, DOT, Separator.parse("%1D"), Separator.parse("/"), Separator.parse("~~")])
 
 
 def path(levels: tuple[str, ...], table: str = "t", *, separator: Separator = UNIT_SEPARATOR, prefix: str = "") -> str:
@@ -101,7 +101,7 @@ def test_levels_in_a_path(levels: tuple[str, ...], expected: str) -> None:
     [("%2E", "%2E"), (".", "%2E"), ("%1F", "%1F"), ("\x1f", "%1F"), ("/", "%2F"), ("--", "%2D%2D")],
 )
 def test_separators_are_encoded_however_they_are_written(given_: str, encoded: str) -> None:
-    assert Separator.given(given_).encoded == encoded
+    assert Separator.parse(given_).encoded == encoded
 
 
 def test_a_level_with_the_separator_in_it_is_told_apart_where_servers_can(connect: Connect) -> None:

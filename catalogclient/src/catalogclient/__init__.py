@@ -10,7 +10,7 @@ from __future__ import annotations
 from catalogclient import auth, credentials, expressions, requirements, types, updates
 from catalogclient._catalog import RestCatalog
 from catalogclient._endpoints import Endpoint
-from catalogclient._hooks import RequestHook, RequestInfo, ResponseInfo, RetryInfo
+from catalogclient._event_hooks import RequestHook, RequestInfo, ResponseInfo, RetryInfo
 from catalogclient._idempotency import generate_idempotency_key
 from catalogclient._identifiers import NamespaceIdentifier, NamespaceLike, TableIdentifier, TableLike
 from catalogclient._messages import UNSET, RawResponse

@@ -1,7 +1,6 @@
-"""Connections whose every wait is cut to what is left of the call, and which know whether a request has gone out.
+"""Connections that limit every wait to the deadline of the call and record if a request was sent.
 
-The time-outs of the libraries underneath count from one byte to the next, so a peer that drips would hold a thread for
-as long as it likes.
+The timeouts of urllib3 apply to single reads, so a server that sends one byte at a time would exceed the deadline.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 @dataclass(slots=True)
 class Exchange:
-    """One attempt, as the connections of its thread see it."""
+    """Limits and progress of one attempt."""
 
     read: float | None = None
-    """Seconds until the next bytes."""
+    """Timeout for the next bytes, in seconds."""
     deadline: float | None = None
-    """By the monotonic clock."""
+    """Deadline of the call, on the monotonic clock."""
     sent: bool | None = False
-    """The request has begun to go out; None where that cannot be known."""
+    """True once the first byte of the request was sent. None if it is unknown."""
 
-    def wait(self) -> float | None:
-        """How long the next wait may be. Raises TimeoutError when there is no time left."""
+    def remaining(self, limit: float | None) -> float | None:
+        """Returns `limit` cut to the time until the deadline. Raises TimeoutError after the deadline."""
         if self.deadline is None:
-            return self.read
+            return limit
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("out of time")
-        return left if self.read is None else min(left, self.read)
+            raise TimeoutError("deadline exceeded")
+        return left if limit is None else min(left, limit)
 
 
 class _Thread(threading.local):
@@ -47,12 +46,12 @@ _thread = _Thread()
 
 
 def begin(exchange: Exchange) -> None:
-    """From now on the connections of this thread serve `exchange`."""
+    """Assigns `exchange` to the connections that this thread uses from now on."""
     _thread.exchange = exchange
 
 
 class _Incoming(io.RawIOBase):
-    """The bytes of one answer."""
+    """Stream of the bytes of one response."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase) -> None:
         self._sock = sock
@@ -62,7 +61,7 @@ class _Incoming(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(_thread.exchange.wait())
+        self._sock.settimeout(_thread.exchange.remaining(_thread.exchange.read))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -85,14 +84,14 @@ class _Connection(HTTPConnection):
         try:
             super().connect()
         finally:
-            # What a tunnel through a proxy took was no part of the request.
+            # The CONNECT request to a proxy is not part of the request.
             _thread.exchange.sent = False
 
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
         else:
-            self.sock.settimeout(_thread.exchange.wait())
+            self.sock.settimeout(_thread.exchange.remaining(_thread.exchange.read))
         _thread.exchange.sent = True
         super().send(data)
 
@@ -101,7 +100,7 @@ class _TlsConnection(_Connection, HTTPSConnection):
     """The same over TLS."""
 
 
-# For pyright no connection of urllib3 is what the pools of urllib3 declare, and so none of ours.
+# The type of ConnectionCls that urllib3 declares does not match its own connections in pyright.
 class _Pool(urllib3.HTTPConnectionPool):
     ConnectionCls = _Connection  # pyright: ignore[reportAssignmentType]
 
@@ -111,4 +110,4 @@ class _TlsPool(urllib3.HTTPSConnectionPool):
 
 
 POOLS: dict[str, type[urllib3.HTTPConnectionPool]] = {"http": _Pool, "https": _TlsPool}
-"""Scheme → the pool that makes and keeps its connections."""
+"""Pool class for each URL scheme."""

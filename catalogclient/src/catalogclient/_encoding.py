@@ -1,4 +1,4 @@
-"""Bodies of requests: documents in the one form in which they are sent."""
+"""Encodes request bodies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from catalogclient.errors import InvalidArgumentError
 
 
 def body(document: Any) -> bytes:
-    """`document` as JSON in UTF-8 without blanks. Raises InvalidArgumentError for what JSON cannot say (NaN)."""
+    """Encodes `document` as compact JSON in UTF-8. Raises InvalidArgumentError if JSON cannot express it (NaN)."""
     try:
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"the request is no JSON document: {type(error).__name__}") from error
+        raise InvalidArgumentError(f"the request cannot be encoded as JSON: {type(error).__name__}") from error

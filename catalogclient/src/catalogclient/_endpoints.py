@@ -1,4 +1,4 @@
-"""The operations of the interface: their endpoints, and what keys, retries and errors must know of each."""
+"""Table of the operations: endpoint, retry class, idempotency key, access delegation and default error classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VIEW = f"{_NAMESPACE}/views/{{view}}"
 
 
 class Endpoint(StrEnum):
-    """One operation of the Iceberg REST OpenAPI document, written as servers list it in their configuration."""
+    """An operation of the Iceberg REST OpenAPI document, in the form that servers list it in their configuration."""
 
     LOAD_CONFIG = "GET /v1/config"
     GET_TOKEN = "POST /v1/oauth/tokens"
@@ -57,40 +57,40 @@ class Endpoint(StrEnum):
 
     @property
     def template(self) -> str:
-        """The path with `{prefix}`, `{namespace}` and the like to be filled in."""
+        """Path with placeholders such as `{prefix}` and `{namespace}`."""
         return self.value.partition(" ")[2]
 
 
 class Effect(Enum):
-    """What sending an operation twice may do."""
+    """Side effect of an operation. It decides about retries."""
 
-    NONE = "nothing: it only reads"
-    CHANGE = "change the catalog twice, or fail the second time"
-    COMMIT = "break a table, if somebody takes an applied commit for a failed one"
-    REPORT = "count something twice that nobody waits for"
+    NONE = "reads only, may be repeated"
+    CHANGE = "changes the catalog, is repeated only with a recognised idempotency key"
+    COMMIT = "changes a table, an unknown outcome is reported as CommitStateUnknownError"
+    REPORT = "reports metrics, is never repeated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One operation and how it is treated."""
+    """Properties of one operation."""
 
     name: str
-    """That of the method of RestCatalog."""
+    """Name of the RestCatalog method."""
     method: str
     template: str
     effect: Effect
     keyed: bool
-    """Carries an Idempotency-Key."""
+    """Sends an Idempotency-Key header."""
     delegating: bool
-    """Carries X-Iceberg-Access-Delegation, when asked for."""
+    """Sends X-Iceberg-Access-Delegation if access delegation is requested."""
     not_found: type[errors.NotFoundError] = errors.NotFoundError
-    """What a 404 means whose body does not say."""
+    """Error class for a 404 without a known `type`."""
     conflict: type[errors.ConflictError] = errors.ConflictError
-    """What a 409 means whose body does not say."""
+    """Error class for a 409 without a known `type`."""
 
     @property
     def listed(self) -> str:
-        """As a server lists it in its configuration."""
+        """Form in which servers list the operation in their configuration."""
         return f"{self.method} {self.template}"
 
 
@@ -162,7 +162,7 @@ VIEW_ENDPOINTS = frozenset(
         *(Endpoint.REPLACE_VIEW, Endpoint.DROP_VIEW, Endpoint.RENAME_VIEW),
     }
 )
-"""What `view-endpoints-supported` adds for a server that lists nothing."""
+"""Endpoints that `view-endpoints-supported` adds for a server that lists no endpoints."""
 
 DEFAULT_ENDPOINTS = frozenset(
     {
@@ -172,10 +172,10 @@ DEFAULT_ENDPOINTS = frozenset(
         *(Endpoint.REGISTER_TABLE, Endpoint.REPORT_METRICS, Endpoint.RENAME_TABLE, Endpoint.COMMIT_TRANSACTION),
     }
 )
-"""What a server that lists nothing is taken to have (OpenAPI, `CatalogConfig.endpoints`)."""
+"""Default endpoints of a server that lists none (OpenAPI, `CatalogConfig.endpoints`)."""
 
 
 def parse(listed: str) -> str | None:
-    """An entry of a server's list in the form of `Endpoint`, whatever its blanks; None for what is no entry."""
+    """Converts an entry of a server's endpoint list to the form of `Endpoint`. Returns None for an invalid entry."""
     parts = listed.split()
     return " ".join(parts) if len(parts) == 2 and parts[1].startswith("/") else None

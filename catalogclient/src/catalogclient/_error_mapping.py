@@ -1,4 +1,4 @@
-"""Answers of status 400 and above read as errors (OpenAPI, `IcebergErrorResponse`)."""
+"""Maps responses of status 400 and above to exceptions (OpenAPI, `IcebergErrorResponse`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from catalogclient._endpoints import Operation
 from catalogclient._messages import Reply
 from catalogclient.errors import CatalogError
 
-_MOST_TEXT = 2_000
-_MOST_PLAIN_MESSAGE = 200
+_MAX_DETAILS = 2_000
+_MAX_PLAIN_MESSAGE = 200
+_MESSAGE_KEYS = ("message", "Message", "detail", "error_description")
 _REQUEST_IDS = ("x-request-id", "x-amzn-requestid", "x-amz-request-id", "x-correlation-id")
 
 _BY_TYPE: dict[str, type[CatalogError]] = {
@@ -50,8 +51,8 @@ _BY_STATUS: dict[int, type[CatalogError]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the body of a refusal says, as far as it can be understood."""
+class ErrorBody:
+    """Parsed fields of an error response."""
 
     message: str = ""
     type: str | None = None
@@ -60,56 +61,53 @@ class Told:
     details: Any = None
 
 
-def refusal(reply: Reply, operation: Operation) -> CatalogError:
-    """The error that an answer of status 400 or above means."""
-    said = told(_body(reply))
-    return _kind(reply.status, said.type, operation)(
-        said.message or f"Request failed with status {reply.status}",
+def error_from_reply(reply: Reply, operation: Operation) -> CatalogError:
+    """Returns the exception for a response of status 400 or above."""
+    body = parse_error_body(_body(reply))
+    return _error_class(reply.status, body.type, operation)(
+        body.message or f"Request failed with status {reply.status}",
         status=reply.status,
-        type=said.type,
-        code=said.code,
-        stack=said.stack,
-        details=said.details,
+        type=body.type,
+        code=body.code,
+        stack=body.stack,
+        details=body.details,
         request_id=request_id(reply),
-        retry_after=seconds(reply.headers.get("Retry-After")),
+        retry_after=parse_retry_after(reply.headers.get("Retry-After")),
     )
 
 
 def request_id(reply: Reply) -> str | None:
-    """The server's name for the request, which its operators can look for."""
+    """Returns the request id of the server, if it sent one."""
     return next((reply.headers[name] for name in _REQUEST_IDS if name in reply.headers), None)
 
 
-def told(body: Any) -> Told:
-    """The parts of an error in any of the forms that servers use."""
+def parse_error_body(body: Any) -> ErrorBody:
+    """Parses an error body in any of the forms that servers use."""
     if isinstance(body, str):
         plain = body.strip()
-        # A page of HTML is no message.
-        usable = len(plain) <= _MOST_PLAIN_MESSAGE and "<" not in plain
-        return Told(message=plain if usable else "", details=body[:_MOST_TEXT] or None)
+        # HTML pages are not used as a message.
+        usable = len(plain) <= _MAX_PLAIN_MESSAGE and "<" not in plain
+        return ErrorBody(message=plain if usable else "", details=body[:_MAX_DETAILS] or None)
     if not isinstance(body, Mapping):
-        return Told(details=body)
+        return ErrorBody(details=body)
     inner = body.get("error")
     source = inner if isinstance(inner, Mapping) else body
-    message = next((source[key] for key in _MESSAGES if isinstance(source.get(key), str)), "")
+    message = next((source[key] for key in _MESSAGE_KEYS if isinstance(source.get(key), str)), "")
     if not message and isinstance(inner, str):
         message = inner
     code, stack = source.get("code"), source.get("stack")
-    kind = source.get("type")
-    return Told(
+    error_type = source.get("type")
+    return ErrorBody(
         message=message,
-        type=kind if isinstance(kind, str) and kind else None,
+        type=error_type if isinstance(error_type, str) and error_type else None,
         code=code if isinstance(code, int) and not isinstance(code, bool) else None,
         stack=[line for line in stack if isinstance(line, str)] if isinstance(stack, list) else [],
         details=body,
     )
 
 
-_MESSAGES = ("message", "Message", "detail", "error_description")
-
-
-def seconds(retry_after: str | None) -> float | None:
-    """How long `Retry-After` (RFC 9110 §10.2.3) wants to be waited: a number of seconds, or until a date."""
+def parse_retry_after(retry_after: str | None) -> float | None:
+    """Converts `Retry-After` (RFC 9110 §10.2.3), a number or an HTTP date, to seconds. Returns None if invalid."""
     if retry_after is None:
         return None
     text = retry_after.strip()
@@ -124,9 +122,9 @@ def seconds(retry_after: str | None) -> float | None:
     return max(0.0, (at - datetime.now(UTC)).total_seconds())
 
 
-def _kind(status: int, said: str | None, operation: Operation) -> type[CatalogError]:
-    if said in _BY_TYPE:
-        return _BY_TYPE[said]
+def _error_class(status: int, error_type: str | None, operation: Operation) -> type[CatalogError]:
+    if error_type in _BY_TYPE:
+        return _BY_TYPE[error_type]
     if status == 404:
         return operation.not_found
     if status == 409:

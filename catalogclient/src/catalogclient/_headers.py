@@ -1,4 +1,4 @@
-"""Header fields of requests: who may set which, and which values are none."""
+"""Validation and merging of request header fields."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ RESERVED = frozenset(
     "authorization proxy-authorization cookie host content-length content-type transfer-encoding connection "
     "idempotency-key if-none-match".split()
 )
-"""Set by the library alone, or by nobody."""
+"""Names that callers and servers must not set."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FORBIDDEN = re.compile(r"[\r\n\0]")
 
 
 def check(fields: Mapping[str, str]) -> None:
-    """Raises InvalidArgumentError for a name that is reserved or none, and for a value that would end the field."""
+    """Raises InvalidArgumentError if a name is reserved or invalid, or a value is invalid."""
     for name, value in fields.items():
         check_name(name)
         if name.lower() in RESERVED:
@@ -29,15 +29,15 @@ def check(fields: Mapping[str, str]) -> None:
 
 
 def check_name(name: object) -> None:
-    """Raises InvalidArgumentError for what is no name of a field (RFC 9110 §5.1)."""
+    """Raises InvalidArgumentError unless `name` is a field name (RFC 9110 §5.1)."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidArgumentError("a header field has a name that is none")
+        raise InvalidArgumentError("the name of a header field is invalid")
 
 
 def check_value(value: object) -> None:
-    """Raises InvalidArgumentError for a value that would end its field or cannot be encoded."""
+    """Raises InvalidArgumentError unless `value` is a Latin-1 string without CR, LF and NUL."""
     if not isinstance(value, str) or _FORBIDDEN.search(value):
-        raise InvalidArgumentError("the value of a header field must be text on one line")
+        raise InvalidArgumentError("the value of a header field must be a string on one line")
     try:
         value.encode("latin-1")
     except UnicodeEncodeError:
@@ -45,7 +45,7 @@ def check_value(value: object) -> None:
 
 
 def is_acceptable(name: str, value: str) -> bool:
-    """Whether a field that the server wants sent may be."""
+    """Returns True if a field that the server's configuration requests may be sent."""
     try:
         check({name: value})
     except InvalidArgumentError:
@@ -54,7 +54,7 @@ def is_acceptable(name: str, value: str) -> bool:
 
 
 def basic(*, user_agent: str | None, transport: str) -> dict[str, str]:
-    """What every request carries. `transport` names what sends it, with its version."""
+    """Returns the fields that every request carries. `transport` is the name and version of the HTTP library."""
     python = f"python/{sys.version_info.major}.{sys.version_info.minor}"
     own = f"catalogclient/{__version__} {python} {transport}"
     return {
@@ -66,7 +66,7 @@ def basic(*, user_agent: str | None, transport: str) -> dict[str, str]:
 
 
 def merged(*layers: Mapping[str, str]) -> dict[str, str]:
-    """One mapping of all layers; a later one replaces fields of the earlier, whatever their case."""
+    """Merges mappings. Later mappings replace fields of earlier ones. Names are compared without case."""
     found: dict[str, tuple[str, str]] = {}
     for layer in layers:
         for name, value in layer.items():

@@ -1,4 +1,4 @@
-"""Keys that let a server recognise a request sent again (RFC 9562, UUID version 7)."""
+"""Idempotency keys (UUID version 7, RFC 9562)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def generate_idempotency_key(*, now_ms: int | None = None, rand: bytes | None = None) -> str:
-    """A new key: a UUID of version 7, lower case, 36 characters.
+    """Returns a new key: a UUID version 7 in lower case, 36 characters.
 
-    `now_ms` (milliseconds since 1970) and `rand` (10 bytes) replace the clock and the system's random numbers.
+    `now_ms` (milliseconds since 1970) and `rand` (10 bytes) replace the clock and the random number generator.
     """
     moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     noise = int.from_bytes(secrets.token_bytes(10) if rand is None else rand, "big")
@@ -25,8 +25,8 @@ def generate_idempotency_key(*, now_ms: int | None = None, rand: bytes | None = 
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def checked(key: object) -> str:
-    """A caller's key, as given. Raises InvalidArgumentError when it is no UUID of 36 characters."""
+def validate(key: object) -> str:
+    """Returns `key`. Raises InvalidArgumentError unless it is a UUID of 36 characters."""
     if not isinstance(key, str) or not _UUID.fullmatch(key):
         raise InvalidArgumentError("an idempotency key must be a UUID of 36 characters")
     return key

@@ -1,4 +1,4 @@
-"""Names of namespaces, tables, views and functions, and the forms in which callers may write them."""
+"""Identifiers of namespaces, tables, views and functions, and the input forms that callers may use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from catalogclient.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamespaceIdentifier:
-    """A namespace by its levels, outermost first."""
+    """Identifier of a namespace: its levels, outermost first."""
 
     namespace: tuple[str, ...]
 
     def to_dict(self) -> dict[str, list[str]]:
-        """`{"namespace": [...]}`."""
+        """Returns `{"namespace": [...]}`."""
         return {"namespace": list(self.namespace)}
 
     def __str__(self) -> str:
@@ -25,13 +25,13 @@ class NamespaceIdentifier:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableIdentifier:
-    """A table, view or function by the levels of its namespace and its name."""
+    """Identifier of a table, view or function: the levels of its namespace and its name."""
 
     namespace: tuple[str, ...]
     name: str
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"namespace": [...], "name": "..."}`."""
+        """Returns `{"namespace": [...], "name": "..."}`."""
         return {"namespace": list(self.namespace), "name": self.name}
 
     def __str__(self) -> str:
@@ -39,14 +39,14 @@ class TableIdentifier:
 
 
 NamespaceLike: TypeAlias = str | Sequence[str] | NamespaceIdentifier | Mapping[str, Sequence[str]]
-"""`"a.b"`, `["a", "b"]`, `{"namespace": ["a", "b"]}` or the identifier; a level with a dot cannot be in the first."""
+"""`"a.b"`, `["a", "b"]`, `{"namespace": ["a", "b"]}` or NamespaceIdentifier. A string is split at its dots."""
 
 TableLike: TypeAlias = str | Sequence[str] | TableIdentifier | Mapping[str, Any]
-"""`"a.b.t"`, `["a", "b", "t"]`, `{"namespace": ["a", "b"], "name": "t"}` or the identifier."""
+"""`"a.b.t"`, `["a", "b", "t"]`, `{"namespace": ["a", "b"], "name": "t"}` or TableIdentifier."""
 
 
 def namespace(given: NamespaceLike) -> NamespaceIdentifier:
-    """The namespace that `given` means. Raises InvalidArgumentError when it is none, or has no level."""
+    """Converts `given` to an identifier. Raises InvalidArgumentError if it is invalid or has no level."""
     if isinstance(given, NamespaceIdentifier):
         levels: Any = given.namespace
     elif isinstance(given, str):
@@ -59,7 +59,7 @@ def namespace(given: NamespaceLike) -> NamespaceIdentifier:
 
 
 def parent(given: NamespaceLike | None) -> NamespaceIdentifier | None:
-    """The namespace that `given` means; nothing, or no level, means none."""
+    """Converts `given` to an identifier. Returns None for None and for an identifier without levels."""
     if given is None or given in ("", [], ()):
         return None
     if isinstance(given, Mapping) and given.get("namespace") in ([], ()):
@@ -70,7 +70,7 @@ def parent(given: NamespaceLike | None) -> NamespaceIdentifier | None:
 
 
 def table(given: TableLike) -> TableIdentifier:
-    """The table, view or function that `given` means. Raises InvalidArgumentError when it is none."""
+    """Converts `given` to the identifier of a table, view or function. Raises InvalidArgumentError if it is invalid."""
     if isinstance(given, TableIdentifier):
         levels, name = _levels(given.namespace, "an identifier"), given.name
     elif isinstance(given, Mapping):
@@ -84,26 +84,26 @@ def table(given: TableLike) -> TableIdentifier:
 
 
 def name(given: object) -> str:
-    """The name of something that is to be made. Raises InvalidArgumentError when no server could be asked for it."""
+    """Returns the name of an object to create. Raises InvalidArgumentError if it is invalid."""
     return _checked(given)
 
 
-def _levels(given: Any, what: str) -> tuple[str, ...]:
+def _levels(given: Any, subject: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InvalidArgumentError(f"{what} must be text, a sequence of texts, a mapping or an identifier")
+        raise InvalidArgumentError(f"{subject} must be a string, a sequence of strings, a mapping or an identifier")
     if not given:
-        raise InvalidArgumentError(f"{what} needs at least one level")
+        raise InvalidArgumentError(f"{subject} needs at least one level")
     return tuple(_checked(level) for level in given)
 
 
 def _checked(part: object) -> str:
     if not isinstance(part, str):
-        raise InvalidArgumentError("names and levels must be text")
-    # Intermediaries resolve "." and "..", and so turn one path into another (RFC 3986 §5.2.4).
+        raise InvalidArgumentError("names and levels must be strings")
+    # Proxies resolve "." and "..", which changes the path (RFC 3986 §5.2.4).
     if part in ("", ".", ".."):
         raise InvalidArgumentError("a name or level must not be empty, '.' or '..'")
     try:
         part.encode()
     except UnicodeEncodeError:
-        raise InvalidArgumentError("a name or level holds half of a surrogate pair") from None
+        raise InvalidArgumentError("a name or level contains a lone surrogate") from None
     return part

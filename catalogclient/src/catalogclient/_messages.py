@@ -1,4 +1,4 @@
-"""Requests and answers as values, between the rules that make and read them and whatever carries them."""
+"""Requests and responses as values, independent of the HTTP library."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Says that an argument was not given where None means something."""
+"""Marks an argument that was not given, where None has a meaning of its own."""
 
 
 class Headers(Mapping[str, str]):
-    """Header fields, looked up in any case; their values are never shown."""
+    """Header fields with case-insensitive names. `repr` hides the values."""
 
     __slots__ = ("_fields",)
 
@@ -47,7 +47,7 @@ class Headers(Mapping[str, str]):
 
 
 class PreparedRequest:
-    """One request as it will be sent. An AuthManager may change `headers`, and nothing else."""
+    """A request that is ready to be sent. An AuthManager may change `headers` only."""
 
     __slots__ = ("body", "headers", "method", "url")
     method: str
@@ -66,7 +66,7 @@ class PreparedRequest:
 
 
 class Reply:
-    """One answer, its body not yet read as anything."""
+    """A response with an unparsed body."""
 
     __slots__ = ("_body", "headers", "status")
     status: int
@@ -82,13 +82,13 @@ class Reply:
         return self._body.getvalue()
 
     def start(self, size: int) -> bytes:
-        """The first bytes of the body."""
+        """Returns the first `size` bytes of the body."""
         return bytes(self._body.getbuffer()[:size])
 
     def document(self) -> Any:
-        """The body as JSON, once: its bytes are given up on the way, so that they and what they say need not both fit.
+        """Parses the body as JSON. It can be called once, because the bytes are released to limit peak memory.
 
-        Raises ValueError when it is no JSON in UTF-8, RecursionError when it is nested too deeply.
+        Raises ValueError if the body is not JSON in UTF-8, and RecursionError if it is nested too deeply.
         """
         body, self._body = self._body, io.BytesIO()
         text = str(body.getbuffer(), "utf-8-sig")
@@ -101,25 +101,23 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
-    """One operation on given things: everything of the request but where it goes, and how its answer is read."""
+    """An operation with its arguments: the content of the request and the function that parses the response."""
 
     operation: Operation
     read: Callable[[Reply], T]
+    """Parses a successful response. Raises InvalidResponseError."""
     values: Mapping[str, PathValue] = field(default_factory=dict)
-    """What goes into the placeholders of the path."""
+    """Values of the placeholders of the path."""
     query: tuple[tuple[str, QueryValue], ...] = ()
     body: bytes | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the operation itself sends, beyond what every request does."""
+    """Header fields of this operation."""
     access_delegation: Sequence[str] | Unset | None = UNSET
-    """Instead of that of the options."""
+    """Replaces `access_delegation` of the options."""
 
 
 class RawResponse:
-    """An answer of the server as it is.
-
-    `headers` are looked up in any case; `content` is the body without its Content-Encoding.
-    """
+    """An unparsed response. Names in `headers` are case-insensitive. `content` is the decompressed body."""
 
     __slots__ = ("content", "headers", "status")
     status: int
@@ -133,11 +131,11 @@ class RawResponse:
 
     @property
     def text(self) -> str:
-        """The body as UTF-8; what is none of it is replaced."""
+        """The body decoded as UTF-8. Invalid bytes are replaced."""
         return self.content.decode("utf-8-sig", "replace")
 
     def json(self) -> Any:
-        """The body as JSON. Raises ValueError when it is none."""
+        """Parses the body as JSON. Raises ValueError if it is not JSON."""
         return json.loads(self.content.decode("utf-8-sig"))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Questions about table metadata."""
+"""Helpers that read table metadata."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from catalogclient.types import Schema, Snapshot, SnapshotReference, TableMetada
 
 
 def get_current_schema(metadata: TableMetadata) -> Schema | None:
-    """The schema whose id is `current-schema-id`."""
-    wanted = metadata.get("current-schema-id")
-    return next((each for each in metadata.get("schemas") or () if each.get("schema-id") == wanted), None)
+    """Returns the schema whose `schema-id` equals `current-schema-id`, or None."""
+    schema_id = metadata.get("current-schema-id")
+    return next((each for each in metadata.get("schemas") or () if each.get("schema-id") == schema_id), None)
 
 
 def current_snapshot_id(metadata: TableMetadata) -> int | None:
-    """The current snapshot; None for a table that never had one, which servers write as -1, null or nothing."""
+    """Returns the id of the current snapshot. Returns None for -1, null and a missing key: the table has none."""
     found = metadata.get("current-snapshot-id")
     return None if found == -1 else found
 
 
 def current_snapshot(metadata: TableMetadata) -> Snapshot | None:
-    """The current snapshot, if it is among those that were loaded."""
+    """Returns the current snapshot, or None if the metadata does not contain it."""
     found = current_snapshot_id(metadata)
     return None if found is None else snapshot_by_id(metadata, found)
 
 
 def snapshot_by_id(metadata: TableMetadata, snapshot_id: int) -> Snapshot | None:
+    """Returns the snapshot with this id, or None."""
     return next((each for each in metadata.get("snapshots") or () if each["snapshot-id"] == snapshot_id), None)
 
 
 def ref(metadata: TableMetadata, name: str) -> SnapshotReference | None:
-    """A branch or tag."""
+    """Returns a branch or tag by name, or None."""
     return (metadata.get("refs") or {}).get(name)

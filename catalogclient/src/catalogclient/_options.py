@@ -1,4 +1,4 @@
-"""How a catalog is reached and treated: the options, their defaults and their checks."""
+"""Options of RestCatalog: types, defaults and validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catalogclient.errors import InvalidArgumentError
 if TYPE_CHECKING:
     import requests
 
-    from catalogclient._hooks import RequestHook
+    from catalogclient._event_hooks import RequestHook
     from catalogclient.auth._base import AuthManager
     from catalogclient.auth._config import AuthConfig
 
@@ -32,23 +32,23 @@ def _positive(number: object, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """Seconds for making a connection, and for the pause between two pieces of an answer; None is for ever."""
+    """Timeouts in seconds: for the connection, and for the wait for the next bytes of a response. None: no limit."""
 
     connect: float | None = 10.0
     read: float | None = 60.0
 
     def __post_init__(self) -> None:
         for seconds in (self.connect, self.read):
-            _positive(seconds, "a time-out")
+            _positive(seconds, "a timeout")
 
     @classmethod
-    def given(cls, value: TimeoutLike) -> Timeout:
-        """`value` is one number for both, a pair, a Timeout, or None for no limit."""
+    def parse(cls, value: TimeoutLike) -> Timeout:
+        """Converts one number for both timeouts, a pair, a Timeout, or None for no limit."""
         if isinstance(value, Timeout):
             return value
         if isinstance(value, tuple):
             if len(value) != 2:
-                raise InvalidArgumentError("a time-out is a number or a pair of numbers")
+                raise InvalidArgumentError("a timeout must be a number or a pair of numbers")
             return cls(*value)
         return cls(value, value)
 
@@ -59,24 +59,24 @@ TimeoutLike: TypeAlias = float | tuple[float, float] | Timeout | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and after which pauses a request is sent again; whether it may be is not a matter of policy."""
+    """Number of attempts and delays between them. The operation and the failure decide if a request may be repeated."""
 
     max_attempts: int = 4
-    """With the first."""
+    """Maximum number of attempts, including the first."""
     backoff_base: float = 0.5
-    """Seconds before the second attempt."""
+    """Delay before the second attempt, in seconds."""
     backoff_factor: float = 2.0
-    """By which each pause is longer than the one before."""
+    """Factor between consecutive delays."""
     backoff_max: float = 20.0
-    """Longest pause, in seconds."""
+    """Maximum delay, in seconds."""
     jitter: bool = True
-    """Pauses vary between half and the whole of their length."""
+    """Multiply each delay by a random factor between 0.5 and 1."""
     respect_retry_after: bool = True
-    """Wait as long as the server asks to."""
+    """Use the Retry-After header as the delay."""
     max_retry_after: float = 60.0
-    """Seconds; a server that asks for more is not waited for."""
+    """Seconds. The call fails at once if the server requests a longer delay."""
     retry_commits: bool = False
-    """Send a commit again after a lost answer although the server promises nothing about idempotency keys."""
+    """Repeat a commit after a lost response even if the server does not advertise idempotency keys."""
 
     def __post_init__(self) -> None:
         _positive(self.max_attempts, "max_attempts")
@@ -85,7 +85,7 @@ class RetryPolicy:
 
 
 class OptionFields(TypedDict, total=False):
-    """The options beside the address, as keywords of RestCatalog."""
+    """Fields of RestCatalogOptions except `base_url`, as keywords of RestCatalog."""
 
     warehouse: str | None
     catalog_name: str | None
@@ -124,81 +124,82 @@ _OTHER_SPELLINGS = {"baseUrl": "base_url", "catalogName": "catalog_name", "acces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestCatalogOptions:
-    """Everything RestCatalog can be told. Raises InvalidArgumentError for values that cannot be used."""
+    """Options of RestCatalog. Raises InvalidArgumentError for invalid values."""
 
     base_url: str
-    """Root of the catalog, `http` or `https`; requests go to `<base_url>/v1/...`."""
+    """Root URL of the catalog, `http` or `https`. Requests go to `<base_url>/v1/...`."""
     warehouse: str | None = None
-    """Asked for in the configuration request, whose answer says the prefix of all paths."""
+    """Warehouse, sent in the configuration request. The response contains the prefix of all paths."""
     catalog_name: str | None = None
-    """Old name of `warehouse`, which wins."""
+    """Old name of `warehouse`. Ignored if `warehouse` is set."""
     auth: AuthConfig | AuthManager | None = field(default=None, repr=False)
-    """A mapping such as `{"type": "bearer", "token": "..."}`, or a manager; None sends no credentials."""
+    """A mapping such as `{"type": "bearer", "token": "..."}`, or an AuthManager. None sends no credentials."""
     access_delegation: Sequence[str] | None = None
-    """`vended-credentials`, `remote-signing`: how the server should open storage; nothing is asked by default."""
+    """Values of X-Iceberg-Access-Delegation: `vended-credentials`, `remote-signing`. None sends no header."""
     prefix: str | None = None
-    """None: the server says it. Empty: there is none."""
+    """Prefix of all paths. None uses the server's prefix. An empty string means no prefix."""
     config_mode: ConfigMode = "auto"
-    """`auto` asks for the configuration when there is a warehouse; `always`, `never`."""
+    """When to request the configuration: `auto` if a warehouse is set, `always` or `never`."""
     config_fallback: ConfigFallback = "lacking"
-    """When the warehouse becomes the prefix: `lacking` the configuration endpoint, after `any` failure, or `never`."""
+    """When to use the warehouse as the prefix: if the configuration endpoint is `lacking`, after `any` failure, or
+    `never`."""
     config_uri: ConfigUri = "same-origin"
-    """Whether the server may send later requests elsewhere."""
+    """Which `uri` of the server's configuration may replace `base_url`."""
     endpoint_check: Literal["off", "strict"] = "off"
-    """`strict` sends nothing to an endpoint that the server's list of endpoints lacks."""
+    """`strict` raises UnsupportedEndpointError for an endpoint that is not in the server's list."""
     timeout: TimeoutLike = DEFAULT_TIMEOUT
-    """Seconds for making a connection and for each pause in an answer: one number, or a pair."""
+    """Seconds for the connection and for the wait for the next bytes of a response: one number, or a pair."""
     total_timeout: float | None = 600.0
-    """Seconds for a whole call with all its attempts and pauses. None leaves `timeout`, which a server that sends a
-    byte now and then never reaches."""
+    """Seconds for a whole call with all attempts and delays. None leaves `timeout` only, which a server that sends one
+    byte at a time never exceeds."""
     retry: RetryPolicy | None = RetryPolicy()
     """None: one attempt."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with every request to the catalog."""
+    """Header fields sent with every request to the catalog."""
     user_agent: str | None = None
-    """Stands before the library's own."""
+    """Prepended to the default User-Agent."""
     proxies: Mapping[str, str] | None = field(default=None, repr=False)
-    """As for requests: `{"https": "http://proxy:3128"}`."""
+    """Proxies in the form of requests: `{"https": "http://proxy:3128"}`."""
     verify: bool | str = True
-    """Check certificates; or the path of a bundle of authorities."""
+    """Verify TLS certificates, or the path of a CA bundle."""
     cert: str | tuple[str, str] | None = None
-    """Path of a client certificate, or of it and its key."""
+    """Path of a client certificate, or the paths of certificate and key."""
     trust_env: bool = True
-    """Take proxies and authorities from the environment. `.netrc` is never read."""
+    """Read proxies and the CA bundle from environment variables. `.netrc` is never read."""
     pool_maxsize: int = 32
-    """Connections kept for later use."""
+    """Connections kept open per host."""
     max_response_bytes: int | None = 536_870_912
-    """Longest body of an answer, after decompression."""
+    """Maximum size of a response body after decompression."""
     namespace_separator: str | None = None
-    """None: the server's."""
+    """Separator of namespace levels. None uses the server's separator."""
     hooks: Sequence[RequestHook] = ()
-    """Told of every attempt, its answer, and every pause."""
+    """Called for every attempt, response and delay."""
     session: requests.Session | None = field(default=None, repr=False)
-    """The caller's: its adapters are used, its authentication, hooks and cookies are not, and it is not closed. Its
-    connections know `total_timeout` between attempts only."""
+    """Session of the caller. Its adapters are used; its auth, hooks and cookies are ignored; it is not closed. Its
+    connections check `total_timeout` between attempts only."""
     properties: Mapping[str, str] | None = field(default=None, repr=False)
-    """The client's own configuration, merged between the server's defaults and its overrides. Given at all, a server
-    that answers without a prefix is taken at its word, as the OpenAPI document has it."""
+    """Client properties, merged between the server's defaults and overrides. If set, a configuration without a prefix
+    means no prefix, as in the OpenAPI document."""
 
     def __post_init__(self) -> None:
         _urls.root(self.base_url)
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InvalidArgumentError(f"{name} must be one of {', '.join(choices)}")
-        Timeout.given(self.timeout)
+        Timeout.parse(self.timeout)
         _positive(self.total_timeout, "total_timeout")
         _positive(self.max_response_bytes, "max_response_bytes")
         _positive(self.pool_maxsize, "pool_maxsize")
         _headers.check(self.headers)
         _headers.check_value(self.user_agent or "")
         if isinstance(self.access_delegation, str):
-            raise InvalidArgumentError("access_delegation is a sequence of texts")
+            raise InvalidArgumentError("access_delegation must be a sequence of strings")
         if self.namespace_separator == "":
             raise InvalidArgumentError("namespace_separator must not be empty")
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
-        """Options from a mapping with their names; `baseUrl`, `catalogName` and `accessDelegation` are taken too."""
+        """Creates options from a mapping. `baseUrl`, `catalogName` and `accessDelegation` are accepted as keys too."""
         known = {each.name for each in fields(cls)}
         given = {_OTHER_SPELLINGS.get(name, name): value for name, value in mapping.items()}
         unknown = sorted(set(given) - known)

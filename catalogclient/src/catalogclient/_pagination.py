@@ -1,4 +1,4 @@
-"""Lists of any length, page by page as their items are taken."""
+"""Iterates over paged lists. Pages are requested as their items are consumed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from catalogclient.errors import InvalidResponseError, NotFoundError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-_MOST_EMPTY_PAGES = 1_000
+_MAX_EMPTY_PAGES = 1_000
 
 
 class Page(Protocol[T_co]):
-    """Some items, and where the next ones begin."""
+    """A page of a list."""
 
     @property
     def next_page_token(self) -> str | None: ...
@@ -25,23 +25,23 @@ class Page(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
-class Walk:
-    """The way through a list: the token of each next page, and whether the server leads in circles."""
+class Cursor:
+    """Token of the next page, with protection against servers that never end a list."""
 
     def __init__(self, *, paged: bool) -> None:
-        # Servers return everything at once when the first request has no token at all.
+        # Servers return the whole list if the first request has no page token.
         self.token: str | None = "" if paged else None
         self._empty_pages = 0
 
-    def goes_on(self, page: Page[object]) -> bool:
-        """Whether another page follows `page`. Raises InvalidResponseError for a list without end."""
-        following = page.next_page_token
+    def advance(self, page: Page[object]) -> bool:
+        """Returns True if another page follows `page`. Raises InvalidResponseError for a list without end."""
+        next_token = page.next_page_token
         self._empty_pages = 0 if len(page) else self._empty_pages + 1
-        if following is None:
+        if next_token is None:
             return False
-        if following == self.token or self._empty_pages >= _MOST_EMPTY_PAGES:
-            raise InvalidResponseError("the server's pages do not end")
-        self.token = following
+        if next_token == self.token or self._empty_pages >= _MAX_EMPTY_PAGES:
+            raise InvalidResponseError("the server repeats a page token or sends empty pages without end")
+        self.token = next_token
         return True
 
 
@@ -51,20 +51,20 @@ def items(
     page_size: int | None,
     default_size: Callable[[], int | None],
 ) -> Iterator[T]:
-    """The items of all pages; `fetch` gets size and token. Nothing is asked before the first item is taken."""
+    """Yields the items of all pages. `fetch` takes page size and page token."""
     size = default_size() if page_size is None else page_size
-    walk = Walk(paged=size is not None)
+    cursor = Cursor(paged=size is not None)
     while True:
-        page = fetch(size, walk.token)
+        page = fetch(size, cursor.token)
         yield from page
-        if not walk.goes_on(page):
+        if not cursor.advance(page):
             return
 
 
 def breadth_first(
     children: Callable[[NamespaceLike | None], Iterator[NamespaceIdentifier]], start: NamespaceLike | None
 ) -> Iterator[NamespaceIdentifier]:
-    """All namespaces below `start`, each once: some servers list every level at the top."""
+    """Yields all namespaces below `start`, each once, because some servers list all levels at the top."""
     seen: set[NamespaceIdentifier] = set()
     waiting: deque[NamespaceLike | None] = deque([start])
     while waiting:

@@ -1,4 +1,4 @@
-"""Options from flat properties, with the names that PyIceberg and the Java client have for them."""
+"""Converts properties with the names of PyIceberg and the Java client to options."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DELEGATION = "x-iceberg-access-delegation"
 
 
 def options(properties: Mapping[str, str]) -> RestCatalogOptions:
-    """The options that `properties` mean. Raises InvalidArgumentError for what cannot be used."""
+    """Converts `properties` to options. Raises InvalidArgumentError for invalid values."""
     if not properties.get("uri"):
-        raise InvalidArgumentError("the property uri is missing")
+        raise InvalidArgumentError("the property uri is required")
     fields = {name.removeprefix(_HEADER): value for name, value in properties.items() if name.startswith(_HEADER)}
     delegation = [value for name, value in fields.items() if name.lower() == _DELEGATION]
     given: dict[str, Any] = {
@@ -80,5 +80,5 @@ def _seconds(properties: Mapping[str, str], name: str, default: float | None) ->
 def _number(properties: Mapping[str, str], name: str) -> int:
     text = str(properties[name])
     if not (text.isascii() and text.isdigit() and len(text) < 12):
-        raise InvalidArgumentError(f"the property {name} must be a whole number")
+        raise InvalidArgumentError(f"the property {name} must be an integer")
     return int(text)

@@ -1,4 +1,4 @@
-"""What became of a commit whose answer was lost."""
+"""Checks if a commit with an unknown outcome was applied."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catalogclient.types import CommitTableRequest
 
 
 def only_snapshot(request: CommitTableRequest) -> int | None:
-    """The id of the snapshot that is all a commit adds, perhaps as `main`; None for any other commit."""
+    """Returns the id of the snapshot if the commit only adds one snapshot, optionally as `main`. Else returns None."""
     updates = list(request.get("updates") or ())
     added = [each["snapshot"]["snapshot-id"] for each in updates if each["action"] == "add-snapshot"]
     if len(added) != 1:
@@ -22,7 +22,7 @@ def only_snapshot(request: CommitTableRequest) -> int | None:
 
 
 def found(result: LoadTableResult, snapshot_id: int) -> CommitTableResult | None:
-    """The table as the result of the commit that added a snapshot, if it has that snapshot."""
+    """Returns the loaded table as a commit result if it contains the snapshot, else None."""
     if result.metadata_location is None or _metadata.snapshot_by_id(result.metadata, snapshot_id) is None:
         return None
     return CommitTableResult(

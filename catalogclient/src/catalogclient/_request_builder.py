@@ -1,4 +1,4 @@
-"""From a call to the request that goes out: its address and all its header fields but those of authentication."""
+"""Builds the request of a call: URL, body and all header fields except authentication."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from catalogclient._routing import Route
 from catalogclient.errors import InvalidArgumentError
 
 
-def request(
+def build_request(
     call: Call[Any],
     route: Route,
     *,
     basic: Mapping[str, str],
-    own: Mapping[str, str],
+    extra: Mapping[str, str],
     key: str | None,
     access_delegation: Sequence[str] | None,
 ) -> PreparedRequest:
-    """`basic` is sent with every request; `own` are the caller's fields, `access_delegation` that of the options."""
+    """Builds a request. `basic` are default fields, `extra` the caller's fields.
+
+    `access_delegation` is the default from the options.
+    """
     path = _urls.path(call.operation.template, call.values, prefix=route.prefix, separator=route.separator)
     query = _urls.query(call.query, separator=route.separator)
     protocol = dict(call.headers)
@@ -29,21 +32,20 @@ def request(
     if key is not None:
         protocol["Idempotency-Key"] = key
     if call.operation.delegating:
-        wanted = access_delegation if isinstance(call.access_delegation, Unset) else call.access_delegation
-        if wanted:
-            protocol["X-Iceberg-Access-Delegation"] = delegation(wanted)
+        values = access_delegation if isinstance(call.access_delegation, Unset) else call.access_delegation
+        if values:
+            protocol["X-Iceberg-Access-Delegation"] = _delegation(values)
     return PreparedRequest(
         call.operation.method,
         f"{route.root}{path}{query}",
-        _headers.merged(basic, route.headers, own, protocol),
+        _headers.merged(basic, route.headers, extra, protocol),
         call.body,
     )
 
 
-def delegation(wanted: Sequence[str]) -> str:
-    """The value of X-Iceberg-Access-Delegation."""
-    if isinstance(wanted, str):
-        raise InvalidArgumentError("access_delegation is a sequence of texts")
-    value = ",".join(wanted)
+def _delegation(values: Sequence[str]) -> str:
+    if isinstance(values, str):
+        raise InvalidArgumentError("access_delegation must be a sequence of strings")
+    value = ",".join(values)
     _headers.check_value(value)
     return value

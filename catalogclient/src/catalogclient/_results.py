@@ -1,4 +1,4 @@
-"""What the operations return: pages, and answers that are mappings with the keys of the wire and objects at once."""
+"""Results of the operations: pages, and read-only mappings of the response document with typed attributes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class SecretDict(dict[str, str]):
-    """Configuration that may hold secrets: it shows its keys only."""
+    """Configuration that may contain secrets. `repr` shows the keys only."""
 
     def __repr__(self) -> str:
         return f"SecretDict(keys={sorted(self)})"
@@ -32,7 +32,7 @@ class SecretDict(dict[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class NamespacePage:
-    """Some namespaces, and the token that continues the list (None at its end)."""
+    """A page of namespaces. `next_page_token` is None on the last page."""
 
     namespaces: list[NamespaceIdentifier]
     next_page_token: str | None = None
@@ -57,34 +57,34 @@ class _IdentifierPage(Generic[T]):
 
 
 class TablePage(_IdentifierPage[TableIdentifier]):
-    """Some tables, and the token that continues the list (None at its end)."""
+    """A page of tables. `next_page_token` is None on the last page."""
 
     __slots__ = ()
 
 
 class ViewPage(_IdentifierPage[TableIdentifier]):
-    """Some views, and the token that continues the list (None at its end)."""
+    """A page of views. `next_page_token` is None on the last page."""
 
     __slots__ = ()
 
 
 class FunctionPage(_IdentifierPage[tuple[str, ...]]):
-    """Some functions by levels and name, and the token that continues the list (None at its end)."""
+    """A page of functions (tuples of levels and name). `next_page_token` is None on the last page."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StorageCredential:
-    """What opens the storage below `prefix`; `config` has the keys of Iceberg's file access (`s3.access-key-id` …)."""
+    """Credential for locations that begin with `prefix`. `config` has FileIO keys such as `s3.access-key-id`."""
 
     prefix: str
     config: SecretDict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Answer(Mapping[str, Any]):
-    """`raw` is the answer with the keys of the wire; the answer is also a mapping of them."""
+class _Response(Mapping[str, Any]):
+    """Read-only mapping of `raw`, the response document with the keys of the OpenAPI document."""
 
     raw: dict[str, Any] = field(repr=False)
 
@@ -98,8 +98,8 @@ class _Answer(Mapping[str, Any]):
         return len(self.raw)
 
 
-class _Tagged(_Answer):
-    """An answer whose mapping also has `etag`, which comes as a header field."""
+class _TaggedResponse(_Response):
+    """A response mapping with the additional key `etag`, from the response header."""
 
     __slots__ = ()
     etag: str | None
@@ -115,22 +115,22 @@ class _Tagged(_Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoadTableResult(_Tagged):
-    """A table as loaded, created or registered."""
+class LoadTableResult(_TaggedResponse):
+    """Result of loading, creating or registering a table."""
 
     metadata: TableMetadata = field(repr=False)
     metadata_location: str | None
-    """None for a table that is staged only."""
+    """None for a staged table."""
     config: SecretDict
     storage_credentials: list[StorageCredential]
     remote_signing_config: RemoteSigningConfig | None = field(repr=False)
     etag: str | None
-    """For `if_none_match` of a later load with the same arguments."""
+    """Value for `if_none_match` of a later load with the same arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CommitTableResult(_Tagged):
-    """A table after a commit."""
+class CommitTableResult(_TaggedResponse):
+    """Result of a commit."""
 
     metadata: TableMetadata = field(repr=False)
     metadata_location: str
@@ -138,16 +138,16 @@ class CommitTableResult(_Tagged):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UnregisterTableResult(_Answer):
-    """A table as it was when the catalog let go of it."""
+class UnregisterTableResult(_Response):
+    """Last state of a table that was unregistered."""
 
     metadata: TableMetadata = field(repr=False)
     metadata_location: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoadViewResult(_Answer):
-    """A view as loaded, created, replaced or registered."""
+class LoadViewResult(_Response):
+    """Result of loading, creating, replacing or registering a view."""
 
     metadata: ViewMetadata = field(repr=False)
     metadata_location: str | None
@@ -155,26 +155,26 @@ class LoadViewResult(_Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoadFunctionResult(_Answer):
-    """A function as loaded."""
+class LoadFunctionResult(_Response):
+    """Result of loading a function."""
 
     metadata: FunctionMetadata = field(repr=False)
     metadata_location: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NamespaceMetadata(_Answer):
-    """A namespace and its properties."""
+class NamespaceMetadata(_Response):
+    """A namespace with its properties."""
 
     namespace: NamespaceIdentifier
     properties: dict[str, str] = field(repr=False)
     properties_supported: bool
-    """False when the server says that it keeps none."""
+    """False if the server sent null: it does not store namespace properties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UpdateNamespacePropertiesResult(_Answer):
-    """Names of the properties that were set, removed, or not there to be removed."""
+class UpdateNamespacePropertiesResult(_Response):
+    """Names of the properties that were updated, removed, or missing."""
 
     updated: list[str]
     removed: list[str]
@@ -182,30 +182,30 @@ class UpdateNamespacePropertiesResult(_Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CatalogConfig(_Answer):
-    """What the server says about itself (OpenAPI, `CatalogConfig`)."""
+class CatalogConfig(_Response):
+    """Configuration of the server (OpenAPI, `CatalogConfig`)."""
 
     defaults: SecretDict
     overrides: SecretDict
     endpoints: frozenset[str] | None = field(repr=False)
-    """Written as in Endpoint; None when the server lists nothing."""
+    """Endpoints in the form of Endpoint. None if the server lists none."""
     idempotency_key_lifetime: timedelta | None
-    """How long a request may be repeated with its key; None when the server promises nothing."""
+    """Time for which the server recognises an idempotency key. None if the server does not advertise it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteSignResult:
-    """A signed request for storage."""
+    """A signed storage request."""
 
     uri: str = field(repr=False)
     headers: dict[str, list[str]] = field(repr=False)
     cacheable: bool
-    """Whether it may serve the same request again."""
+    """True if the signature may be reused for the same request (`Cache-Control: private`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ScanTasks(_Answer):
-    """Files to read, and the names of further tasks."""
+class ScanTasks(_Response):
+    """Files to read, and plan tasks that lead to further files."""
 
     plan_tasks: list[str] = field(repr=False)
     file_scan_tasks: list[FileScanTask] = field(repr=False)
@@ -214,7 +214,7 @@ class ScanTasks(_Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanResult(ScanTasks):
-    """The state of a plan, with its files as far as they are known."""
+    """State of a scan plan, with the files known so far."""
 
     status: Literal["completed", "submitted", "cancelled", "failed"]
     plan_id: str | None

@@ -1,4 +1,4 @@
-"""The course of one call: which failures are worth another attempt, after which pause, and what the last one means."""
+"""Decides for each failed attempt of a call: retry, delay, or the error that the caller gets."""
 
 from __future__ import annotations
 
@@ -18,51 +18,62 @@ from catalogclient.errors import (
     UnauthorizedError,
 )
 
-_WORTH_REPEATING = (408, 500, 502, 503, 504)
-_REFUSED_BEFORE_WORK = (401, 403, 408, 419, 429)
-_CARRIED = ("status", "type", "code", "stack", "details", "method", "url", "operation", "request_id", "retry_after")
+_RETRYABLE_STATUSES = (408, 500, 502, 503, 504)
+_REJECTED_BEFORE_PROCESSING = (401, 403, 408, 419, 429)
+_COPIED_FIELDS = (
+    "status",
+    "type",
+    "code",
+    "stack",
+    "details",
+    "method",
+    "url",
+    "operation",
+    "request_id",
+    "retry_after",
+)
 
 
 @dataclass(slots=True, kw_only=True)
-class Attempts:
-    """Counts the attempts of a call and judges their outcomes; times are those of a monotonic clock, in seconds."""
+class RetryState:
+    """Counts the attempts of a call and classifies their failures. Times are seconds of the monotonic clock."""
 
     operation: Operation
     policy: RetryPolicy | None
     key: str | None
-    """The idempotency key of every attempt."""
+    """Idempotency key, the same for all attempts."""
     key_lifetime: timedelta | None
-    """As the server promises it."""
+    """Lifetime of the key as the server advertises it."""
     started_at: float
     deadline: float | None
     number: int = 0
     ambiguous: bool = field(default=False, init=False)
-    """An attempt without a clear answer may have been applied."""
+    """True after an attempt that may have been applied although it failed."""
     may_refresh: bool = field(default=True, init=False)
     _uncounted: int = field(default=0, init=False)
 
-    def begin(self, *, now: float) -> None:
-        """One more attempt. Raises RequestTimeoutError when it is too late for it."""
+    def begin_attempt(self, *, now: float) -> None:
+        """Counts one more attempt. Raises RequestTimeoutError after the deadline."""
         if self.deadline is not None and now >= self.deadline:
-            raise self.final(RequestTimeoutError("Network request failed: out of time", phase="total"))
+            raise self.final(RequestTimeoutError("Network request failed: deadline exceeded", phase="total"))
         self.number += 1
 
-    def wants_refresh(self, error: CatalogError) -> bool:
-        """Whether new credentials may help; said once per call."""
-        wanted = self.may_refresh and isinstance(error, UnauthorizedError)
-        self.may_refresh = self.may_refresh and not wanted
-        return wanted
+    def should_refresh_credentials(self, error: CatalogError) -> bool:
+        """Returns True for the first 401 or 419 of a call."""
+        should = self.may_refresh and isinstance(error, UnauthorizedError)
+        self.may_refresh = self.may_refresh and not should
+        return should
 
-    def refreshed(self) -> None:
-        """The attempt that showed that credentials were old does not count against the policy."""
+    def credentials_refreshed(self) -> None:
+        """Excludes the attempt with expired credentials from `max_attempts`."""
         self._uncounted = 1
 
-    def pause(self, error: CatalogError, *, now: float) -> float:
-        """Seconds until the next attempt. Raises the error that the call ends with when there is none."""
+    def next_delay(self, error: CatalogError, *, now: float) -> float:
+        """Returns the seconds until the next attempt. Raises the final error of the call if there is none."""
         delay = self._delay(error)
         starts_at = now + (delay or 0.0)
-        most = self.policy.max_attempts if self.policy else 1
-        exhausted = delay is None or self.number - self._uncounted >= most
+        max_attempts = self.policy.max_attempts if self.policy else 1
+        exhausted = delay is None or self.number - self._uncounted >= max_attempts
         too_late = self.deadline is not None and starts_at >= self.deadline
         if exhausted or too_late or not self._may_resend(error, at=starts_at):
             raise self.final(error)
@@ -70,23 +81,26 @@ class Attempts:
         return delay or 0.0
 
     def final(self, error: CatalogError, *, before_sending: bool = False) -> CatalogError:
-        """The error that the call ends with, when `error` was its last, perhaps of a request of another kind."""
+        """Returns the error of the call whose last failure is `error`.
+
+        `before_sending` means that `error` occurred before the last attempt was sent.
+        """
         self.ambiguous = self.ambiguous or (self._is_ambiguous(error) and not before_sending)
-        # An answer of success that cannot be read is what it is; the caller sees that it may have been applied.
+        # An unreadable response with a success status keeps its class. `maybe_applied` is set.
         succeeded = 200 <= error.status < 300
         unknown = self.operation.effect is Effect.COMMIT and self.ambiguous and not succeeded
-        settled = unknown and self._settles(error)
+        conclusive = unknown and self._is_conclusive(error)
         outcome = error
-        if unknown and not settled and not isinstance(error, CommitStateUnknownError):
-            outcome = CommitStateUnknownError(error.message, **{name: getattr(error, name) for name in _CARRIED})
+        if unknown and not conclusive and not isinstance(error, CommitStateUnknownError):
+            outcome = CommitStateUnknownError(error.message, **{name: getattr(error, name) for name in _COPIED_FIELDS})
             outcome.__cause__ = error
-        outcome.maybe_applied = self.ambiguous and not settled
+        outcome.maybe_applied = self.ambiguous and not conclusive
         outcome.attempts = self.number
         outcome.idempotency_key = self.key
         return outcome
 
     def _is_ambiguous(self, error: CatalogError) -> bool:
-        """Whether the attempt that failed like this may have been applied all the same."""
+        """Returns True if the failed attempt may have been applied."""
         if self.operation.effect not in (Effect.CHANGE, Effect.COMMIT):
             return False
         if isinstance(error, NetworkError):
@@ -96,27 +110,29 @@ class Attempts:
         return error.status in (500, 502, 503, 504) and not self._is_busy(error)
 
     def _is_busy(self, error: CatalogError) -> bool:
-        """Whether the server says that it has not even begun; of a commit it is not believed."""
-        waits = error.status == 503 and error.retry_after is not None and self.operation.effect is not Effect.COMMIT
-        return waits or error.status == 429
+        """Returns True if the server did not process the request: 429, or 503 with Retry-After except for commits."""
+        is_overloaded = (
+            error.status == 503 and error.retry_after is not None and self.operation.effect is not Effect.COMMIT
+        )
+        return is_overloaded or error.status == 429
 
-    def _settles(self, error: CatalogError) -> bool:
-        """Whether the answer speaks for all attempts: the server knows them as one, and has judged it."""
-        judged = 400 <= error.status < 500 and error.status not in _REFUSED_BEFORE_WORK
-        return judged and self.key_lifetime is not None
+    def _is_conclusive(self, error: CatalogError) -> bool:
+        """Returns True if the response is valid for all attempts, because the server recognises the key."""
+        processed = 400 <= error.status < 500 and error.status not in _REJECTED_BEFORE_PROCESSING
+        return processed and self.key_lifetime is not None
 
     def _may_resend(self, error: CatalogError, *, at: float) -> bool:
         effect = self.operation.effect
         if effect is Effect.REPORT or isinstance(error, TlsError):
             return False
         if isinstance(error, NetworkError):
-            return not error.sent or effect is Effect.NONE or self._is_recognised(at)
+            return not error.sent or effect is Effect.NONE or self._is_key_valid(at)
         if self._is_busy(error):
             return True
-        return error.status in _WORTH_REPEATING and (effect is Effect.NONE or self._is_recognised(at))
+        return error.status in _RETRYABLE_STATUSES and (effect is Effect.NONE or self._is_key_valid(at))
 
-    def _is_recognised(self, at: float) -> bool:
-        """Whether the server, asked again at that time, will know the request for the same."""
+    def _is_key_valid(self, at: float) -> bool:
+        """Returns True if a repeated request at that time is safe: the key is valid, or `retry_commits` is set."""
         if self.operation.effect is Effect.COMMIT and self.policy and self.policy.retry_commits:
             return True
         return self.key_lifetime is not None and at - self.started_at < self.key_lifetime.total_seconds()
@@ -128,5 +144,5 @@ class Attempts:
             return error.retry_after if error.retry_after <= self.policy.max_retry_after else None
         exponent = min(max(self.number - self._uncounted - 1, 0), 64)
         delay = min(self.policy.backoff_max, self.policy.backoff_base * self.policy.backoff_factor**exponent)
-        # Not a secret: it keeps clients from coming back all at once.
+        # Jitter is not security-relevant.
         return delay * random.uniform(0.5, 1.0) if self.policy.jitter else delay  # noqa: S311

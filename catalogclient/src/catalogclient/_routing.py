@@ -1,4 +1,4 @@
-"""What the server's configuration means for the requests that follow: root, prefix, separator, header fields, pages."""
+"""Derives root URL, prefix, separator, header fields and page size from the options and the server's configuration."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _LACKING = (404, 405, 410, 501)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where and how requests are sent."""
+    """Settings for the requests that follow the configuration request."""
 
     root: str
     prefix: str = ""
     separator: Separator = UNIT_SEPARATOR
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Those that the server wants sent."""
+    """Header fields that the server's configuration requests."""
     page_size: int | None = None
-    """Of iterators, when the caller does not say."""
+    """Default page size of iterators."""
     snapshots: Snapshots | None = None
-    """Of loads, when the caller does not say."""
+    """Default of `snapshots` for loads."""
     config: CatalogConfig | None = None
-    """None when it was not asked for, or the server has none."""
+    """None if it was not requested or the server has no configuration endpoint."""
     supported: frozenset[str] = _endpoints.DEFAULT_ENDPOINTS
     lists_endpoints: bool = False
 
     def lacks(self, operation: Operation) -> bool:
-        """Whether the server lists its endpoints and this one is not among them."""
+        """Returns True if the server lists its endpoints and `operation` is not in the list."""
         return self.lists_endpoints and operation.listed not in self.supported
 
     @property
@@ -49,36 +49,36 @@ def warehouse(options: RestCatalogOptions) -> str | None:
     return options.warehouse if options.warehouse is not None else options.catalog_name
 
 
-def must_be_asked(options: RestCatalogOptions) -> bool:
-    """Whether the first request to a prefixed path needs the server's configuration."""
+def needs_config(options: RestCatalogOptions) -> bool:
+    """Returns True if the first request to a prefixed path needs the server's configuration."""
     if options.config_mode == "auto":
         return warehouse(options) is not None
     return options.config_mode == "always"
 
 
-def start(options: RestCatalogOptions) -> Route:
-    """The route of requests that do not wait for the configuration."""
-    separator = Separator.given(options.namespace_separator) if options.namespace_separator else UNIT_SEPARATOR
+def initial(options: RestCatalogOptions) -> Route:
+    """Returns the route of requests that do not depend on the configuration."""
+    separator = Separator.parse(options.namespace_separator) if options.namespace_separator else UNIT_SEPARATOR
     return Route(root=_urls.root(options.base_url), separator=separator)
 
 
-def without(options: RestCatalogOptions) -> Route:
-    """The route without any configuration: the warehouse, where there is one, is a segment of every path."""
+def without_config(options: RestCatalogOptions) -> Route:
+    """Returns the route for a server without configuration: the warehouse, if set, is a segment of every path."""
     literal = warehouse(options)
     prefix = _urls.prefix(options.prefix) if options.prefix is not None else quote(literal or "", safe="")
-    return _with(start(options), options, {}, prefix=prefix, config=None)
+    return _with(initial(options), options, {}, prefix=prefix, config=None)
 
 
-def settled(options: RestCatalogOptions, config: CatalogConfig) -> Route:
-    """The route that the server's configuration leads to. Raises InvalidResponseError for a prefix that cannot be."""
-    if not must_be_asked(options):
-        # The caller looked at it, and requests must not go elsewhere because of that.
-        return _with(start(options), options, {}, prefix=without(options).prefix, config=config)
+def from_config(options: RestCatalogOptions, config: CatalogConfig) -> Route:
+    """Returns the route for the server's configuration. Raises InvalidResponseError for an invalid prefix."""
+    first = initial(options)
+    if not needs_config(options):
+        # load_config() in this mode is for information and must not change the route.
+        return _with(first, options, {}, prefix=without_config(options).prefix, config=config)
     merged = {**config.defaults, **(options.properties or {}), **config.overrides}
-    begun = start(options)
-    root = _root(begun.root, config.overrides.get("uri"), options)
+    root = _root(first.root, config.overrides.get("uri"), options)
     return _with(
-        Route(root=root, separator=_separator(begun.separator, merged, options)),
+        Route(root=root, separator=_separator(first.separator, merged, options)),
         options,
         merged,
         prefix=_prefix(config, options),
@@ -87,13 +87,13 @@ def settled(options: RestCatalogOptions, config: CatalogConfig) -> Route:
 
 
 def is_lacking(error: CatalogError, options: RestCatalogOptions) -> bool:
-    """Whether a failed configuration request means that the server has no such endpoint."""
+    """Returns True if a failed configuration request means that the server has no configuration endpoint."""
     if options.config_fallback == "never":
         return False
     if options.config_fallback == "any":
         return True
-    said_otherwise = isinstance(error, NoSuchWarehouseError) and error.type is not None
-    return error.status in _LACKING and not said_otherwise
+    is_unknown_warehouse = isinstance(error, NoSuchWarehouseError) and error.type is not None
+    return error.status in _LACKING and not is_unknown_warehouse
 
 
 def _with(
@@ -108,7 +108,7 @@ def _with(
         root=route.root,
         prefix=prefix,
         separator=route.separator,
-        headers=_header_fields(config) if config and must_be_asked(options) else {},
+        headers=_header_fields(config) if config and needs_config(options) else {},
         page_size=_page_size(properties.get("rest-page-size")),
         snapshots=_snapshots(properties.get("snapshot-loading-mode")) if options.properties is not None else None,
         config=config,
@@ -124,7 +124,7 @@ def _prefix(config: CatalogConfig, options: RestCatalogOptions) -> str:
     if given:
         return _urls.prefix(given)
     literal = warehouse(options)
-    # Servers that know no prefix at all are asked with addresses or ARNs as warehouse.
+    # A warehouse that is a URL or an ARN belongs to a server without prefixes.
     return literal if options.properties is None and literal and _urls.is_plain_segment(literal) else ""
 
 
@@ -134,35 +134,35 @@ def _root(root: str, uri: str | None, options: RestCatalogOptions) -> str:
     try:
         other = _urls.root(uri)
     except CatalogError:
-        CONFIG.warning("the server's uri is no address and is ignored")
+        CONFIG.warning("ignored the configuration key uri: it is not an http or https URL")
         return root
     here, there = _urls.origin(root), _urls.origin(other)
     if there == here or (options.config_uri == "always" and there[0] in ("https", here[0])):
         return other
-    CONFIG.warning("the server's uri leads to another origin and is ignored")
+    CONFIG.warning("ignored the configuration key uri: it has another origin than base_url")
     return root
 
 
-def _separator(begun: Separator, merged: Mapping[str, str], options: RestCatalogOptions) -> Separator:
+def _separator(default: Separator, merged: Mapping[str, str], options: RestCatalogOptions) -> Separator:
     given = merged.get("namespace-separator")
     if options.namespace_separator or given is None:
-        return begun
+        return default
     if not given:
-        CONFIG.warning("the server's namespace-separator is empty and is ignored")
-        return begun
-    return Separator.given(given)
+        CONFIG.warning("ignored the configuration key namespace-separator: it is empty")
+        return default
+    return Separator.parse(given)
 
 
 def _header_fields(config: CatalogConfig) -> dict[str, str]:
-    wanted = {
+    requested = {
         name.removeprefix("header."): value
         for name, value in {**config.defaults, **config.overrides}.items()
         if name.startswith("header.")
     }
-    refused = [name for name, value in wanted.items() if not _headers.is_acceptable(name, value)]
-    if refused:
-        CONFIG.warning("header fields of the server's configuration are ignored: %d", len(refused))
-    return {name: value for name, value in wanted.items() if name not in refused}
+    accepted = {name: value for name, value in requested.items() if _headers.is_acceptable(name, value)}
+    if len(accepted) < len(requested):
+        CONFIG.warning("ignored %d configuration keys header.*: reserved or invalid", len(requested) - len(accepted))
+    return accepted
 
 
 def _snapshots(text: str | None) -> Snapshots | None:
@@ -175,5 +175,5 @@ def _page_size(text: str | None) -> int | None:
         return None
     if text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text):
         return int(text)
-    CONFIG.warning("rest-page-size of the configuration is no size and is ignored")
+    CONFIG.warning("ignored the configuration key rest-page-size: it is not a positive integer")
     return None

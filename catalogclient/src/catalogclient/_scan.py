@@ -1,4 +1,4 @@
-"""A scan planned by the server: waiting for the plan, following its tasks, and letting go of it."""
+"""Runs a scan plan: polls the plan, fetches its plan tasks and cancels it if it is abandoned."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from catalogclient.errors import (
 )
 from catalogclient.types import DeleteFile, FileScanTask
 
-_FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 60.0
+_FIRST_DELAY = 1.0
+_MAX_DELAY = 60.0
 
 Task: TypeAlias = tuple[FileScanTask, list[DeleteFile]]
-"""A file to read, and the deletes that apply to it."""
+"""A file to read with the delete files that apply to it."""
 
 
 class Planner(Protocol):
-    """The operations on one table that a scan is made of."""
+    """Scan planning operations for one table."""
 
     def plan(self) -> PlanResult: ...
 
@@ -38,10 +38,9 @@ class Planner(Protocol):
 
 
 class ScanPlan:
-    """The files of a scan, each with its deletes, as an iterator that belongs to one thread.
+    """Iterator over the files of a scan, each with its delete files. Use it in one thread.
 
-    Nothing is asked before the first file is taken. Leaving the `with` statement before the last one tells the server
-    that nobody waits any more.
+    The first request is sent with the first item. Leaving the `with` statement before the last item cancels the plan.
     """
 
     def __init__(self, planner: Planner, *, poll_timeout: float, pause: Callable[[float], object] = time.sleep) -> None:
@@ -55,12 +54,12 @@ class ScanPlan:
 
     @property
     def plan_id(self) -> str | None:
-        """The server's name for the plan, once there is one; credentials can be asked for with it."""
+        """Id of the plan, or None before it is known. `load_credentials` accepts it."""
         return self._plan_id
 
     @property
     def storage_credentials(self) -> list[StorageCredential]:
-        """Those that came with the finished plan: empty before the first file is taken."""
+        """Credentials of the completed plan. Empty before the first item."""
         return self._credentials
 
     def __iter__(self) -> Iterator[Task]:
@@ -76,13 +75,13 @@ class ScanPlan:
         self.close()
 
     def close(self) -> None:
-        """Stop, and cancel the plan if the server still holds it."""
+        """Stops the iteration and cancels the plan if the server still holds it."""
         self._tasks.close()
-        self._let_go()
+        self._cancel()
 
     def _all(self) -> Generator[Task, None, None]:
         try:
-            plan = self._finished()
+            plan = self._completed_plan()
             self._credentials = plan.storage_credentials
             names = deque(plan.plan_tasks)
             part: ScanTasks = plan
@@ -90,15 +89,15 @@ class ScanPlan:
                 yield from resolved(part)
                 part = self._planner.tasks(names.popleft())
                 names.extend(part.plan_tasks)
-            # The server has nothing more to tell, and so nothing to forget.
+            # All tasks are fetched: there is nothing to cancel.
             self._held = None
             yield from resolved(part)
         finally:
-            self._let_go()
+            self._cancel()
 
-    def _finished(self) -> PlanResult:
-        give_up_at = time.monotonic() + self._poll_timeout
-        pause = _FIRST_PAUSE
+    def _completed_plan(self) -> PlanResult:
+        deadline = time.monotonic() + self._poll_timeout
+        delay = _FIRST_DELAY
         plan = self._planner.plan()
         while True:
             self._plan_id = plan.plan_id or self._plan_id
@@ -111,34 +110,36 @@ class ScanPlan:
             self._held = self._plan_id
             if plan.status == "completed":
                 return plan
-            if time.monotonic() + pause > give_up_at:
-                raise PlanTimeoutError(f"no plan within {self._poll_timeout:g} s", operation="plan_scan")
-            self._pause(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            if time.monotonic() + delay > deadline:
+                raise PlanTimeoutError(
+                    f"the plan was not completed within {self._poll_timeout:g} s", operation="plan_scan"
+                )
+            self._pause(delay)
+            delay = min(2 * delay, _MAX_DELAY)
             plan = self._planner.fetch(self._held or "")
 
-    def _let_go(self) -> None:
+    def _cancel(self) -> None:
         held, self._held = self._held, None
         if held is None:
             return
         try:
             self._planner.cancel(held)
         except CatalogError as error:
-            HTTP.warning("a plan could not be cancelled: %s", type(error).__name__)
+            HTTP.warning("cancelling a scan plan failed: %s", type(error).__name__)
 
 
 def resolved(part: ScanTasks) -> Iterator[Task]:
-    """The tasks of one answer with the delete files that they name by their place in the same answer."""
+    """Yields the tasks of one response with the delete files that they reference by index."""
     deletes = part.delete_files
     for task in part.file_scan_tasks:
         numbers: list[Any] = task.get("delete-file-references") or []
         if not all(isinstance(each, int) and 0 <= each < len(deletes) for each in numbers):
-            raise InvalidResponseError("a task names a delete file that is not in the answer")
+            raise InvalidResponseError("a scan task references a delete file that is not in the response")
         yield task, [deletes[each] for each in numbers]
 
 
 def _failed(plan: PlanResult) -> PlanFailedError:
-    error = plan.error or CatalogError("the server could not plan the scan")
+    error = plan.error or CatalogError("scan planning failed")
     return PlanFailedError(
         error.message, type=error.type, code=error.code, stack=error.stack, operation="plan_scan", details=error.details
     )

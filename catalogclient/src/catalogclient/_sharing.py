@@ -1,4 +1,4 @@
-"""What a catalog and its siblings with other credentials have in common: connections and the server's configuration."""
+"""State shared by a catalog and its siblings from `with_auth`: connections and the server's configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """Lives until the last catalog that uses it is closed."""
+    """Shared state. It is closed with the last catalog that uses it."""
 
     def __init__(self, options: RestCatalogOptions) -> None:
         self.transport: Transport = _lazy_transport.create_transport(options)
@@ -25,12 +25,12 @@ class Shared:
         self._lock = threading.Lock()
 
     def join(self, user: object) -> None:
-        """One more catalog uses it."""
+        """Registers a catalog."""
         with self._lock:
             self._users.add(user)
 
     def leave(self, user: object) -> None:
-        """One catalog fewer, unless it has left before."""
+        """Removes a catalog. Closes the connections after the last one."""
         with self._lock:
             self._users.discard(user)
             last = not self._users

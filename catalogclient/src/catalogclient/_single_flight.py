@@ -1,4 +1,4 @@
-"""One fetch for many threads that want the same thing at the same moment, with no lock held while it goes on."""
+"""Shares one fetch between concurrent threads. No lock is held during the fetch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Lets one thread fetch while the others wait for what it brings, be it a failure."""
+    """One thread fetches. The other threads wait for its result or error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,12 +20,12 @@ class SingleFlight(Generic[T]):
         self._process = os.getpid()
 
     def run(self, fetch: Callable[[], T], *, unless: Callable[[], T | None] = lambda: None) -> T:
-        """What `fetch` returns, called here or in a thread that was faster; or what `unless` does, if it is not None.
+        """Returns the result of `unless` if it is not None, else of a fetch by this or another thread.
 
-        `unless` is asked before a fetch begins, so that one that has just ended is not repeated.
+        `unless` is called before a fetch begins, so that a fetch that has just ended is not repeated.
         """
         while True:
-            self._forget_parent()
+            self._reset_after_fork()
             with self._lock:
                 found = unless()
                 if found is not None:
@@ -35,37 +35,37 @@ class SingleFlight(Generic[T]):
                     flight = self._flight = Future()
             if leading:
                 return self._lead(flight, fetch)
-            brought = flight.result()
-            # None: the leading thread was interrupted, which is its own affair.
-            if brought is not None:
-                return brought
+            result = flight.result()
+            # None means that the leading thread was interrupted. This thread tries again.
+            if result is not None:
+                return result
 
     @property
     def is_busy(self) -> bool:
-        """Whether a fetch goes on."""
-        self._forget_parent()
+        """True while a fetch is running."""
+        self._reset_after_fork()
         return self._flight is not None
 
     def _lead(self, flight: Future[T | None], fetch: Callable[[], T]) -> T:
         try:
-            brought = fetch()
+            result = fetch()
         except Exception as error:
-            self._land(flight).set_exception(error)
+            self._finish(flight).set_exception(error)
             raise
         except BaseException:
-            self._land(flight).set_result(None)
+            self._finish(flight).set_result(None)
             raise
-        self._land(flight).set_result(brought)
-        return brought
+        self._finish(flight).set_result(result)
+        return result
 
-    def _land(self, flight: Future[T | None]) -> Future[T | None]:
-        """From here on the next caller begins a fetch of its own."""
+    def _finish(self, flight: Future[T | None]) -> Future[T | None]:
+        """Lets the next caller begin a new fetch."""
         with self._lock:
             self._flight = None
         return flight
 
-    def _forget_parent(self) -> None:
-        """After a fork the fetching thread exists in the parent only, and the lock may be held by nobody."""
+    def _reset_after_fork(self) -> None:
+        """Resets the state in a child process, where the fetching thread does not exist and the lock may be held."""
         if self._process != os.getpid():
             self._lock = threading.Lock()
             self._flight = None

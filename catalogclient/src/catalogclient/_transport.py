@@ -1,4 +1,4 @@
-"""The one place that talks HTTP: it sends a prepared request as it is, once, and reads the answer within its limits."""
+"""Sends prepared requests over HTTP with `requests`. Enforces timeouts and the size limit."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from catalogclient.errors import (
     UnexpectedRedirectError,
 )
 
-_PIECE = 262_144
-_MOST_OF_A_REFUSAL = 1_048_576
+_CHUNK_SIZE = 262_144
+_MAX_ERROR_BYTES = 1_048_576
 _NOT_CONNECTED = (
     requests.exceptions.ConnectTimeout,
     urllib3.exceptions.NewConnectionError,
@@ -40,23 +40,23 @@ _NOT_CONNECTED = (
 
 
 class Transport:
-    """Connections to servers, usable by any number of threads."""
+    """Pool of connections. Any number of threads may use it."""
 
     name: str = f"requests/{requests.__version__}"
-    """What sends, for User-Agent."""
+    """Name and version of the HTTP library for the User-Agent header."""
 
     def __init__(self, options: RestCatalogOptions) -> None:
         self._options = options
         self._open()
 
     def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> Reply:
-        """Send `request` once and read the whole answer. Redirects are not followed.
+        """Sends `request` once and reads the whole response. Redirects are not followed.
 
-        `deadline` is by the monotonic clock. Raises NetworkError when no whole answer came, InvalidResponseError when
-        it is longer than allowed, UnexpectedRedirectError for a redirect.
+        `deadline` is a time of the monotonic clock. Raises NetworkError if no complete response was received,
+        InvalidResponseError if it exceeds `max_response_bytes`, and UnexpectedRedirectError for a redirect.
         """
         if self._process != os.getpid():
-            # A connection must not be shared with the parent process.
+            # After a fork the child must not use the connections of the parent.
             self._open()
         exchange = _connections.Exchange(read=timeout.read, deadline=deadline)
         try:
@@ -80,41 +80,41 @@ class Transport:
         response = adapter.send(
             _prepared(request),
             stream=True,
-            timeout=(_cut(timeout.connect, exchange), _cut(timeout.read, exchange)),  # type: ignore[arg-type]
+            timeout=(exchange.remaining(timeout.connect), exchange.remaining(timeout.read)),  # type: ignore[arg-type]
             **self._environment(request.url),
         )
         exchange.sent = True
         try:
             status = response.status_code
             if 300 <= status < 400 and status != 304:
-                location = _redact.address(response.headers.get("Location", ""))
-                raise UnexpectedRedirectError("the server redirects", status=status, location=location)
+                location = _redact.url_without_secrets(response.headers.get("Location", ""))
+                raise UnexpectedRedirectError("the server sent a redirect", status=status, location=location)
             return Reply(status, response.headers, self._body(response, status))
         finally:
             response.close()
 
     def _body(self, response: requests.Response, status: int) -> io.BytesIO:
         body = io.BytesIO()
-        most = self._options.max_response_bytes
-        while piece := response.raw.read(_PIECE, decode_content=True):
-            body.write(piece)
-            if status >= 400 and body.tell() > _MOST_OF_A_REFUSAL:
-                body.truncate(_MOST_OF_A_REFUSAL)
+        limit = self._options.max_response_bytes
+        while chunk := response.raw.read(_CHUNK_SIZE, decode_content=True):
+            body.write(chunk)
+            if status >= 400 and body.tell() > _MAX_ERROR_BYTES:
+                body.truncate(_MAX_ERROR_BYTES)
                 break
-            if most is not None and body.tell() > most:
-                raise InvalidResponseError(f"the answer is longer than {most} bytes", status=status)
+            if limit is not None and body.tell() > limit:
+                raise InvalidResponseError(f"the response is longer than {limit} bytes", status=status)
         return body
 
     def _environment(self, url: str) -> dict[str, Any]:
-        """Proxies, authorities and certificate for an address; looked up once per origin, for it takes a while."""
+        """Returns proxies, CA bundle and client certificate for a URL. The slow lookup is cached per origin."""
         origin = _urls.origin(url)
         found = self._environments.get(origin)
         if found is None:
-            asked = requests.Session()
-            asked.trust_env = self._options.trust_env
+            session = requests.Session()
+            session.trust_env = self._options.trust_env
             found = dict(
-                asked.merge_environment_settings(
-                    _redact.address(url),
+                session.merge_environment_settings(
+                    _redact.url_without_secrets(url),
                     dict(self._options.proxies or {}),
                     None,
                     self._options.verify,
@@ -145,8 +145,7 @@ def _session(options: RestCatalogOptions) -> requests.Session:
 
 
 def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
-    """The request for an adapter, filled in by hand: preparing it would decode what is percent-encoded in its address,
-    and look for passwords in `.netrc`."""
+    """Builds the request without `prepare()`, which would decode `%2E` in the URL and read `.netrc`."""
     prepared = requests.PreparedRequest()
     prepared.method = request.method
     prepared.url = request.url
@@ -159,24 +158,15 @@ def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
     return prepared
 
 
-def _cut(seconds: float | None, exchange: _connections.Exchange) -> float | None:
-    if exchange.deadline is None:
-        return seconds
-    left = exchange.deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left if seconds is None else min(left, seconds)
-
-
 def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
-    """The error of ours for one of the libraries underneath."""
+    """Converts an exception of requests, urllib3 or the standard library."""
     chain = list(_causes(error))
     sent = exchange.sent
     if sent is None:
-        # A connection of the caller's, which cannot tell; what does not say otherwise may have been sent.
+        # The session of a caller does not record it: only a connection error proves that nothing was sent.
         sent = not any(isinstance(each, _NOT_CONNECTED) for each in chain)
     if isinstance(error, requests.RequestException):
-        # It holds the header fields, and so the credentials.
+        # The request holds the credentials.
         error.request = None
     if not sent and isinstance(
         error, requests.exceptions.InvalidSchema | requests.exceptions.InvalidHeader | UnicodeError
@@ -199,12 +189,12 @@ def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
 
 
 def _reason(chain: list[BaseException]) -> str:
-    """What lies at the root, in words that quote nothing of the request: the libraries' own texts hold its address."""
+    """Describes the root cause without data of the request. Messages of the libraries may contain its URL."""
     for cause in reversed(chain):
         if isinstance(cause, ssl.SSLError):
             return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
         if isinstance(cause, socket.gaierror):
-            return f"name not resolved: {cause.strerror}"
+            return f"host name not resolved: {cause.strerror}"
         if _timed_out(cause):
             return "timed out"
         if isinstance(cause, OSError) and cause.strerror:
@@ -213,16 +203,16 @@ def _reason(chain: list[BaseException]) -> str:
 
 
 def _timed_out(error: BaseException) -> bool:
-    # Of a connection that was refused urllib3 says too that it is a time-out.
+    # NewConnectionError is a subclass of the timeout errors of urllib3.
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)
     return isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) and not refused
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it, in each of the ways in which the libraries pass it on."""
+    """Yields the error and its causes: `reason`, arguments and `__cause__`."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        told = (getattr(error, "reason", None), *error.args, error.__cause__)
-        error = next((each for each in told if isinstance(each, BaseException)), None)
+        causes = (getattr(error, "reason", None), *error.args, error.__cause__)
+        error = next((each for each in causes if isinstance(each, BaseException)), None)

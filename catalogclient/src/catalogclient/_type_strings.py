@@ -1,4 +1,4 @@
-"""Primitive types with numbers in their names: `decimal(10,2)`, `fixed[16]` (Iceberg specification)."""
+"""Parses primitive types with parameters: `decimal(10,2)` and `fixed[16]` (Iceberg specification, "Schemas")."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ _FIXED = re.compile(r"fixed\s*\[\s*(\d+)\s*\]", re.ASCII)
 
 
 class DecimalType(NamedTuple):
-    """A decimal of `precision` digits, `scale` of them behind the point."""
+    """Decimal type with `precision` digits in total and `scale` digits after the point."""
 
     precision: int
     scale: int
 
 
 class FixedType(NamedTuple):
-    """`length` bytes."""
+    """Fixed-length binary type of `length` bytes."""
 
     length: int
 
 
 def parse_decimal_type(text: str) -> DecimalType | None:
-    """The numbers of a decimal type; None for another type."""
+    """Parses `decimal(P,S)`. Returns None for another type."""
     match = _DECIMAL.fullmatch(text)
     return DecimalType(int(match[1]), int(match[2])) if match else None
 
 
 def parse_fixed_type(text: str) -> FixedType | None:
-    """The length of a fixed type; None for another type."""
+    """Parses `fixed[L]`. Returns None for another type."""
     match = _FIXED.fullmatch(text)
     return FixedType(int(match[1])) if match else None
 
@@ -43,7 +43,7 @@ def is_fixed_type(text: str) -> bool:
 
 
 def types_equal(one: str, other: str) -> bool:
-    """Whether two names mean the same type; blanks inside decimal and fixed do not matter."""
+    """Returns True if both strings name the same type. Spaces inside decimal and fixed types are ignored."""
     decimals = parse_decimal_type(one), parse_decimal_type(other)
     if None not in decimals:
         return decimals[0] == decimals[1]

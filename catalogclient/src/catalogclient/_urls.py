@@ -1,7 +1,6 @@
-"""Addresses: checking the root, cleaning the prefix, and encoding names so that what goes out comes back.
+"""Builds request URLs: validates the base URL, cleans the prefix and percent-encodes names.
 
-What is built here must be sent as it is: software that "normalises" an address turns `%2E` into a dot, and so one name
-into another.
+The URLs must be sent unchanged: a client that normalises `%2E` to a dot addresses another namespace.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ from catalogclient.errors import InvalidArgumentError, InvalidResponseError
 
 _PLACEHOLDER = re.compile(r"\{([a-z-]+)\}")
 _PLAIN_SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
-# Everything else that RFC 3986 §3.3 does not allow in a path is encoded; percent signs in front of hex digits stay.
+# Characters that RFC 3986 §3.3 allows in a path. Percent signs in front of two hex digits stay as they are.
 _PATH_SAFE = "/%-._~!$&'()*+,;=:@"
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 _PATH = re.compile(r"(?:[A-Za-z0-9/._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*")
 
 PathValue: TypeAlias = str | tuple[str, ...]
-"""A segment, or the levels of a namespace."""
+"""A path segment, or the levels of a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """A namespace as the value of a query parameter."""
+    """Levels of a namespace as the value of a query parameter."""
 
     levels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The views through which a table is read, outermost first, as the value of a query parameter."""
+    """Views through which a table is read, outermost first, as the value of a query parameter."""
 
     views: tuple[TableIdentifier, ...]
 
@@ -46,15 +45,16 @@ QueryValue: TypeAlias = str | int | bool | Levels | References
 
 @dataclass(frozen=True, slots=True)
 class Separator:
-    """What stands between the levels of a namespace: in a path, and in a query before its encoding."""
+    """Separator between the levels of a namespace."""
 
     encoded: str
+    """Percent-encoded form, used in paths."""
 
     @classmethod
-    def given(cls, text: str) -> Separator:
-        """The separator that a server or caller wrote, percent-encoded or not. It must not be empty."""
+    def parse(cls, text: str) -> Separator:
+        """Parses a separator from a server or caller, percent-encoded or not. `text` must not be empty."""
         encoded = text if unquote(text) != text else quote(text, safe="")
-        # An unreserved character is its own encoding (RFC 3986 §2.3), and between levels it must not look like one.
+        # quote() does not encode unreserved characters (RFC 3986 §2.3), which would be part of a level.
         return cls(encoded if "%" in encoded else "".join(f"%{octet:02X}" for octet in encoded.encode()))
 
     @property
@@ -65,66 +65,67 @@ class Separator:
         return self.encoded.join(quote(level, safe="") for level in levels)
 
     def in_query(self, levels: Sequence[str]) -> str:
-        """The levels joined, not yet encoded.
+        """Joins the levels without encoding them.
 
-        Servers decode before they split, so levels that hold the separator are joined with U+001F, which all take.
+        Servers decode a query value before they split it. Levels that contain the separator are therefore joined
+        with U+001F, which all servers accept.
         """
-        held = any(self.plain in level for level in levels)
-        return (UNIT_SEPARATOR.plain if held else self.plain).join(levels)
+        is_ambiguous = any(self.plain in level for level in levels)
+        return (UNIT_SEPARATOR.plain if is_ambiguous else self.plain).join(levels)
 
 
 UNIT_SEPARATOR = Separator("%1F")
-"""What servers understand that announce nothing else."""
+"""Default separator."""
 
 
 def root(base_url: str) -> str:
-    """`base_url` without slashes at its end.
+    """Returns `base_url` without trailing slashes.
 
-    Raises InvalidArgumentError unless it is an address over HTTP or HTTPS without user, query and fragment.
+    Raises InvalidArgumentError unless it is an http or https URL without user, query and fragment.
     """
     check(base_url, name="base_url")
     if "?" in base_url:
-        raise InvalidArgumentError("base_url must have no query")
+        raise InvalidArgumentError("base_url must not have a query")
     return base_url.rstrip("/")
 
 
 def check(url: object, *, name: str) -> None:
-    """Raises InvalidArgumentError unless `url` is an address over HTTP or HTTPS without user and fragment."""
+    """Raises InvalidArgumentError unless `url` is an http or https URL without user and fragment."""
     problem = _problem(url)
     if problem:
-        # The address itself is not repeated: it may hold a password.
+        # The message does not contain the URL, which may contain a password.
         raise InvalidArgumentError(f"{name} {problem}")
 
 
 def _problem(url: object) -> str:
     if not isinstance(url, str):
-        return "must be text"
+        return "must be a string"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return "is no address"
+        return "is not a URL"
     if parts.scheme not in ("http", "https"):
         return "must begin with http:// or https://"
     if not parts.hostname or port == 0:
-        return "names no host"
+        return "has no host"
     if "@" in parts.netloc:
-        return "must hold neither user nor password"
+        return "must not contain a user or password"
     if "#" in url:
-        return "must have no fragment"
+        return "must not have a fragment"
     if not url.isprintable() or " " in url or "\\" in url:
-        return "holds a character that no address has"
+        return "contains a character that is not allowed in a URL"
     return ""
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port, which together say who is asked."""
+    """Returns scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the host is this machine."""
+    """Returns True if the host of `url` is this machine."""
     host = urlsplit(url).hostname or ""
     return (
         host in ("localhost", "::1") or host.endswith(".localhost") or re.fullmatch(r"127(\.\d+){3}", host) is not None
@@ -132,26 +133,29 @@ def is_loopback(url: str) -> bool:
 
 
 def prefix(given: str) -> str:
-    """A server's or caller's prefix for a path. Raises InvalidResponseError when it climbs out of its place."""
+    """Percent-encodes a prefix from a server or caller. Raises InvalidResponseError for segments `.` and `..`."""
     cleaned = quote(_LONE_PERCENT.sub("%25", given.strip("/")), safe=_PATH_SAFE)
-    if any(unquote(segment) in (".", "..") for segment in cleaned.split("/")):
-        raise InvalidResponseError("the prefix holds '.' or '..' as a segment")
+    if _has_dot_segment(cleaned):
+        raise InvalidResponseError("the prefix contains '.' or '..' as a segment")
     return cleaned
 
 
 def is_plain_segment(text: str) -> bool:
-    """Whether `text` could be one segment of a path as it is."""
+    """Returns True if `text` is a path segment that needs no encoding."""
     return _PLAIN_SEGMENT.fullmatch(text) is not None and text not in (".", "..")
 
 
 def is_sendable_path(text: str) -> bool:
-    """Whether `text` is a path as RFC 3986 has it, percent-encoded and without segments that climb."""
-    climbs = any(unquote(segment) in (".", "..") for segment in text.split("/"))
-    return not climbs and _PATH.fullmatch(text) is not None
+    """Returns True if `text` is a percent-encoded path (RFC 3986 §3.3) without segments `.` and `..`."""
+    return not _has_dot_segment(text) and _PATH.fullmatch(text) is not None
+
+
+def _has_dot_segment(path: str) -> bool:
+    return any(unquote(segment) in (".", "..") for segment in path.split("/"))
 
 
 def path(template: str, values: Mapping[str, PathValue], *, prefix: str, separator: Separator) -> str:
-    """The path of an operation: `template` with its placeholders filled in, each value encoded as its place demands."""
+    """Fills the placeholders of `template` with encoded values and returns the path."""
 
     def fill(match: re.Match[str]) -> str:
         value = values[match[1]]
@@ -161,7 +165,7 @@ def path(template: str, values: Mapping[str, PathValue], *, prefix: str, separat
 
 
 def query(parameters: Iterable[tuple[str, QueryValue]], *, separator: Separator) -> str:
-    """`?name=value&...`, or nothing when there are no parameters."""
+    """Returns `?name=value&...`, or an empty string without parameters."""
     pairs = [f"{quote(name, safe='')}={_query_value(value, separator)}" for name, value in parameters]
     return f"?{'&'.join(pairs)}" if pairs else ""
 

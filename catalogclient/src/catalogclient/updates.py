@@ -1,4 +1,4 @@
-"""Updates of tables and views: one builder for each, and the whole list for a staged table."""
+"""Builders for the updates of tables and views."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from catalogclient.types import (
 )
 
 LAST_ADDED = -1
-"""As an id: that of the schema, spec, sort order or view version that the same commit adds."""
+"""Id that refers to the schema, spec, sort order or view version added last in the same commit."""
 
 
 def assign_uuid(uuid: str) -> AssignUuid:
@@ -168,7 +168,7 @@ def set_current_view_version(view_version_id: int = LAST_ADDED) -> SetCurrentVie
 
 
 def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
-    """The updates that make a table of what a staged create returned, for a commit with `assert_create`."""
+    """Returns the updates that create a table from the metadata of a staged create. Commit with `assert_create`."""
     found: list[TableUpdate] = [
         assign_uuid(metadata["table-uuid"]),
         upgrade_format_version(metadata["format-version"]),

@@ -60,7 +60,7 @@ class Core:
     def _begin(self, options: RestCatalogOptions, shared: Shared, auth: AuthConfig | AuthManager | None) -> None:
         self._options = options
         self._shared = shared
-        self._auth = _config.manager(auth)
+        self._auth = _config.create_manager(auth)
         self._owns_auth = not isinstance(auth, AuthManager)
         self._sender = Sender(options, shared.transport, self._auth)
         shared.join(self._sender)
@@ -96,7 +96,7 @@ class Core:
         self.close()
 
     def __repr__(self) -> str:
-        shown = _redact.address(self._options.base_url)
+        shown = _redact.url_without_secrets(self._options.base_url)
         return f"{type(self).__name__}({shown!r}, warehouse={_routing.warehouse(self._options)!r}, auth={self._auth!r})"
 
     def __reduce__(self) -> NoReturn:
@@ -168,7 +168,7 @@ class Core:
             body=None if json is None else _encoding.body(json),
             read=lambda reply: RawResponse(reply.status, reply.headers, reply.content),
         )
-        return self._sender.perform(wanted, self._route() if prefixed else _routing.start(self._options), **call)
+        return self._sender.perform(wanted, self._route() if prefixed else _routing.initial(self._options), **call)
 
     def _send(self, wanted: Call[T], /, **call: Unpack[MutationOptions]) -> T:
         route = self._route()
@@ -201,8 +201,8 @@ class Core:
         route = self._shared.route
         if route is not None:
             return route
-        if not _routing.must_be_asked(self._options):
-            return _routing.without(self._options)
+        if not _routing.needs_config(self._options):
+            return _routing.without_config(self._options)
         return self._shared.flight.run(self._negotiate, unless=lambda: self._shared.route)
 
     def _negotiate(self) -> Route:
@@ -211,11 +211,11 @@ class Core:
         except CatalogError as error:
             if not _routing.is_lacking(error, self._options):
                 raise
-            self._shared.route = found = _routing.without(self._options)
+            self._shared.route = found = _routing.without_config(self._options)
             return found
 
     def _ask(self, **call: Unpack[CallOptions]) -> Route:
         wanted = configuration.load(_routing.warehouse(self._options))
-        answer = self._sender.perform(wanted, _routing.start(self._options), **call)
-        self._shared.route = found = _routing.settled(self._options, answer)
+        answer = self._sender.perform(wanted, _routing.initial(self._options), **call)
+        self._shared.route = found = _routing.from_config(self._options, answer)
         return found

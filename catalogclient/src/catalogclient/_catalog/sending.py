@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from catalogclient import _error_mapping, _headers, _idempotency, _redact, _request_builder
 from catalogclient._endpoints import Operation
-from catalogclient._event_hooks import Watch
+from catalogclient._event_hooks import AttemptReporter
 from catalogclient._log import AUTH
 from catalogclient._messages import UNSET, Call, PreparedRequest, Reply, Unset
 from catalogclient._options import RestCatalogOptions, Timeout, TimeoutLike
-from catalogclient._retries import Attempts
+from catalogclient._retries import RetryState
 from catalogclient._routing import Route
 from catalogclient.auth._base import AuthManager
 from catalogclient.errors import CatalogError, ClientClosedError, InvalidArgumentError, InvalidResponseError
@@ -31,7 +31,7 @@ class Sender:
         self._options = options
         self._transport = transport
         self._auth = auth
-        self._timeout = Timeout.given(options.timeout)
+        self._timeout = Timeout.parse(options.timeout)
         self._basic = _headers.basic(user_agent=options.user_agent, transport=transport.name)
         self._closed = threading.Event()
 
@@ -62,7 +62,7 @@ class Sender:
         self.check_open()
         began_at = time.monotonic()
         total = self._options.total_timeout
-        attempts = Attempts(
+        attempts = RetryState(
             operation=call.operation,
             policy=self._options.retry,
             key=_key(call.operation, idempotency_key),
@@ -70,15 +70,15 @@ class Sender:
             started_at=began_at,
             deadline=None if total is None else began_at + total,
         )
-        own = self._own(headers)
-        limits = self._timeout if isinstance(timeout, Unset) else Timeout.given(timeout)
+        extra = self._extra_headers(headers)
+        limits = self._timeout if isinstance(timeout, Unset) else Timeout.parse(timeout)
         while True:
-            attempts.begin(now=time.monotonic())
-            request = _request_builder.request(
+            attempts.begin_attempt(now=time.monotonic())
+            request = _request_builder.build_request(
                 call,
                 route,
                 basic=self._basic,
-                own=own,
+                extra=extra,
                 key=attempts.key,
                 access_delegation=self._options.access_delegation,
             )
@@ -90,30 +90,30 @@ class Sender:
                 if outcome is unsigned:
                     raise
                 raise outcome from unsigned
-            watch = Watch(self._options.hooks, call.operation, request, attempts.number)
+            reporter = AttemptReporter(self._options.hooks, call.operation, request, attempts.number)
             try:
                 reply = self._transport.exchange(request, timeout=limits, deadline=attempts.deadline)
             except CatalogError as failure:
                 error = failure
-                watch.ended(error.status, error=error)
+                reporter.ended(error.status, error=error)
             else:
-                watch.ended(reply.status, request_id=_error_mapping.request_id(reply))
+                reporter.ended(reply.status, request_id=_error_mapping.request_id(reply))
                 refused = _refusal(call, reply)
                 if refused is None:
                     return _read(call, reply, request, attempts)
                 error = refused
             _locate(error, request, call.operation)
-            if attempts.wants_refresh(error) and self._refresh(error):
-                attempts.refreshed()
+            if attempts.should_refresh_credentials(error) and self._refresh(error):
+                attempts.credentials_refreshed()
                 continue
-            delay = attempts.pause(error, now=time.monotonic())
-            watch.pausing(delay, error)
+            delay = attempts.next_delay(error, now=time.monotonic())
+            reporter.retrying(delay, error)
             try:
                 self.pause(delay)
             except ClientClosedError as closed:
                 raise attempts.final(closed) from error
 
-    def _own(self, given: Mapping[str, str] | None) -> Mapping[str, str]:
+    def _extra_headers(self, given: Mapping[str, str] | None) -> Mapping[str, str]:
         if not given:
             return self._options.headers
         _headers.check(given)
@@ -143,19 +143,19 @@ def _key(operation: Operation, given: str | None) -> str | None:
     if given is not None and not operation.keyed:
         raise InvalidArgumentError(f"{operation.name} takes no idempotency key")
     if given is not None:
-        return _idempotency.checked(given)
+        return _idempotency.validate(given)
     return _idempotency.generate_idempotency_key() if operation.keyed else None
 
 
 def _refusal(call: Call[T], reply: Reply) -> CatalogError | None:
     if reply.status >= 400:
-        return _error_mapping.refusal(reply, call.operation)
+        return _error_mapping.error_from_reply(reply, call.operation)
     if reply.status == 304 and "If-None-Match" not in call.headers:
         return InvalidResponseError("the server says that nothing has changed, and was not asked", status=304)
     return None
 
 
-def _read(call: Call[T], reply: Reply, request: PreparedRequest, attempts: Attempts) -> T:
+def _read(call: Call[T], reply: Reply, request: PreparedRequest, attempts: RetryState) -> T:
     try:
         return call.read(reply)
     except CatalogError as error:
@@ -169,5 +169,5 @@ def _read(call: Call[T], reply: Reply, request: PreparedRequest, attempts: Attem
 def _locate(error: CatalogError, request: PreparedRequest, operation: Operation) -> None:
     if error.operation is None:
         error.method = request.method
-        error.url = _redact.address(request.url)
+        error.url = _redact.url_without_secrets(request.url)
         error.operation = operation.name

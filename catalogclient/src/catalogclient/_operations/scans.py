@@ -94,7 +94,7 @@ def _plan(reply: Reply) -> PlanResult:
 
 
 def _failure(body: dict[str, Any]) -> CatalogError:
-    told = _error_mapping.told(body)
+    told = _error_mapping.parse_error_body(body)
     return CatalogError(
         told.message or "the server could not plan the scan", type=told.type, code=told.code, stack=told.stack
     )

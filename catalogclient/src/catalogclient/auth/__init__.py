@@ -1,4 +1,4 @@
-"""Authentication: managers that put credentials on requests, and the mappings that describe them."""
+"""Authentication managers, which add credentials to requests, and the mappings that configure them."""
 
 from __future__ import annotations
 

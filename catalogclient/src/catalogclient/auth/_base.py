@@ -1,4 +1,4 @@
-"""What every kind of authentication is: something that puts credentials on a request, and may get new ones."""
+"""Base classes of authentication managers."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from catalogclient.errors import InvalidArgumentError
 
 
 class AuthManager(ABC):
-    """Puts credentials on requests. One object serves any number of threads."""
+    """Adds credentials to requests. Any number of threads may use one object."""
 
-    def attach(self, options: RestCatalogOptions) -> None:  # noqa: B027  (most have no use for it)
-        """Called once by each catalog that will use this object, before its first request.
+    def attach(self, options: RestCatalogOptions) -> None:  # noqa: B027  (an optional method)
+        """Called once by each catalog that uses this object, before the first request.
 
-        `options` are those of the catalog without `auth` and `session`, for managers that send requests of their own.
+        `options` are the options of the catalog without `auth` and `session`, for managers that send requests.
         """
 
     @abstractmethod
     def apply(self, request: PreparedRequest) -> None:
-        """Set header fields of `request`; called for every attempt, when all else of it is settled."""
+        """Sets header fields of `request`. Called for every attempt, after all other fields are set."""
 
     def refresh(self, *, reason: int) -> bool:
-        """After an answer 401 or 419 (`reason`): whether there are new credentials, so that it is worth another try."""
+        """Called after status 401 or 419 (`reason`). Returns True if new credentials are available for a retry."""
         return False
 
-    def close(self) -> None:  # noqa: B027  (most hold nothing)
-        """Let go of connections."""
+    def close(self) -> None:  # noqa: B027  (an optional method)
+        """Closes connections."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def __reduce__(self) -> str:
-        raise TypeError(f"{type(self).__name__} holds credentials and is neither copied nor pickled")
+        raise TypeError(f"{type(self).__name__} holds credentials and cannot be copied or pickled")
 
 
 class TokenAuth(AuthManager):
-    """Credentials that are a bearer token, which may be replaced."""
+    """Base class for managers that send a bearer token."""
 
     def __init__(self) -> None:
         self._applied = _Applied()
 
     @abstractmethod
     def token(self) -> str:
-        """The token of now."""
+        """Returns the current token."""
 
     @abstractmethod
-    def renew(self, *, refused: str | None) -> str:
-        """A token other than `refused`, from wherever tokens come; `refused` again when there is none."""
+    def renew(self, *, rejected: str | None) -> str:
+        """Returns a token other than `rejected`, or `rejected` if there is no other token."""
 
     def apply(self, request: PreparedRequest) -> None:
-        token = visible(self.token())
+        token = validate_token(self.token())
         self._applied.token = token
         request.headers["Authorization"] = f"Bearer {token}"
 
     def refresh(self, *, reason: int) -> bool:
-        refused = self._applied.token
-        return self.renew(refused=refused) != refused
+        rejected = self._applied.token
+        return self.renew(rejected=rejected) != rejected
 
 
 class _Applied(threading.local):
-    """The token that the call in this thread went out with."""
+    """Token of the last request of this thread."""
 
     token: str | None = None
 
 
-def visible(token: object) -> str:
-    """`token`. Raises InvalidArgumentError when it is empty or not made of visible ASCII."""
+def validate_token(token: object) -> str:
+    """Returns `token`. Raises InvalidArgumentError if it is empty or contains other than visible ASCII characters."""
     if not isinstance(token, str) or not token or not all("!" <= each <= "~" for each in token):
-        raise InvalidArgumentError("a token must be visible ASCII and not empty")
+        raise InvalidArgumentError("a token must be a non-empty string of visible ASCII characters")
     return token

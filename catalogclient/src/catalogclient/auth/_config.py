@@ -1,4 +1,4 @@
-"""The `auth` option as a mapping: which manager it asks for."""
+"""Mappings for the `auth` option, and the conversion of a mapping to an authentication manager."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ AuthConfig: TypeAlias = (
     | GoogleConfig
     | EntraConfig
 )
-"""`{"type": "bearer", "token": "..."}` and its relatives; the other keys are the parameters of the class."""
+"""`{"type": "bearer", "token": "..."}` and other types. The other keys are the parameters of the manager class."""
 
 
 def _custom(
@@ -139,8 +139,8 @@ _KINDS: dict[str, Callable[..., AuthManager]] = {
 }
 
 
-def manager(auth: AuthConfig | AuthManager | None) -> AuthManager:
-    """The manager that `auth` is or describes. Raises InvalidArgumentError for what describes none."""
+def create_manager(auth: AuthConfig | AuthManager | None) -> AuthManager:
+    """Returns `auth` or the manager that it configures. Raises InvalidArgumentError for an invalid mapping."""
     if auth is None:
         return NoAuth()
     if isinstance(auth, AuthManager):
@@ -150,9 +150,9 @@ def manager(auth: AuthConfig | AuthManager | None) -> AuthManager:
     given: dict[str, Any] = {**auth}
     kind = _KINDS.get(str(given.pop("type", "")))
     if kind is None:
-        raise InvalidArgumentError(f"auth has no known type; known are {', '.join(_KINDS)}")
+        raise InvalidArgumentError(f"auth has an unknown type; known types: {', '.join(_KINDS)}")
     try:
         return kind(**given)
     except TypeError as error:
-        # The error of the call names parameters, never values.
-        raise InvalidArgumentError(f"auth of this type cannot be made: {error}") from None
+        # The message of this TypeError contains names of parameters, not values.
+        raise InvalidArgumentError(f"invalid keys for auth of this type: {error}") from None

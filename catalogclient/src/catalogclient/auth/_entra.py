@@ -1,4 +1,4 @@
-"""Tokens of Microsoft Entra, by Microsoft's own library."""
+"""Microsoft Entra tokens from azure-identity."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from catalogclient.errors import CatalogError
 
 _SCOPE = "https://storage.azure.com/.default"
 _MARGIN = 60.0
-"""Seconds before its end at which a token is replaced."""
+"""Seconds before its expiry at which a token is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
     text: str = field(repr=False)
     expires_at: float
-    """In seconds since 1970."""
+    """Seconds since 1970."""
 
 
 class EntraAuth(TokenAuth):
-    """Tokens by `DefaultAzureCredential`, or by another `credential` of azure-identity. Needs the extra `entra`."""
+    """Tokens from `DefaultAzureCredential` or another azure-identity `credential`. Requires the extra `entra`."""
 
     def __init__(self, *, scopes: Sequence[str] = (_SCOPE,), credential: Any = None) -> None:
         super().__init__()
         self._scopes = tuple(scopes)
         if credential is None:
-            credential = _optional_imports.module("azure.identity", extra="entra").DefaultAzureCredential()
+            credential = _optional_imports.import_module("azure.identity", extra="entra").DefaultAzureCredential()
         self._credential = credential
         self._known: _Token | None = None
         self._flight: SingleFlight[_Token] = SingleFlight()
@@ -39,9 +39,9 @@ class EntraAuth(TokenAuth):
     def token(self) -> str:
         return self._flight.run(self._fetch, unless=self._fresh).text
 
-    def renew(self, *, refused: str | None) -> str:
+    def renew(self, *, rejected: str | None) -> str:
         def newer() -> _Token | None:
-            return self._known if self._known is not None and self._known.text != refused else None
+            return self._known if self._known is not None and self._known.text != rejected else None
 
         return self._flight.run(self._fetch, unless=newer).text
 
@@ -53,6 +53,6 @@ class EntraAuth(TokenAuth):
         try:
             found = self._credential.get_token(*self._scopes)
         except Exception as error:
-            raise CatalogError(f"Entra gave no token: {type(error).__name__}") from error
+            raise CatalogError(f"azure-identity returned no token: {type(error).__name__}") from error
         self._known = token = _Token(found.token, float(found.expires_on))
         return token

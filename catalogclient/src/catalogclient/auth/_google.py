@@ -1,4 +1,4 @@
-"""Tokens of Google, by Google's own library."""
+"""Google tokens from google-auth."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 class GoogleAuth(TokenAuth):
-    """Tokens of a service account's file, or of the environment's default. Needs the extra `google`."""
+    """Tokens from a credentials file or from the application default credentials. Requires the extra `google`."""
 
     def __init__(self, *, credentials_path: str | None = None, scopes: Sequence[str] = (_SCOPE,)) -> None:
         super().__init__()
-        auth = _optional_imports.module("google.auth", extra="google")
-        self._requests = _optional_imports.module("google.auth.transport.requests", extra="google")
+        auth = _optional_imports.import_module("google.auth", extra="google")
+        self._requests = _optional_imports.import_module("google.auth.transport.requests", extra="google")
         self._flight: SingleFlight[str] = SingleFlight()
         try:
             if credentials_path is None:
@@ -26,15 +26,15 @@ class GoogleAuth(TokenAuth):
             else:
                 self._credentials = auth.load_credentials_from_file(credentials_path, scopes=list(scopes))[0]
         except Exception as error:
-            raise InvalidArgumentError(f"no Google credentials: {type(error).__name__}") from error
+            raise InvalidArgumentError(f"google-auth found no credentials: {type(error).__name__}") from error
 
     def token(self) -> str:
         return self._flight.run(self._fetch, unless=self._valid)
 
-    def renew(self, *, refused: str | None) -> str:
+    def renew(self, *, rejected: str | None) -> str:
         def newer() -> str | None:
             token = self._valid()
-            return token if token != refused else None
+            return token if token != rejected else None
 
         return self._flight.run(self._fetch, unless=newer)
 
@@ -45,5 +45,5 @@ class GoogleAuth(TokenAuth):
         try:
             self._credentials.refresh(self._requests.Request())
         except Exception as error:
-            raise CatalogError(f"Google gave no token: {type(error).__name__}") from error
+            raise CatalogError(f"google-auth returned no token: {type(error).__name__}") from error
         return str(self._credentials.token)

@@ -1,4 +1,4 @@
-"""Access tokens from a token endpoint: client credentials (RFC 6749 §4.4) and token exchange (RFC 8693)."""
+"""OAuth 2.0 managers: client credentials (RFC 6749 §4.4) and token exchange (RFC 8693)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catalogclient._options import DEFAULT_TIMEOUT, RestCatalogOptions, RetryPol
 from catalogclient._single_flight import SingleFlight
 from catalogclient.auth import _token_endpoint
 from catalogclient.auth._base import TokenAuth
-from catalogclient.auth._token_endpoint import Granted
+from catalogclient.auth._token_endpoint import Token
 from catalogclient.errors import CatalogError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ACCESS_TOKEN_TYPE = _TYPES[0]
 
 
 class _OAuth2(TokenAuth):
-    """A token that is fetched when it is needed, shared by all threads, and replaced before it expires."""
+    """Requests a token on demand, shares it between threads and renews it before it expires."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class _OAuth2(TokenAuth):
         self._client_auth = client_auth
         self._margin = refresh_margin
         self._default_expires_in = default_expires_in
-        self._timeout = Timeout.given(timeout)
+        self._timeout = Timeout.parse(timeout)
         self._retry: RetryPolicy | None = RetryPolicy()
         self._url = ""
         self._is_own_endpoint = False
         self._transport: Transport | None = None
-        self._granted: Granted | None = None
-        self._flight: SingleFlight[Granted] = SingleFlight()
+        self._known: Token | None = None
+        self._flight: SingleFlight[Token] = SingleFlight()
         self._attaching = threading.Lock()
         if token_url is not None and "://" in token_url:
             _urls.check(token_url, name="token_url")
@@ -73,7 +73,7 @@ class _OAuth2(TokenAuth):
             own = f"{base}{_OWN_ENDPOINT}"
             if self._token_url is None:
                 warnings.warn(
-                    "the catalog's own token endpoint is deprecated; give the token_url of an identity provider",
+                    "the token endpoint of the catalog is deprecated; set token_url to that of an identity provider",
                     DeprecationWarning,
                     stacklevel=4,
                 )
@@ -81,18 +81,18 @@ class _OAuth2(TokenAuth):
             self._is_own_endpoint = self._url == own
 
     def token(self) -> str:
-        granted = self._granted
+        known = self._known
         now = time.monotonic()
-        if granted is None or now >= granted.expires_at:
+        if known is None or now >= known.expires_at:
             return self._flight.run(self._fetch, unless=lambda: self._usable(time.monotonic())).token
-        if now >= granted.refresh_at and not self._flight.is_busy:
-            self._renew_early(granted)
-        return (self._granted or granted).token
+        if now >= known.refresh_at and not self._flight.is_busy:
+            self._renew_early(known)
+        return (self._known or known).token
 
-    def renew(self, *, refused: str | None) -> str:
-        def newer() -> Granted | None:
-            granted = self._granted
-            return granted if granted is not None and granted.token != refused else None
+    def renew(self, *, rejected: str | None) -> str:
+        def newer() -> Token | None:
+            known = self._known
+            return known if known is not None and known.token != rejected else None
 
         return self._flight.run(self._fetch, unless=newer).token
 
@@ -102,27 +102,27 @@ class _OAuth2(TokenAuth):
 
     @abstractmethod
     def _form(self) -> dict[str, str]:
-        """What is asked for, without the client's credentials."""
+        """Returns the form parameters without the client credentials."""
 
-    def _usable(self, now: float) -> Granted | None:
-        granted = self._granted
-        return granted if granted is not None and now < granted.expires_at else None
+    def _usable(self, now: float) -> Token | None:
+        known = self._known
+        return known if known is not None and now < known.expires_at else None
 
-    def _renew_early(self, granted: Granted) -> None:
-        def newer() -> Granted | None:
-            return self._granted if self._granted is not granted else None
+    def _renew_early(self, known: Token) -> None:
+        def newer() -> Token | None:
+            return self._known if self._known is not known else None
 
         try:
             self._flight.run(self._fetch, unless=newer)
         except CatalogError as error:
-            # The token is good for a while; the next call tries again.
-            AUTH.warning("a token could not be renewed before its end: %s", type(error).__name__)
+            # The token is still valid. The next call tries again.
+            AUTH.warning("renewing a token before its expiry failed: %s", type(error).__name__)
 
-    def _fetch(self) -> Granted:
+    def _fetch(self) -> Token:
         if self._transport is None:
-            raise InvalidArgumentError("the credentials belong to no catalog yet")
+            raise InvalidArgumentError("the auth manager is not attached to a catalog")
         form = {name: value for name, value in self._form().items() if value}
-        self._granted = granted = _token_endpoint.ask(
+        self._known = token = _token_endpoint.request_token(
             self._transport,
             self._url,
             form,
@@ -133,27 +133,27 @@ class _OAuth2(TokenAuth):
             margin=self._margin,
             default_expires_in=self._default_expires_in,
         )
-        return granted
+        return token
 
     def _locate(self, url: str, options: RestCatalogOptions) -> None:
         _urls.check(url, name="token_url")
         self._url = url
         self._retry = options.retry
         if self._url.startswith("http://") and not _urls.is_loopback(self._url):
-            AUTH.warning("client credentials travel to the token endpoint without TLS")
+            AUTH.warning("client credentials are sent to the token endpoint without TLS")
         self._transport = _lazy_transport.create_transport(options)
 
     def __repr__(self) -> str:
-        shown = _redact.address(self._url or self._token_url or "")
+        shown = _redact.url_without_secrets(self._url or self._token_url or "")
         return f"{type(self).__name__}(client_id={self._client_id!r}, token_url={shown!r})"
 
 
 class OAuth2ClientCredentials(_OAuth2):
-    """Tokens for a client by its id and secret.
+    """Client credentials grant (RFC 6749 §4.4).
 
-    `token_url` may be relative to the catalog's address; without it the catalog's own endpoint is asked, which is
-    deprecated. `client_auth`: credentials in the form (`post`), in the header (`basic`), or as the endpoint wants
-    (`auto`). `refresh_margin` and `default_expires_in` are seconds.
+    `token_url` may be relative to the base URL. The default is the token endpoint of the catalog, which is deprecated.
+    `client_auth` sends the credentials in the form (`post`) or in the header (`basic`); `auto` uses `post` for the
+    endpoint of the catalog and `basic` for others. `refresh_margin` and `default_expires_in` are seconds.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class OAuth2ClientCredentials(_OAuth2):
             default_expires_in=default_expires_in,
             timeout=timeout,
         )
-        self._asked = {
+        self._parameters = {
             "grant_type": "client_credentials",
             "scope": scope,
             "audience": audience or "",
@@ -189,11 +189,11 @@ class OAuth2ClientCredentials(_OAuth2):
         }
 
     def _form(self) -> dict[str, str]:
-        return self._asked
+        return self._parameters
 
 
 class OAuth2TokenExchange(_OAuth2):
-    """Tokens in exchange for another token, of which types `urn:ietf:params:oauth:token-type:...` are known."""
+    """Token exchange grant (RFC 8693). Token types are `urn:ietf:params:oauth:token-type:...`."""
 
     def __init__(
         self,
@@ -223,10 +223,10 @@ class OAuth2TokenExchange(_OAuth2):
         )
         for kind in (subject_token_type, actor_token_type, requested_token_type):
             if kind is not None and kind not in _TYPES:
-                raise InvalidArgumentError("a token type is unknown")
+                raise InvalidArgumentError("unknown token type")
         if actor_token is not None and actor_token_type is None:
-            raise InvalidArgumentError("actor_token needs actor_token_type")
-        self._asked = {
+            raise InvalidArgumentError("actor_token requires actor_token_type")
+        self._parameters = {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
             "subject_token": subject_token,
             "subject_token_type": subject_token_type,
@@ -237,4 +237,4 @@ class OAuth2TokenExchange(_OAuth2):
         }
 
     def _form(self) -> dict[str, str]:
-        return self._asked
+        return self._parameters

@@ -1,4 +1,4 @@
-"""Libraries of the extras, imported when a manager that needs one is made."""
+"""Imports the libraries of the extras on demand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from catalogclient.errors import InvalidArgumentError
 
 
-def module(name: str, *, extra: str) -> Any:
-    """The module. Raises InvalidArgumentError that names the extra when it is not installed."""
+def import_module(name: str, *, extra: str) -> Any:
+    """Imports a module. Raises InvalidArgumentError that names the extra if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise InvalidArgumentError(f"this kind of authentication needs catalogclient[{extra}]") from None
+        raise InvalidArgumentError(f"this type of auth requires catalogclient[{extra}]") from None

@@ -1,4 +1,4 @@
-"""Signatures of AWS, version 4 (AWS General Reference, "Signature Version 4 signing process")."""
+"""AWS Signature Version 4 (AWS General Reference, "Signature Version 4 signing process")."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class SigV4Auth(AuthManager):
-    """Signs every request. `credentials`, asked at every attempt, stands in for fixed keys.
+    """Signs every request. `credentials` replaces fixed keys and is called at every attempt.
 
-    With `delegate` another manager's Authorization is signed too and travels as Original-Authorization. `service` is
-    `s3tables`, `glue` or `execute-api`; `clock` stands in for that of the machine.
+    The Authorization header of `delegate` is sent as Original-Authorization and included in the signature. `service`
+    is `s3tables`, `glue` or `execute-api`. `clock` replaces the system clock.
     """
 
     def __init__(
@@ -58,10 +58,12 @@ class SigV4Auth(AuthManager):
 
     @classmethod
     def from_botocore(cls, region: str, service: str = "execute-api", *, profile: str | None = None) -> Self:
-        """Keys from where AWS tools find them. Needs the extra `aws`."""
-        found = _optional_imports.module("botocore.session", extra="aws").Session(profile=profile).get_credentials()
+        """Uses the credential chain of the AWS tools. Requires the extra `aws`."""
+        found = (
+            _optional_imports.import_module("botocore.session", extra="aws").Session(profile=profile).get_credentials()
+        )
         if found is None:
-            raise InvalidArgumentError("no AWS credentials were found")
+            raise InvalidArgumentError("botocore found no AWS credentials")
 
         def keys() -> Keys:
             frozen = found.get_frozen_credentials()
@@ -85,7 +87,7 @@ class SigV4Auth(AuthManager):
         except CatalogError:
             raise
         except Exception as error:
-            raise CatalogError(f"the callable that returns AWS keys failed: {type(error).__name__}") from error
+            raise CatalogError(f"the callable for AWS credentials raised {type(error).__name__}") from error
         moment = self._clock().strftime("%Y%m%dT%H%M%SZ")
         digest = hashlib.sha256(request.body or b"").hexdigest()
         fields["X-Amz-Date"] = moment
@@ -113,7 +115,7 @@ class SigV4Auth(AuthManager):
         )
 
     def refresh(self, *, reason: int) -> bool:
-        """A callable may return other keys; nothing else can."""
+        """Returns True if `credentials` is a callable or the delegate has new credentials."""
         renewed = self._delegate.refresh(reason=reason) if self._delegate is not None else False
         return self._can_change or renewed
 
@@ -139,13 +141,13 @@ def _now() -> datetime:
 
 
 def canonical_path(url: str, *, service: str) -> str:
-    """The path with every segment encoded once more, which all services want but S3."""
+    """Returns the path with every segment encoded again, as all services except S3 require."""
     path = urlsplit(url).path or "/"
     return path if service == "s3" else quote(path, safe="/-._~")
 
 
 def canonical_query(url: str) -> str:
-    """The parameters as they are sent, in order of name and value."""
+    """Returns the query parameters sorted by name and value."""
     pairs = [part.partition("=") for part in urlsplit(url).query.split("&") if part]
     return "&".join(f"{name}={value}" for name, value in sorted((name, value) for name, _, value in pairs))
 

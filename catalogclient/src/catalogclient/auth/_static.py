@@ -1,4 +1,4 @@
-"""Credentials that are given: none, a token, a header field, a user and password, or whatever a callable says."""
+"""Static credentials: none, bearer token, header field, basic, and header fields from a callable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from catalogclient import _headers
 from catalogclient._messages import PreparedRequest
-from catalogclient.auth._base import AuthManager, TokenAuth, visible
+from catalogclient.auth._base import AuthManager, TokenAuth, validate_token
 from catalogclient.errors import CatalogError, InvalidArgumentError
 
 
@@ -15,28 +15,28 @@ class NoAuth(AuthManager):
     """No credentials."""
 
     def apply(self, request: PreparedRequest) -> None:
-        """Nothing is set."""
+        """Sets nothing."""
 
 
 class BearerAuth(TokenAuth):
-    """`Authorization: Bearer <token>` (RFC 6750); a callable is asked for the token at every attempt."""
+    """`Authorization: Bearer <token>` (RFC 6750). A callable is called for the token at every attempt."""
 
     def __init__(self, token: str | Callable[[], str]) -> None:
         super().__init__()
         self._source: Callable[[], str] | None = None if isinstance(token, str) else token
-        self._given = visible(token) if isinstance(token, str) else ""
+        self._given = validate_token(token) if isinstance(token, str) else ""
         if not isinstance(token, str) and not callable(token):
-            raise InvalidArgumentError("token must be text or a callable")
+            raise InvalidArgumentError("token must be a string or a callable")
 
     def token(self) -> str:
-        return self._given if self._source is None else visible(self._source())
+        return self._given if self._source is None else validate_token(self._source())
 
-    def renew(self, *, refused: str | None) -> str:
+    def renew(self, *, rejected: str | None) -> str:
         return self.token()
 
 
 class HeaderAuth(AuthManager):
-    """One header field of the caller's choice."""
+    """One header field with a fixed value."""
 
     def __init__(self, name: str, value: str) -> None:
         _headers.check_name(name)
@@ -54,7 +54,7 @@ class HeaderAuth(AuthManager):
 
 
 class CustomAuth(AuthManager):
-    """Header fields that a callable returns, asked at every attempt."""
+    """Header fields from a callable, which is called at every attempt."""
 
     def __init__(self, get_headers: Callable[[], Mapping[str, str]]) -> None:
         if not callable(get_headers):
@@ -67,16 +67,16 @@ class CustomAuth(AuthManager):
         except CatalogError:
             raise
         except Exception as error:
-            raise CatalogError(f"the callable that returns credentials failed: {type(error).__name__}") from error
+            raise CatalogError(f"get_headers raised {type(error).__name__}") from error
         request.headers.update(found)
 
 
 class BasicAuth(AuthManager):
-    """User and password (RFC 7617), in UTF-8."""
+    """Basic authentication (RFC 7617) in UTF-8."""
 
     def __init__(self, username: str, password: str) -> None:
         if ":" in username:
-            raise InvalidArgumentError("a user name cannot hold a colon")
+            raise InvalidArgumentError("a user name must not contain a colon")
         self._username = username
         self._field = basic(username, password)
 
@@ -88,5 +88,5 @@ class BasicAuth(AuthManager):
 
 
 def basic(username: str, password: str) -> str:
-    """The value of Authorization for user and password."""
+    """Returns the value of the Authorization header for basic authentication."""
     return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"

@@ -1,4 +1,4 @@
-"""One request to a token endpoint and its answer (RFC 6749 §3.2, §5)."""
+"""Requests a token from a token endpoint (RFC 6749 §3.2, §5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._messages import PreparedRequest, Reply
 from catalogclient._operations import reading
 from catalogclient._options import RetryPolicy, Timeout
-from catalogclient._retries import Attempts
+from catalogclient._retries import RetryState
 from catalogclient.auth._static import basic
 from catalogclient.errors import CatalogError, InvalidResponseError, OAuthError
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from catalogclient._transport import Transport
 
 _OPERATION = OPERATIONS[Endpoint.GET_TOKEN]
-_LONGEST_WAIT = 120.0
-"""Seconds for a token with all attempts; calls wait for it."""
+_TOTAL_TIMEOUT = 120.0
+"""Seconds for a token request with all attempts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
-    """A token; times are those of the monotonic clock, infinity where the end is not known."""
+class Token:
+    """An access token. Times are seconds of the monotonic clock, infinity if the expiry is unknown."""
 
     token: str = field(repr=False)
     expires_at: float
     refresh_at: float
 
 
-def ask(
+def request_token(
     transport: Transport,
     url: str,
     form: dict[str, str],
@@ -48,11 +48,11 @@ def ask(
     retry: RetryPolicy | None,
     margin: float,
     default_expires_in: float | None,
-) -> Granted:
-    """Ask for a token. `margin` is how many seconds before its end it should be renewed.
+) -> Token:
+    """Requests a token. `margin` is the number of seconds before expiry at which the token is renewed.
 
-    Raises OAuthError when the endpoint refuses, InvalidResponseError when its answer has no token, NetworkError and
-    ServerError when it was not reached or failed, again and again.
+    Raises OAuthError for an error response, InvalidResponseError for a response without a token, and NetworkError or
+    ServerError if all attempts failed.
     """
     identity, secret = client
     fields = _headers.basic(user_agent=None, transport=transport.name)
@@ -69,19 +69,19 @@ def ask(
     request = PreparedRequest("POST", url, fields, urlencode(form).encode())
     try:
         reply = _sent(transport, request, timeout=timeout, retry=retry)
-        return _granted(reply, margin=margin, default_expires_in=default_expires_in)
+        return _token(reply, margin=margin, default_expires_in=default_expires_in)
     except CatalogError as error:
-        error.method, error.url, error.operation = "POST", _redact.address(url), _OPERATION.name
+        error.method, error.url, error.operation = "POST", _redact.url_without_secrets(url), _OPERATION.name
         raise
 
 
 def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None) -> Reply:
     now = time.monotonic()
-    attempts = Attempts(
-        operation=_OPERATION, policy=retry, key=None, key_lifetime=None, started_at=now, deadline=now + _LONGEST_WAIT
+    attempts = RetryState(
+        operation=_OPERATION, policy=retry, key=None, key_lifetime=None, started_at=now, deadline=now + _TOTAL_TIMEOUT
     )
     while True:
-        attempts.begin(now=time.monotonic())
+        attempts.begin_attempt(now=time.monotonic())
         error: CatalogError
         try:
             reply = transport.exchange(request, timeout=timeout, deadline=attempts.deadline)
@@ -90,21 +90,21 @@ def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, r
         else:
             if reply.status < 400:
                 return reply
-            error = _refusal(reply)
-        time.sleep(attempts.pause(error, now=time.monotonic()))
+            error = _error(reply)
+        time.sleep(attempts.next_delay(error, now=time.monotonic()))
 
 
-def _refusal(reply: Reply) -> CatalogError:
-    found = _error_mapping.refusal(reply, _OPERATION)
+def _error(reply: Reply) -> CatalogError:
+    found = _error_mapping.error_from_reply(reply, _OPERATION)
     if reply.status >= 500:
         return found
-    said: Any = found.details if isinstance(found.details, dict) else {}
-    code = said.get("error")
+    body: Any = found.details if isinstance(found.details, dict) else {}
+    code = body.get("error")
     return OAuthError(
         found.message,
         error=code if isinstance(code, str) else "",
-        error_description=reading.optional_text(said, "error_description"),
-        error_uri=reading.optional_text(said, "error_uri"),
+        error_description=reading.optional_text(body, "error_description"),
+        error_uri=reading.optional_text(body, "error_uri"),
         status=found.status,
         type=found.type,
         code=found.code,
@@ -114,14 +114,14 @@ def _refusal(reply: Reply) -> CatalogError:
     )
 
 
-def _granted(reply: Reply, *, margin: float, default_expires_in: float | None) -> Granted:
+def _token(reply: Reply, *, margin: float, default_expires_in: float | None) -> Token:
     body = reading.document(reply)
     token = body.get("access_token")
     if not isinstance(token, str) or not token:
-        raise InvalidResponseError("the answer has no access_token", status=reply.status)
+        raise InvalidResponseError("the response has no access_token", status=reply.status)
     kind = body.get("token_type", "bearer")
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "n_a"):
-        raise InvalidResponseError("the answer has a token of a type that is no bearer's", status=reply.status)
+        raise InvalidResponseError("the response has a token_type other than bearer", status=reply.status)
     lifetime = _seconds(body.get("expires_in"))
     if lifetime is None:
         lifetime = _until_exp(token)
@@ -129,8 +129,8 @@ def _granted(reply: Reply, *, margin: float, default_expires_in: float | None) -
         lifetime = default_expires_in
     now = time.monotonic()
     if lifetime is None:
-        return Granted(token=token, expires_at=math.inf, refresh_at=math.inf)
-    return Granted(token=token, expires_at=now + lifetime, refresh_at=now + lifetime - min(margin, lifetime / 2))
+        return Token(token=token, expires_at=math.inf, refresh_at=math.inf)
+    return Token(token=token, expires_at=now + lifetime, refresh_at=now + lifetime - min(margin, lifetime / 2))
 
 
 def _seconds(value: object) -> float | None:
@@ -141,7 +141,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _until_exp(token: str) -> float | None:
-    """Seconds until the `exp` of a JWT, which is read and not verified: the server does that."""
+    """Returns the seconds until the `exp` claim of a JWT. The signature is not verified, because the server does."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

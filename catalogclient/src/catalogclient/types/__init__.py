@@ -1,7 +1,6 @@
-"""The documents that travel between client and server, as TypedDicts with the keys of the wire.
+"""Request and response documents as TypedDicts with the keys of the OpenAPI document (`components/schemas`).
 
-They are plain dictionaries at run time: unknown keys survive, and what was read can be sent back unchanged. Source:
-Iceberg REST OpenAPI, `components/schemas`.
+The documents are plain dictionaries at run time. Unknown keys are kept.
 """
 
 from catalogclient.types._changes import (

@@ -1,4 +1,4 @@
-"""Documents of changes: the updates of tables and views, and the requirements that make a commit conditional."""
+"""Updates of tables and views, and requirements of commits."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ TableUpdate: TypeAlias = (
     | AddEncryptionKey
     | RemoveEncryptionKey
 )
-"""One change of a table, told apart by `action`."""
+"""An update of a table. The key `action` is the discriminator."""
 
 AddViewVersion = TypedDict("AddViewVersion", {"action": Literal["add-view-version"], "view-version": ViewVersion})
 SetCurrentViewVersion = TypedDict(
@@ -138,7 +138,7 @@ ViewUpdate: TypeAlias = (
     | AddViewVersion
     | SetCurrentViewVersion
 )
-"""One change of a view, told apart by `action`."""
+"""An update of a view. The key `action` is the discriminator."""
 
 
 class AssertCreate(TypedDict):
@@ -180,7 +180,7 @@ TableRequirement: TypeAlias = (
     | AssertDefaultSpecId
     | AssertDefaultSortOrderId
 )
-"""What must hold for a commit to be taken, told apart by `type`."""
+"""A condition of a commit. The key `type` is the discriminator."""
 
 
 class AssertViewUuid(TypedDict):

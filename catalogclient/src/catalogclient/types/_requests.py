@@ -1,4 +1,4 @@
-"""Documents that requests carry."""
+"""Request bodies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RenameTableRequest(TypedDict):
 
 
 class CommitTableRequest(TypedDict, total=False):
-    """`identifier` is needed inside a transaction only; without `requirements` the commit is unconditional."""
+    """`identifier` is required inside a transaction. Without `requirements` the commit is unconditional."""
 
     identifier: TableReference | TableIdentifier
     requirements: list[TableRequirement]
@@ -115,7 +115,7 @@ class RemoteSignRequest(TypedDict, total=False):
 
 
 class RemoteSigningConfig(TypedDict, total=False):
-    """What a load result wants sent along with every request to be signed."""
+    """Properties and header fields that a load result requires for every signing request."""
 
     properties: dict[str, str]
     headers: dict[str, list[str]]

@@ -1,4 +1,4 @@
-"""Documents of scan planning: content files, tasks, filters, and the reports of what a scan or commit did."""
+"""Documents of scan planning: content files, tasks, filters and metrics reports."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Literal, Required, TypeAlias, TypedDict
 
 Expression: TypeAlias = bool | Mapping[str, Any]
-"""A filter as JSON: `True`, `False`, or an object with `type`; `catalogclient.expressions` builds them."""
+"""A filter: `True`, `False`, or an object with `type`. `catalogclient.expressions` has builders."""
 
 
 class CountMap(TypedDict):
-    """Counts by field id: `keys[i]` has `values[i]`."""
+    """Counts per field id: `values[i]` belongs to field `keys[i]`."""
 
     keys: list[int]
     values: list[int]
 
 
 class ValueMap(TypedDict):
-    """Bounds by field id: `keys[i]` has `values[i]`, a single value in JSON form."""
+    """Bounds per field id: `values[i]` belongs to field `keys[i]`, in the JSON single-value form."""
 
     keys: list[int]
     values: list[Any]
@@ -56,7 +56,7 @@ _DataFileFields = TypedDict(
 
 
 class DataFile(ContentFile, _DataFileFields):
-    """A file of rows; `content` is `data`."""
+    """A data file (`content` is `data`)."""
 
 
 _DeleteFileFields = TypedDict(
@@ -67,7 +67,7 @@ _DeleteFileFields = TypedDict(
 
 
 class DeleteFile(ContentFile, _DeleteFileFields):
-    """A file of deletes by position (with an offset and size for deletion vectors) or by equality (with field ids)."""
+    """A file of position deletes (with offset and size for deletion vectors) or equality deletes (with field ids)."""
 
 
 FileScanTask = TypedDict(
@@ -82,7 +82,7 @@ FileScanTask = TypedDict(
 
 
 class CounterResult(TypedDict):
-    """A number of things."""
+    """A counter of a metrics report."""
 
     unit: str
     value: int

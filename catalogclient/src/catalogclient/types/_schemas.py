@@ -1,11 +1,11 @@
-"""Documents of schemas, partition specs and sort orders (Iceberg REST OpenAPI, schemas `Schema` to `SortOrder`)."""
+"""Schemas, partition specs and sort orders (OpenAPI, `Schema`, `PartitionSpec`, `SortOrder`)."""
 
 from __future__ import annotations
 
 from typing import Literal, Required, TypeAlias, TypedDict
 
 PrimitiveType: TypeAlias = str
-"""`long`, `string`, `decimal(10,2)`, `fixed[16]` and so on; unknown names pass through."""
+"""`long`, `string`, `decimal(10,2)`, `fixed[16]` and others. Unknown names are passed through."""
 
 StructField = TypedDict(
     "StructField",
@@ -23,7 +23,7 @@ StructField = TypedDict(
 
 
 class StructType(TypedDict):
-    """A nested record."""
+    """A nested struct."""
 
     type: Literal["struct"]
     fields: list[StructField]

@@ -1,4 +1,4 @@
-"""Documents of tables: snapshots, references, statistics and the metadata as a whole."""
+"""Table metadata, snapshots, references and statistics."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ TableMetadata = TypedDict(
         "metadata-log": list[MetadataLogEntry],
         "statistics": list[StatisticsFile],
         "partition-statistics": list[PartitionStatisticsFile],
-        # Format version 1, and what single servers add.
+        # Keys of format version 1 and of single servers.
         "schema": Schema,
         "partition-spec": list[PartitionField],
         "name": str,

@@ -1,4 +1,4 @@
-"""Documents of views and of user-defined functions."""
+"""Metadata of views and user-defined functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catalogclient.types._schemas import IcebergType, Schema
 
 
 class ViewRepresentation(TypedDict):
-    """The text of a view in one dialect of SQL."""
+    """The query of a view in one SQL dialect."""
 
     type: Literal["sql"]
     sql: str
@@ -48,7 +48,7 @@ ViewMetadata = TypedDict(
 
 
 class FunctionRepresentation(TypedDict):
-    """The text of a function in one dialect of SQL."""
+    """The body of a function in one SQL dialect."""
 
     type: Literal["sql"]
     dialect: str
@@ -56,7 +56,7 @@ class FunctionRepresentation(TypedDict):
 
 
 class FunctionParameter(TypedDict):
-    """One parameter of a function."""
+    """A parameter of a function."""
 
     type: IcebergType
     name: str
