@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -18,6 +19,10 @@ from tests.fakes.http_peer import HttpPeer
 
 AT_ONCE = RetryPolicy(backoff_base=0.001, backoff_max=0.01)
 """Four attempts without pauses worth the name."""
+
+
+plain_catalog = functools.partial(RestCatalog, config_mode="never")
+"""Creates a catalog that does not request the configuration."""
 
 
 class Connect(Protocol):
@@ -37,7 +42,9 @@ def connect(peer: HttpPeer) -> Iterator[Connect]:
     made: list[RestCatalog] = []
 
     def connected(path: str = "", **options: Any) -> RestCatalog:
-        made.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, **options}))
+        # Without a warehouse the tests are about single requests, so the configuration is not requested.
+        mode = "auto" if {"warehouse", "catalog_name"} & set(options) else "never"
+        made.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, "config_mode": mode, **options}))
         return made[-1]
 
     yield connected

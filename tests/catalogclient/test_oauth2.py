@@ -28,7 +28,7 @@ from catalogclient import (
     ServerError,
     UnauthorizedError,
 )
-from tests.catalogclient.conftest import AT_ONCE, Connect
+from tests.catalogclient.conftest import AT_ONCE, Connect, plain_catalog
 from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
 
 OWN = "/v1/oauth/tokens"
@@ -57,7 +57,9 @@ def test_the_catalogs_own_endpoint_gets_the_credentials_in_the_form(peer: HttpPe
     peer.answer(granted("t1", token_type="BEARER"), path="/iceberg/v1/oauth/tokens")
     peer.answer(in_json({}))
     with pytest.warns(DeprecationWarning, match="token endpoint") as caught:
-        catalog = RestCatalog(f"{peer.url}/iceberg", auth={"type": "oauth2", "client_id": "id", "client_secret": "s"})
+        catalog = RestCatalog(
+            f"{peer.url}/iceberg", config_mode="never", auth={"type": "oauth2", "client_id": "id", "client_secret": "s"}
+        )
     assert len(caught) == 1
     with catalog:
         catalog.list_namespaces()
@@ -196,7 +198,7 @@ def test_a_renewal_that_fails_early_is_tried_again_and_the_old_token_used(
 
 def age(catalog: RestCatalog, *, by: float) -> None:
     """Makes the token of a catalog older, in seconds."""
-    auth: Any = catalog._auth
+    auth: Any = catalog._operations._auth
     known = auth._known
     auth._known = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
 
@@ -263,7 +265,10 @@ class Forgetful(HttpPeer):
 def test_threads_whose_token_is_refused_together_replace_it_once(issuer: HttpPeer) -> None:
     threads = 32
     meeting = threading.Barrier(threads)
-    with Forgetful() as peer, RestCatalog(peer.url, auth=credentials(issuer), pool_maxsize=threads) as catalog:
+    with (
+        Forgetful() as peer,
+        plain_catalog(peer.url, auth=credentials(issuer), pool_maxsize=threads) as catalog,
+    ):
         catalog.list_namespaces()
         peer.token = "t2"
         issuer.answer(granted("t2"))
@@ -354,7 +359,7 @@ def test_connections_to_the_token_endpoint_end_with_the_catalog(
     peer.answer(in_json({}))
     given: Any = {"type": "oauth2", "client_secret": "s", "token_url": f"{issuer.url}/t"}
     catalog = connect(auth=given)
-    auth: Any = catalog._auth
+    auth: Any = catalog._operations._auth
     catalog.list_namespaces()
     auth.renew(rejected="t1")
     catalog.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ def test_options_show_no_secret() -> None:
 def test_doubtful_options_are_warned_of(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "catalogclient")
     peer.answer(in_json({}))
-    with RestCatalog(f"{peer.url}/iceberg/v1/", verify=False) as catalog:
+    with RestCatalog(f"{peer.url}/iceberg/v1/", verify=False, config_mode="never") as catalog:
         catalog.list_namespaces()
     assert peer.received[0].target == "/iceberg/v1/v1/namespaces"
     assert len(caplog.records) == 2
@@ -181,23 +182,26 @@ def test_credentials_from_properties() -> None:
     assert _properties.options(URI).auth is None
 
 
-def test_limits_and_certificates_from_properties() -> None:
+def test_limits_and_certificates_from_properties(tmp_path: Path) -> None:
+    authority, certificate, key = (str(tmp_path / name) for name in ("ca.pem", "c.pem", "k.pem"))
+    for name in (authority, certificate, key):
+        Path(name).touch()
     options = _properties.options(
         {
             **URI,
             "rest.client.connection-timeout-ms": "1500",
             "rest.client.max-retries": "0",
-            "ssl.cabundle": "/ca.pem",
-            "ssl.client.cert": "/c.pem",
-            "ssl.client.key": "/k.pem",
+            "ssl.cabundle": authority,
+            "ssl.client.cert": certificate,
+            "ssl.client.key": key,
             "header.X-Iceberg-Access-Delegation": "",
         }
     )
     assert options.timeout == Timeout(connect=1.5, read=60.0)
     assert options.retry is not None
     assert options.retry.max_attempts == 1
-    assert (options.verify, options.cert, options.access_delegation) == ("/ca.pem", ("/c.pem", "/k.pem"), None)
-    assert _properties.options({**URI, "ssl.client.cert": "/c.pem"}).cert == "/c.pem"
+    assert (options.verify, options.cert, options.access_delegation) == (authority, (certificate, key), None)
+    assert _properties.options({**URI, "ssl.client.cert": certificate}).cert == certificate
 
 
 @pytest.mark.parametrize(

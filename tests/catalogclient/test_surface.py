@@ -16,8 +16,7 @@ import pytest
 
 import catalogclient
 from catalogclient import RequestInfo, ResponseInfo, RestCatalogOptions, RetryInfo
-from catalogclient._catalog import core
-from catalogclient._options import OptionFields
+from catalogclient._options import MutationOptions, OptionFields
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
@@ -91,7 +90,7 @@ print("requests" in sys.modules)
 
 
 def test_call_options_are_the_same_for_all() -> None:
-    assert set(typing.get_type_hints(core.MutationOptions)) == {"timeout", "headers", "idempotency_key"}
+    assert set(typing.get_type_hints(MutationOptions)) == {"timeout", "headers", "idempotency_key"}
 
 
 class Spectator:

@@ -218,7 +218,7 @@ def test_a_catalog_that_is_forgotten_leaves_no_warning(peer: HttpPeer) -> None:
 
 def test_siblings_close_the_connections_with_the_last_of_them(peer: HttpPeer) -> None:
     peer.answer(in_json({}))
-    catalog = RestCatalog(peer.url)
+    catalog = RestCatalog(peer.url, config_mode="never")
     siblings = [catalog.with_auth({"type": "bearer", "token": str(number)}) for number in range(3)]
     catalog.close()
     for each in siblings:

@@ -8,7 +8,6 @@ credentials on requests, and `credentials` what chooses among those for storage.
 from __future__ import annotations
 
 from catalogclient import auth, credentials, expressions, requirements, types, updates
-from catalogclient._catalog import RestCatalog
 from catalogclient._endpoints import Endpoint
 from catalogclient._event_hooks import RequestHook, RequestInfo, ResponseInfo, RetryInfo
 from catalogclient._idempotency import generate_idempotency_key
@@ -36,6 +35,7 @@ from catalogclient._results import (
     ViewPage,
 )
 from catalogclient._scan import ScanPlan
+from catalogclient._sync_client import RestCatalog
 from catalogclient._type_strings import (
     DecimalType,
     FixedType,

@@ -76,10 +76,10 @@ def table(given: TableLike) -> TableIdentifier:
     elif isinstance(given, Mapping):
         levels, name = _levels(given.get("namespace"), "an identifier"), given.get("name", "")
     else:
-        parts = _levels(given.split(".") if isinstance(given, str) else given, "an identifier")
-        if len(parts) < 2:
+        parts: Any = given.split(".") if isinstance(given, str) else given
+        if not isinstance(parts, Sequence) or len(parts) < 2:
             raise InvalidArgumentError("an identifier needs a namespace and a name")
-        levels, name = parts[:-1], parts[-1]
+        levels, name = _levels(parts[:-1], "an identifier"), parts[-1]
     return TableIdentifier(levels, _checked(name))
 
 
@@ -93,7 +93,11 @@ def _levels(given: Any, subject: str) -> tuple[str, ...]:
         raise InvalidArgumentError(f"{subject} must be a string, a sequence of strings, a mapping or an identifier")
     if not given:
         raise InvalidArgumentError(f"{subject} needs at least one level")
-    return tuple(_checked(level) for level in given)
+    levels = tuple(_checked(level) for level in given)
+    if any("\x1f" in level for level in levels):
+        # Servers take U+001F as the separator, so that the levels would name another namespace.
+        raise InvalidArgumentError("a level must not contain U+001F")
+    return levels
 
 
 def _checked(part: object) -> str:

@@ -11,8 +11,17 @@ from typing import Any, Final, Generic, TypeVar
 
 from catalogclient._endpoints import Operation
 from catalogclient._urls import PathValue, QueryValue
+from catalogclient.errors import InvalidArgumentError
 
 T = TypeVar("T")
+
+
+def encode_json(document: Any) -> bytes:
+    """Encodes `document` as compact JSON in UTF-8. Raises InvalidArgumentError if JSON cannot express it (NaN)."""
+    try:
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"the request cannot be encoded as JSON: {type(error).__name__}") from error
 
 
 class Unset(Enum):
@@ -114,6 +123,8 @@ class Call(Generic[T]):
     """Header fields of this operation."""
     access_delegation: Sequence[str] | Unset | None = UNSET
     """Replaces `access_delegation` of the options."""
+    wants_default_snapshots: bool = False
+    """True to add the parameter `snapshots` with the default of the configuration, if there is one."""
 
 
 class RawResponse:

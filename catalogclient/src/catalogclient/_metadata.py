@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catalogclient._guards import guard_public_functions
 from catalogclient.types import Schema, Snapshot, SnapshotReference, TableMetadata
 
 
@@ -31,3 +32,6 @@ def snapshot_by_id(metadata: TableMetadata, snapshot_id: int) -> Snapshot | None
 def ref(metadata: TableMetadata, name: str) -> SnapshotReference | None:
     """Returns a branch or tag by name, or None."""
     return (metadata.get("refs") or {}).get(name)
+
+
+guard_public_functions(globals())

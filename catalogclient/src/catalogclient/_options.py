@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, cast
 
 from catalogclient import _headers, _urls
+from catalogclient._guards import converted
 from catalogclient.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -23,11 +25,28 @@ Snapshots: TypeAlias = Literal["all", "refs"]
 AccessDelegation: TypeAlias = Literal["vended-credentials", "remote-signing"]
 
 
+_MAX_POOL = 10_000
+_LONGEST_TIMEOUT = 1e8
+"""Seconds. Longer timeouts, infinity included, mean no limit. The operating system does not accept longer ones."""
+
+
 def _positive(number: object, name: str) -> None:
-    if number is None:
-        return
     if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
         raise InvalidArgumentError(f"{name} must be a number above 0")
+
+
+def positive_int(number: object, name: str) -> None:
+    """Raises InvalidArgumentError unless `number` is an integer above 0."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidArgumentError(f"{name} must be an integer above 0")
+
+
+def time_limit(seconds: object, name: str) -> float | None:
+    """Returns seconds as a float, or None for no limit. Raises InvalidArgumentError unless `seconds` is positive."""
+    if seconds is None:
+        return None
+    _positive(seconds, name)
+    return None if seconds > _LONGEST_TIMEOUT else float(seconds)  # type: ignore[operator, arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +57,8 @@ class Timeout:
     read: float | None = 60.0
 
     def __post_init__(self) -> None:
-        for seconds in (self.connect, self.read):
-            _positive(seconds, "a timeout")
+        object.__setattr__(self, "connect", time_limit(self.connect, "a timeout"))
+        object.__setattr__(self, "read", time_limit(self.read, "a timeout"))
 
     @classmethod
     def parse(cls, value: TimeoutLike) -> Timeout:
@@ -52,9 +71,41 @@ class Timeout:
             return cls(*value)
         return cls(value, value)
 
+    def at_most(self, other: Timeout) -> Timeout:
+        """Returns the shorter of both timeouts."""
+        return Timeout(_shorter(self.connect, other.connect), _shorter(self.read, other.read))
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else min(one, other)
+
 
 DEFAULT_TIMEOUT = Timeout()
 TimeoutLike: TypeAlias = float | tuple[float, float] | Timeout | None
+
+
+class CallOptions(TypedDict, total=False):
+    """Options of every call."""
+
+    timeout: TimeoutLike
+    """Replaces `timeout` of the options, for all requests of the call."""
+    headers: Mapping[str, str]
+    """Header fields in addition to those of the options."""
+
+
+class MutationOptions(CallOptions, total=False):
+    """Options of every call that changes the catalog."""
+
+    idempotency_key: str | None
+    """UUID of the change. Set it to resend an earlier change. The default is a new key."""
+
+
+CALL_OPTIONS = frozenset(("timeout", "headers", "idempotency_key"))
+
+
+def without_key(call: MutationOptions) -> CallOptions:
+    """Returns the options for a read that is part of a change."""
+    return cast(CallOptions, {name: value for name, value in call.items() if name != "idempotency_key"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +130,26 @@ class RetryPolicy:
     """Repeat a commit after a lost response even if the server does not advertise idempotency keys."""
 
     def __post_init__(self) -> None:
-        _positive(self.max_attempts, "max_attempts")
+        positive_int(self.max_attempts, "max_attempts")
         for name in ("backoff_base", "backoff_factor", "backoff_max", "max_retry_after"):
             _positive(getattr(self, name), name)
+
+
+def _check_text(value: object, name: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} must be a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{name} contains a lone surrogate") from None
+
+
+def check_file(path: str, name: str) -> None:
+    """Raises InvalidArgumentError unless `path` exists."""
+    if not Path(path).exists():
+        raise InvalidArgumentError(f"{name} is {path!r}, which does not exist")
 
 
 class OptionFields(TypedDict, total=False):
@@ -139,10 +207,11 @@ class RestCatalogOptions:
     prefix: str | None = None
     """Prefix of all paths. None uses the server's prefix. An empty string means no prefix."""
     config_mode: ConfigMode = "auto"
-    """When to request the configuration: `auto` if a warehouse is set, `always` or `never`."""
+    """When to request the configuration, which has the prefix and the separator: `never`, `always`, or `auto`, which
+    also works without a configuration if no warehouse is set and the server rejects the request with status 400."""
     config_fallback: ConfigFallback = "lacking"
-    """When to use the warehouse as the prefix: if the configuration endpoint is `lacking`, after `any` failure, or
-    `never`."""
+    """When to continue without a configuration, with the warehouse as the prefix: if the configuration endpoint is
+    `lacking` (status 404, 405, 410, 501), after `any` failure, or `never`."""
     config_uri: ConfigUri = "same-origin"
     """Which `uri` of the server's configuration may replace `base_url`."""
     endpoint_check: Literal["off", "strict"] = "off"
@@ -178,21 +247,39 @@ class RestCatalogOptions:
     """Session of the caller. Its adapters are used; its auth, hooks and cookies are ignored; it is not closed. Its
     connections check `total_timeout` between attempts only."""
     properties: Mapping[str, str] | None = field(default=None, repr=False)
-    """Client properties, merged between the server's defaults and overrides. If set, a configuration without a prefix
-    means no prefix, as in the OpenAPI document."""
+    """Client properties, merged between the server's defaults and overrides."""
 
+    @converted("invalid option")
     def __post_init__(self) -> None:
         _urls.root(self.base_url)
+        for name in ("warehouse", "catalog_name", "prefix", "namespace_separator", "user_agent"):
+            _check_text(getattr(self, name), name)
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InvalidArgumentError(f"{name} must be one of {', '.join(choices)}")
         Timeout.parse(self.timeout)
-        _positive(self.total_timeout, "total_timeout")
-        _positive(self.max_response_bytes, "max_response_bytes")
-        _positive(self.pool_maxsize, "pool_maxsize")
+        time_limit(self.total_timeout, "total_timeout")
+        if self.max_response_bytes is not None:
+            positive_int(self.max_response_bytes, "max_response_bytes")
+        positive_int(self.pool_maxsize, "pool_maxsize")
+        if self.pool_maxsize > _MAX_POOL:
+            raise InvalidArgumentError(f"pool_maxsize must be at most {_MAX_POOL}")
+        if not isinstance(self.retry, RetryPolicy | None):
+            raise InvalidArgumentError("retry must be a RetryPolicy or None")
+        for name in ("headers", "proxies", "properties"):
+            if not isinstance(getattr(self, name), Mapping | None):
+                raise InvalidArgumentError(f"{name} must be a mapping")
+        if not isinstance(self.verify, bool):
+            check_file(self.verify, "verify")
+        for path in (self.cert,) if isinstance(self.cert, str | None) else self.cert:
+            if path is not None:
+                check_file(path, "cert")
+        tuple(self.hooks)
         _headers.check(self.headers)
         _headers.check_value(self.user_agent or "")
-        if isinstance(self.access_delegation, str):
+        if isinstance(self.access_delegation, str) or not all(
+            isinstance(value, str) for value in self.access_delegation or ()
+        ):
             raise InvalidArgumentError("access_delegation must be a sequence of strings")
         if self.namespace_separator == "":
             raise InvalidArgumentError("namespace_separator must not be empty")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import Protocol, TypeVar
 
 from catalogclient._identifiers import NamespaceIdentifier, NamespaceLike
@@ -25,52 +25,43 @@ class Page(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
-class Cursor:
-    """Token of the next page, with protection against servers that never end a list."""
-
-    def __init__(self, *, paged: bool) -> None:
-        # Servers return the whole list if the first request has no page token.
-        self.token: str | None = "" if paged else None
-        self._empty_pages = 0
-
-    def advance(self, page: Page[object]) -> bool:
-        """Returns True if another page follows `page`. Raises InvalidResponseError for a list without end."""
-        next_token = page.next_page_token
-        self._empty_pages = 0 if len(page) else self._empty_pages + 1
-        if next_token is None:
-            return False
-        if next_token == self.token or self._empty_pages >= _MAX_EMPTY_PAGES:
-            raise InvalidResponseError("the server repeats a page token or sends empty pages without end")
-        self.token = next_token
-        return True
-
-
-def items(
-    fetch: Callable[[int | None, str | None], Page[T]],
+async def items(
+    fetch: Callable[[int | None, str | None], Awaitable[Page[T]]],
     *,
     page_size: int | None,
-    default_size: Callable[[], int | None],
-) -> Iterator[T]:
-    """Yields the items of all pages. `fetch` takes page size and page token."""
-    size = default_size() if page_size is None else page_size
-    cursor = Cursor(paged=size is not None)
+    default_size: Callable[[], Awaitable[int | None]],
+) -> AsyncGenerator[T, None]:
+    """Yields the items of all pages. `fetch` takes page size and page token.
+
+    Raises InvalidResponseError if the server never ends the list.
+    """
+    size = await default_size() if page_size is None else page_size
+    # Servers return the whole list if the first request has no page token.
+    token = None if size is None else ""
+    empty_pages = 0
     while True:
-        page = fetch(size, cursor.token)
-        yield from page
-        if not cursor.advance(page):
+        page = await fetch(size, token)
+        for item in page:
+            yield item
+        following = page.next_page_token
+        empty_pages = 0 if len(page) else empty_pages + 1
+        if following is None:
             return
+        if following == token or empty_pages >= _MAX_EMPTY_PAGES:
+            raise InvalidResponseError("the server repeats a page token or sends empty pages without end")
+        token = following
 
 
-def breadth_first(
-    children: Callable[[NamespaceLike | None], Iterator[NamespaceIdentifier]], start: NamespaceLike | None
-) -> Iterator[NamespaceIdentifier]:
+async def breadth_first(
+    children: Callable[[NamespaceLike | None], AsyncGenerator[NamespaceIdentifier, None]], start: NamespaceLike | None
+) -> AsyncGenerator[NamespaceIdentifier, None]:
     """Yields all namespaces below `start`, each once, because some servers list all levels at the top."""
     seen: set[NamespaceIdentifier] = set()
     waiting: deque[NamespaceLike | None] = deque([start])
     while waiting:
         above = waiting.popleft()
         try:
-            for found in children(above):
+            async for found in children(above):
                 if found not in seen:
                     seen.add(found)
                     waiting.append(found)

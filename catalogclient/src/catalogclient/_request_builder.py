@@ -25,7 +25,8 @@ def build_request(
     `access_delegation` is the default from the options.
     """
     path = _urls.path(call.operation.template, call.values, prefix=route.prefix, separator=route.separator)
-    query = _urls.query(call.query, separator=route.separator)
+    defaults = (("snapshots", route.snapshots),) if call.wants_default_snapshots and route.snapshots else ()
+    query = _urls.query((*defaults, *call.query), separator=route.separator)
     protocol = dict(call.headers)
     if call.body is not None:
         protocol["Content-Type"] = "application/json"

@@ -142,7 +142,9 @@ class RetryState:
             return None
         if self.policy.respect_retry_after and error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.policy.max_retry_after else None
-        exponent = min(max(self.number - self._uncounted - 1, 0), 64)
-        delay = min(self.policy.backoff_max, self.policy.backoff_base * self.policy.backoff_factor**exponent)
+        delay = self.policy.backoff_base
+        for _ in range(min(self.number - self._uncounted - 1, 64)):
+            delay *= self.policy.backoff_factor
+        delay = min(self.policy.backoff_max, delay)
         # Jitter is not security-relevant.
         return delay * random.uniform(0.5, 1.0) if self.policy.jitter else delay  # noqa: S311

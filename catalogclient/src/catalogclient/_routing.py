@@ -51,9 +51,7 @@ def warehouse(options: RestCatalogOptions) -> str | None:
 
 def needs_config(options: RestCatalogOptions) -> bool:
     """Returns True if the first request to a prefixed path needs the server's configuration."""
-    if options.config_mode == "auto":
-        return warehouse(options) is not None
-    return options.config_mode == "always"
+    return options.config_mode != "never"
 
 
 def initial(options: RestCatalogOptions) -> Route:
@@ -92,8 +90,11 @@ def is_lacking(error: CatalogError, options: RestCatalogOptions) -> bool:
         return False
     if options.config_fallback == "any":
         return True
-    is_unknown_warehouse = isinstance(error, NoSuchWarehouseError) and error.type is not None
-    return error.status in _LACKING and not is_unknown_warehouse
+    if isinstance(error, NoSuchWarehouseError) and error.type is not None:
+        return False
+    # Some servers require a warehouse. The other requests work with a prefix from the options.
+    needs_warehouse = options.config_mode == "auto" and warehouse(options) is None and error.status == 400
+    return error.status in _LACKING or needs_warehouse
 
 
 def _with(
@@ -120,12 +121,7 @@ def _with(
 def _prefix(config: CatalogConfig, options: RestCatalogOptions) -> str:
     if options.prefix is not None:
         return _urls.prefix(options.prefix)
-    given = config.overrides.get("prefix") or config.defaults.get("prefix")
-    if given:
-        return _urls.prefix(given)
-    literal = warehouse(options)
-    # A warehouse that is a URL or an ARN belongs to a server without prefixes.
-    return literal if options.properties is None and literal and _urls.is_plain_segment(literal) else ""
+    return _urls.prefix(config.overrides.get("prefix") or config.defaults.get("prefix") or "")
 
 
 def _root(root: str, uri: str | None, options: RestCatalogOptions) -> str:

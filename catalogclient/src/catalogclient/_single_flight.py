@@ -1,18 +1,21 @@
-"""Shares one fetch between concurrent threads. No lock is held during the fetch."""
+"""Shares one fetch between concurrent callers. No lock is held during the fetch."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
+
+from catalogclient._runtime import run, wait_blocking
+from catalogclient.errors import ClientClosedError, RequestTimeoutError
 
 T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """One thread fetches. The other threads wait for its result or error."""
+    """One caller fetches. The other callers wait for its result or error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,9 +23,27 @@ class SingleFlight(Generic[T]):
         self._process = os.getpid()
 
     def run(self, fetch: Callable[[], T], *, unless: Callable[[], T | None] = lambda: None) -> T:
-        """Returns the result of `unless` if it is not None, else of a fetch by this or another thread.
+        """Does the same as `run_async`, blocking the thread."""
 
-        `unless` is called before a fetch begins, so that a fetch that has just ended is not repeated.
+        async def fetch_blocking() -> T:
+            return fetch()
+
+        async def wait(flight: Future[T | None]) -> T | None:
+            return wait_blocking(flight)
+
+        return run(self.run_async(fetch_blocking, unless=unless, wait=wait))
+
+    async def run_async(
+        self,
+        fetch: Callable[[], Awaitable[T]],
+        *,
+        unless: Callable[[], T | None],
+        wait: Callable[[Future[T | None]], Awaitable[T | None]],
+    ) -> T:
+        """Returns the result of `unless` if it is not None, else of a fetch by this or another caller.
+
+        `unless` is called before a fetch begins, so that a fetch that has just ended is not repeated. `wait` returns
+        the result of the fetch of another caller.
         """
         while True:
             self._reset_after_fork()
@@ -34,9 +55,9 @@ class SingleFlight(Generic[T]):
                 if flight is None:
                     flight = self._flight = Future()
             if leading:
-                return self._lead(flight, fetch)
-            result = flight.result()
-            # None means that the leading thread was interrupted. This thread tries again.
+                return await self._lead(flight, fetch)
+            result = await wait(flight)
+            # None means that the leading caller was interrupted. This caller tries again.
             if result is not None:
                 return result
 
@@ -46,14 +67,15 @@ class SingleFlight(Generic[T]):
         self._reset_after_fork()
         return self._flight is not None
 
-    def _lead(self, flight: Future[T | None], fetch: Callable[[], T]) -> T:
+    async def _lead(self, flight: Future[T | None], fetch: Callable[[], Awaitable[T]]) -> T:
         try:
-            result = fetch()
-        except Exception as error:
-            self._finish(flight).set_exception(error)
-            raise
-        except BaseException:
-            self._finish(flight).set_result(None)
+            result = await fetch()
+        except BaseException as error:
+            ended = self._finish(flight)
+            if isinstance(error, Exception) and not _belongs_to_caller(error):
+                ended.set_exception(error)
+            else:
+                ended.set_result(None)
             raise
         self._finish(flight).set_result(result)
         return result
@@ -70,3 +92,8 @@ class SingleFlight(Generic[T]):
             self._lock = threading.Lock()
             self._flight = None
             self._process = os.getpid()
+
+
+def _belongs_to_caller(error: Exception) -> bool:
+    """Returns True if the fetch failed because of the deadline or the closing of the leading caller."""
+    return isinstance(error, ClientClosedError) or (isinstance(error, RequestTimeoutError) and error.phase == "total")

@@ -17,7 +17,7 @@ from requests.structures import CaseInsensitiveDict
 
 from catalogclient import _connections, _redact, _urls
 from catalogclient._messages import PreparedRequest, Reply
-from catalogclient._options import RestCatalogOptions, Timeout
+from catalogclient._options import RestCatalogOptions, Timeout, check_file
 from catalogclient.errors import (
     CatalogError,
     ConnectError,
@@ -61,7 +61,9 @@ class Transport:
         exchange = _connections.Exchange(read=timeout.read, deadline=deadline)
         try:
             return self._exchange(request, exchange, timeout)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        except (CatalogError, MemoryError):
+            raise
+        except Exception as error:
             raise _failure(error, exchange) from error
 
     def close(self) -> None:
@@ -122,6 +124,8 @@ class Transport:
                 )
             )
             found.pop("stream", None)
+            if isinstance(found["verify"], str):
+                check_file(found["verify"], "the CA bundle")
             self._environments[origin] = found
         return found
 
@@ -168,9 +172,10 @@ def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
     if isinstance(error, requests.RequestException):
         # The request holds the credentials.
         error.request = None
-    if not sent and isinstance(
-        error, requests.exceptions.InvalidSchema | requests.exceptions.InvalidHeader | UnicodeError
-    ):
+    is_network_error = isinstance(error, OSError | urllib3.exceptions.HTTPError) and not isinstance(
+        error, requests.exceptions.InvalidSchema | requests.exceptions.InvalidHeader
+    )
+    if not sent and not is_network_error:
         return InvalidArgumentError(f"the request cannot be sent: {type(error).__name__}")
     text = f"Network request failed: {_reason(chain)}"
     found: NetworkError

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from catalogclient._guards import guard_public_functions
+
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", re.ASCII)
 _FIXED = re.compile(r"fixed\s*\[\s*(\d+)\s*\]", re.ASCII)
 
@@ -51,3 +53,6 @@ def types_equal(one: str, other: str) -> bool:
     if None not in lengths:
         return lengths[0] == lengths[1]
     return one == other
+
+
+guard_public_functions(globals())

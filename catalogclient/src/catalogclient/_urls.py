@@ -15,7 +15,6 @@ from catalogclient._identifiers import TableIdentifier
 from catalogclient.errors import InvalidArgumentError, InvalidResponseError
 
 _PLACEHOLDER = re.compile(r"\{([a-z-]+)\}")
-_PLAIN_SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
 # Characters that RFC 3986 §3.3 allows in a path. Percent signs in front of two hex digits stay as they are.
 _PATH_SAFE = "/%-._~!$&'()*+,;=:@"
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -138,11 +137,6 @@ def prefix(given: str) -> str:
     if _has_dot_segment(cleaned):
         raise InvalidResponseError("the prefix contains '.' or '..' as a segment")
     return cleaned
-
-
-def is_plain_segment(text: str) -> bool:
-    """Returns True if `text` is a path segment that needs no encoding."""
-    return _PLAIN_SEGMENT.fullmatch(text) is not None and text not in (".", "..")
 
 
 def is_sendable_path(text: str) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from catalogclient._guards import guard_public_functions
 from catalogclient._results import LoadTableResult, SecretDict, StorageCredential
 
 _EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _AZURE_EXPIRY = "adls.sas-token-expires-at-ms."
+_YEAR_9999 = 253_370_764_800_000
+"""Milliseconds since 1970. A later expiry is not representable and means that there is none."""
 
 
 def select_credential(credentials: Sequence[StorageCredential], location: str) -> StorageCredential | None:
@@ -19,7 +22,7 @@ def select_credential(credentials: Sequence[StorageCredential], location: str) -
 
 def effective_config(result: LoadTableResult, location: str | None = None) -> SecretDict:
     """Returns `result.config` updated by the credential for `location`. The default is the table's location."""
-    prefix = result.metadata.get("location", "") if location is None else location
+    prefix = (result.metadata.get("location") or "") if location is None else location
     chosen = select_credential(result.storage_credentials, prefix)
     return SecretDict({**result.config, **(chosen.config if chosen else {})})
 
@@ -33,4 +36,7 @@ def expires_at(config: SecretDict) -> datetime | None:
     """Returns the earliest expiry of the temporary credentials in `config`, or None if the server sent none."""
     found = [value for name, value in config.items() if name in _EXPIRIES or name.startswith(_AZURE_EXPIRY)]
     moments = [int(value) for value in found if value.isascii() and value.isdigit() and len(value) < 16]
-    return datetime.fromtimestamp(min(moments) / 1000, UTC) if moments else None
+    return datetime.fromtimestamp(min(moments) / 1000, UTC) if moments and min(moments) < _YEAR_9999 else None
+
+
+guard_public_functions(globals())

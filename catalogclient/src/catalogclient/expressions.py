@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
+from catalogclient._guards import guard_public_functions
 from catalogclient.types import Expression
 
 Style: TypeAlias = Literal["legacy", "current"]
@@ -111,3 +112,6 @@ def _listed(kind: str, column: str, values: Iterable[Value], style: Style) -> Ex
     if style == "legacy":
         return {"type": kind, "term": column, "values": list(values)}
     return {"type": kind, "child": _reference(column), "values": list(values)}
+
+
+guard_public_functions(globals())

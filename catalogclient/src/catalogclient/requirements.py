@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from catalogclient._guards import guard_public_functions
 from catalogclient.errors import InvalidArgumentError
 from catalogclient.types import (
     AssertCreate,
@@ -126,3 +127,6 @@ def for_update(
     except KeyError as missing:
         raise InvalidArgumentError(f"the metadata has no key {missing}") from None
     return found
+
+
+guard_public_functions(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from catalogclient._guards import guard_public_functions
 from catalogclient.types import (
     AddEncryptionKey,
     AddSchema,
@@ -188,3 +189,6 @@ def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
     if properties:
         found.append(set_properties(properties))
     return found
+
+
+guard_public_functions(globals())

@@ -48,7 +48,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         address = urlsplit(self.path)
         query = parse_qs(address.query)
-        if address.path.endswith("/tables"):
+        if address.path == "/v1/config":
+            body = b"{}"
+        elif address.path.endswith("/tables"):
             body = self._page(int(query.get("pageToken", ["0"])[0] or 0))
         else:
             body = self._table(int(address.path.rpartition("/t")[2]))

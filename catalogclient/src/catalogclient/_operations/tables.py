@@ -1,83 +1,306 @@
-"""Tables: list, create, load, exists, register, unregister, rename, drop (OpenAPI, `.../tables`)."""
+"""Operations on tables except commits (OpenAPI, `/v1/{prefix}/namespaces/{namespace}/tables`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Literal, TypeVar, Unpack, overload
 
-from catalogclient import _encoding, _identifiers
+from catalogclient import _identifiers, _pagination
 from catalogclient._endpoints import OPERATIONS, Endpoint
-from catalogclient._identifiers import NamespaceLike, TableLike
-from catalogclient._messages import Call, RawResponse, Reply, Unset
-from catalogclient._operations import paging, reading
+from catalogclient._identifiers import NamespaceLike, TableIdentifier, TableLike
+from catalogclient._messages import UNSET, Call, RawResponse, Reply, Unset, encode_json
+from catalogclient._operations import requests, responses
+from catalogclient._operations.core import operation
+from catalogclient._operations.namespaces import NamespaceOperations
+from catalogclient._options import CallOptions, MutationOptions, Snapshots, without_key
 from catalogclient._results import LoadTableResult, TablePage, UnregisterTableResult
-from catalogclient._urls import PathValue, QueryValue, References
-from catalogclient.errors import InvalidArgumentError
-from catalogclient.types import CreateTableRequest, RegisterTableRequest, TableMetadata
+from catalogclient.errors import CatalogError, InvalidArgumentError
+from catalogclient.types import CreateTableRequest, RegisterTableRequest, RenameTableRequest, TableMetadata
 
-Delegation = Sequence[str] | None | Unset
-
-
-def list_(namespace: NamespaceLike, *, page_size: int | None, page_token: str | None) -> Call[TablePage]:
-    return paging.identifiers_in(
-        namespace, endpoint=Endpoint.LIST_TABLES, kind=TablePage, page_size=page_size, page_token=page_token
-    )
+T = TypeVar("T")
 
 
-def create(
-    namespace: NamespaceLike, request: CreateTableRequest, *, access_delegation: Delegation
-) -> Call[LoadTableResult]:
-    check_name(request)
-    return Call(
-        operation=OPERATIONS[Endpoint.CREATE_TABLE],
-        values={"namespace": _identifiers.namespace(namespace).namespace},
-        # Nessie takes a request without this key for one that it cannot read.
-        body=_encoding.body({"stage-create": False, **request}),
-        access_delegation=access_delegation,
-        read=_loaded,
-    )
+class TableOperations(NamespaceOperations):
+    """Tables."""
 
+    @operation
+    async def list_tables(
+        self,
+        namespace: NamespaceLike,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        **call: Unpack[CallOptions],
+    ) -> TablePage:
+        """Returns a page of the tables of a namespace. Raises NoSuchNamespaceError."""
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.LIST_TABLES],
+                values=requests.namespace_path(namespace),
+                query=requests.page_parameters(page_size, page_token),
+                read=responses.table_page,
+            ),
+            **call,
+        )
 
-def register(namespace: NamespaceLike, request: RegisterTableRequest) -> Call[LoadTableResult]:
-    check_name(request)
-    return Call(
-        operation=OPERATIONS[Endpoint.REGISTER_TABLE],
-        values={"namespace": _identifiers.namespace(namespace).namespace},
-        body=_encoding.body(request),
-        read=_loaded,
-    )
+    def iter_tables(
+        self, namespace: NamespaceLike, *, page_size: int | None = None, **call: Unpack[CallOptions]
+    ) -> AsyncGenerator[TableIdentifier, None]:
+        """Iterates over all tables of a namespace. Pages are requested on demand. Raises as list_tables."""
+        return _pagination.items(
+            lambda size, token: self.list_tables(namespace, page_size=size, page_token=token, **call),
+            page_size=page_size,
+            default_size=lambda: self._default_page_size(**call),
+        )
 
+    @operation
+    async def create_table(
+        self,
+        namespace: NamespaceLike,
+        request: CreateTableRequest,
+        *,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[MutationOptions],
+    ) -> TableMetadata:
+        """Creates a table, or with `"stage-create": True` prepares it for a commit. Raises as create_table_result."""
+        result = await self.create_table_result(namespace, request, access_delegation=access_delegation, **call)
+        return result.metadata
 
-def load(
-    table: TableLike,
-    *,
-    if_none_match: str | None,
-    snapshots: str | None,
-    referenced_by: Sequence[TableLike] | None,
-    access_delegation: Delegation,
-) -> Call[LoadTableResult | None]:
-    """None is read from an answer that says that nothing has changed."""
+    @operation
+    async def create_table_result(
+        self,
+        namespace: NamespaceLike,
+        request: CreateTableRequest,
+        *,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[MutationOptions],
+    ) -> LoadTableResult:
+        """Does the same as create_table and returns configuration and credentials as well.
 
-    def read(reply: Reply) -> LoadTableResult | None:
-        return None if reply.status == 304 else _loaded(reply)
+        Raises NoSuchNamespaceError, and AlreadyExistsError if a table or view has that name. Source: OpenAPI,
+        `createTable`.
+        """
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.CREATE_TABLE],
+                values=requests.namespace_path(namespace),
+                # Nessie rejects a request without this key.
+                body=encode_json({"stage-create": False, **requests.named(request)}),
+                access_delegation=access_delegation,
+                read=responses.table,
+            ),
+            **call,
+        )
 
-    return _load(table, if_none_match, snapshots, referenced_by, access_delegation, read)
+    @operation
+    async def create_table_if_not_exists(
+        self, namespace: NamespaceLike, request: CreateTableRequest, **call: Unpack[MutationOptions]
+    ) -> TableMetadata:
+        """Creates a table, or loads the table with that name. It may have another schema.
 
+        Raises NoSuchTableError if a view has that name.
+        """
+        try:
+            return await self.create_table(namespace, request, **call)
+        except CatalogError as error:
+            if error.status != 409:
+                raise
+        table = TableIdentifier(_identifiers.namespace(namespace).namespace, request["name"])
+        return await self.load_table(table, **without_key(call))
 
-def load_raw(
-    table: TableLike,
-    *,
-    if_none_match: str | None,
-    snapshots: str | None,
-    referenced_by: Sequence[TableLike] | None,
-    access_delegation: Delegation,
-) -> Call[RawResponse | None]:
-    """The same, the answer left as it is."""
+    @overload
+    async def load_table(
+        self,
+        table: TableLike,
+        *,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> TableMetadata: ...
 
-    def read(reply: Reply) -> RawResponse | None:
-        return None if reply.status == 304 else RawResponse(reply.status, reply.headers, reply.content)
+    @overload
+    async def load_table(
+        self,
+        table: TableLike,
+        *,
+        if_none_match: str | None,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> TableMetadata | None: ...
 
-    return _load(table, if_none_match, snapshots, referenced_by, access_delegation, read)
+    @operation
+    async def load_table(
+        self,
+        table: TableLike,
+        *,
+        if_none_match: str | None = None,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> TableMetadata | None:
+        """Returns the metadata of a table, or None if its ETag still is `if_none_match`. Raises NoSuchTableError."""
+        result = await self._send(
+            _load(table, if_none_match, snapshots, referenced_by, access_delegation, responses.table), **call
+        )
+        return None if result is None else result.metadata
+
+    @overload
+    async def load_table_result(
+        self,
+        table: TableLike,
+        *,
+        raw: Literal[False] = False,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> LoadTableResult: ...
+
+    @overload
+    async def load_table_result(
+        self,
+        table: TableLike,
+        *,
+        if_none_match: str | None,
+        raw: Literal[False] = False,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> LoadTableResult | None: ...
+
+    @overload
+    async def load_table_result(
+        self,
+        table: TableLike,
+        *,
+        raw: Literal[True],
+        if_none_match: str | None = None,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> RawResponse | None: ...
+
+    @overload
+    async def load_table_result(
+        self,
+        table: TableLike,
+        *,
+        raw: bool,
+        if_none_match: str | None = None,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> LoadTableResult | RawResponse | None: ...
+
+    @operation
+    async def load_table_result(
+        self,
+        table: TableLike,
+        *,
+        if_none_match: str | None = None,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        raw: bool = False,
+        **call: Unpack[CallOptions],
+    ) -> LoadTableResult | RawResponse | None:
+        """Does the same as load_table and returns configuration, credentials and ETag as well.
+
+        `snapshots="refs"` omits snapshots without a branch or tag. `referenced_by` are the views through which the
+        table is read, outermost first. `raw` returns the response unparsed, for metadata that does not fit into memory
+        as objects. Source: OpenAPI, `loadTable`.
+        """
+        read: Any = responses.raw if raw else responses.table
+        result: LoadTableResult | RawResponse | None = await self._send(
+            _load(table, if_none_match, snapshots, referenced_by, access_delegation, read), **call
+        )
+        return result
+
+    @operation
+    async def table_exists(self, table: TableLike, **call: Unpack[CallOptions]) -> bool:
+        """Returns True if the table exists."""
+        head = Call(
+            operation=OPERATIONS[Endpoint.TABLE_EXISTS], values=requests.object_path(table), read=responses.nothing
+        )
+        return await self._exists(head, _load(table, None, "refs", None, None, responses.table), **call)
+
+    @operation
+    async def drop_table(self, table: TableLike, *, purge: bool = False, **call: Unpack[MutationOptions]) -> None:
+        """Drops a table. `purge` requests the server to delete its files. Raises NoSuchTableError."""
+        wanted = Call(
+            operation=OPERATIONS[Endpoint.DROP_TABLE],
+            values=requests.object_path(table),
+            query=(("purgeRequested", bool(purge)),),
+            read=responses.nothing,
+        )
+        await self._send(wanted, **call)
+
+    @operation
+    async def register_table(
+        self, namespace: NamespaceLike, request: RegisterTableRequest, **call: Unpack[MutationOptions]
+    ) -> TableMetadata:
+        """Creates a table from an existing metadata file. Raises as register_table_result."""
+        return (await self.register_table_result(namespace, request, **call)).metadata
+
+    @operation
+    async def register_table_result(
+        self, namespace: NamespaceLike, request: RegisterTableRequest, **call: Unpack[MutationOptions]
+    ) -> LoadTableResult:
+        """Does the same as register_table and returns configuration and credentials as well.
+
+        Raises AlreadyExistsError and NoSuchNamespaceError. Some servers answer 404 for a missing metadata file, which
+        raises NoSuchNamespaceError too: see its message and `type`. Source: OpenAPI, `registerTable`.
+        """
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.REGISTER_TABLE],
+                values=requests.namespace_path(namespace),
+                body=encode_json(requests.named(request)),
+                read=responses.table,
+            ),
+            **call,
+        )
+
+    @operation
+    async def unregister_table(self, table: TableLike, **call: Unpack[MutationOptions]) -> UnregisterTableResult:
+        """Removes a table from the catalog and keeps its files. Raises NoSuchTableError."""
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.UNREGISTER_TABLE],
+                values=requests.object_path(table),
+                read=responses.unregistered_table,
+            ),
+            **call,
+        )
+
+    @overload
+    async def rename_table(self, request: RenameTableRequest, /, **call: Unpack[MutationOptions]) -> None: ...
+
+    @overload
+    async def rename_table(
+        self, source: TableLike, destination: TableLike, /, **call: Unpack[MutationOptions]
+    ) -> None: ...
+
+    @operation
+    async def rename_table(
+        self,
+        source: RenameTableRequest | TableLike,
+        destination: TableLike | None = None,
+        /,
+        **call: Unpack[MutationOptions],
+    ) -> None:
+        """Renames a table or moves it to another namespace.
+
+        Raises NoSuchTableError, AlreadyExistsError, and UnsupportedOperationError if the server does not move tables.
+        """
+        await self._send(requests.rename(source, destination, Endpoint.RENAME_TABLE), **call)
 
 
 def _load(
@@ -85,100 +308,21 @@ def _load(
     if_none_match: str | None,
     snapshots: str | None,
     referenced_by: Sequence[TableLike] | None,
-    access_delegation: Delegation,
-    read: Any,
+    access_delegation: Sequence[str] | Unset | None,
+    parse: Any,
 ) -> Call[Any]:
     if snapshots not in (None, "all", "refs"):
         raise InvalidArgumentError("snapshots must be 'all' or 'refs'")
-    query: list[tuple[str, QueryValue]] = []
-    if snapshots is not None:
-        query.append(("snapshots", snapshots))
+
+    def read(reply: Reply) -> Any:
+        return None if reply.status == 304 else parse(reply)
+
     return Call(
         operation=OPERATIONS[Endpoint.LOAD_TABLE],
-        values=place(table),
-        query=(*query, *references(referenced_by)),
+        values=requests.object_path(table),
+        query=(*((("snapshots", snapshots),) if snapshots else ()), *requests.references(referenced_by)),
+        wants_default_snapshots=snapshots is None,
         headers={"If-None-Match": if_none_match} if if_none_match else {},
         access_delegation=access_delegation,
         read=read,
-    )
-
-
-def load_refs(table: TableLike) -> Call[LoadTableResult | None]:
-    """The smallest load there is."""
-    return load(table, if_none_match=None, snapshots="refs", referenced_by=None, access_delegation=None)
-
-
-def exists(table: TableLike) -> Call[None]:
-    return Call(operation=OPERATIONS[Endpoint.TABLE_EXISTS], values=place(table), read=reading.nothing)
-
-
-def drop(table: TableLike, *, purge: bool) -> Call[None]:
-    return Call(
-        operation=OPERATIONS[Endpoint.DROP_TABLE],
-        values=place(table),
-        query=(("purgeRequested", purge),),
-        read=reading.nothing,
-    )
-
-
-def unregister(table: TableLike) -> Call[UnregisterTableResult]:
-    def read(reply: Reply) -> UnregisterTableResult:
-        body = reading.document(reply)
-        return UnregisterTableResult(
-            raw=body, metadata=metadata(body), metadata_location=reading.text(body, "metadata-location")
-        )
-
-    return Call(operation=OPERATIONS[Endpoint.UNREGISTER_TABLE], values=place(table), read=read)
-
-
-def rename(source: Any, destination: TableLike | None, *, endpoint: Endpoint = Endpoint.RENAME_TABLE) -> Call[None]:
-    """`source` is the whole request when there is no `destination`."""
-    if destination is None:
-        if not isinstance(source, Mapping) or not {"source", "destination"} <= set(source):
-            raise InvalidArgumentError("a request to rename needs source and destination")
-        return rename(source["source"], source["destination"], endpoint=endpoint)
-    document = {
-        "source": _identifiers.table(source).to_dict(),
-        "destination": _identifiers.table(destination).to_dict(),
-    }
-    return Call(operation=OPERATIONS[endpoint], body=_encoding.body(document), read=reading.nothing)
-
-
-def check_name(request: object) -> None:
-    """Raises InvalidArgumentError for a request that does not name what is to be made."""
-    if not isinstance(request, Mapping):
-        raise InvalidArgumentError("the request is a mapping")
-    _identifiers.name(request.get("name"))
-
-
-def place(table: TableLike) -> dict[str, PathValue]:
-    """What a table puts into a path."""
-    found = _identifiers.table(table)
-    return {"namespace": found.namespace, "table": found.name}
-
-
-def references(referenced_by: Sequence[TableLike] | None) -> tuple[tuple[str, QueryValue], ...]:
-    """The parameter that names the views through which something is read."""
-    if not referenced_by:
-        return ()
-    if isinstance(referenced_by, str):
-        raise InvalidArgumentError("referenced_by is a sequence of identifiers")
-    return (("referenced-by", References(tuple(_identifiers.table(each) for each in referenced_by))),)
-
-
-def metadata(body: Mapping[str, Any]) -> TableMetadata:
-    found: Any = reading.mapping(body, "metadata")
-    return found  # type: ignore[no-any-return]
-
-
-def _loaded(reply: Reply) -> LoadTableResult:
-    body = reading.document(reply)
-    return LoadTableResult(
-        raw=body,
-        metadata=metadata(body),
-        metadata_location=reading.optional_text(body, "metadata-location"),
-        config=reading.secrets(body, "config"),
-        storage_credentials=reading.credentials(body),
-        remote_signing_config=reading.optional_object(body, "remote-signing-config"),
-        etag=reading.etag(reply),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 
+from catalogclient import _call_scope
 from catalogclient._messages import PreparedRequest
 from catalogclient._options import RestCatalogOptions
 from catalogclient.errors import InvalidArgumentError
@@ -18,6 +18,10 @@ class AuthManager(ABC):
 
         `options` are the options of the catalog without `auth` and `session`, for managers that send requests.
         """
+
+    def may_block(self) -> bool:
+        """Returns False if `apply` and `refresh` do not block now, so that AsyncRestCatalog needs no worker thread."""
+        return True
 
     @abstractmethod
     def apply(self, request: PreparedRequest) -> None:
@@ -40,9 +44,6 @@ class AuthManager(ABC):
 class TokenAuth(AuthManager):
     """Base class for managers that send a bearer token."""
 
-    def __init__(self) -> None:
-        self._applied = _Applied()
-
     @abstractmethod
     def token(self) -> str:
         """Returns the current token."""
@@ -53,18 +54,15 @@ class TokenAuth(AuthManager):
 
     def apply(self, request: PreparedRequest) -> None:
         token = validate_token(self.token())
-        self._applied.token = token
+        scope = _call_scope.current()
+        if scope is not None:
+            scope.applied_token = token
         request.headers["Authorization"] = f"Bearer {token}"
 
     def refresh(self, *, reason: int) -> bool:
-        rejected = self._applied.token
+        scope = _call_scope.current()
+        rejected = scope.applied_token if scope is not None else None
         return self.renew(rejected=rejected) != rejected
-
-
-class _Applied(threading.local):
-    """Token of the last request of this thread."""
-
-    token: str | None = None
 
 
 def validate_token(token: object) -> str:

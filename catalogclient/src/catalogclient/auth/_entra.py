@@ -28,7 +28,6 @@ class EntraAuth(TokenAuth):
     """Tokens from `DefaultAzureCredential` or another azure-identity `credential`. Requires the extra `entra`."""
 
     def __init__(self, *, scopes: Sequence[str] = (_SCOPE,), credential: Any = None) -> None:
-        super().__init__()
         self._scopes = tuple(scopes)
         if credential is None:
             credential = _optional_imports.import_module("azure.identity", extra="entra").DefaultAzureCredential()

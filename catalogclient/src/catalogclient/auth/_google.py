@@ -16,7 +16,6 @@ class GoogleAuth(TokenAuth):
     """Tokens from a credentials file or from the application default credentials. Requires the extra `google`."""
 
     def __init__(self, *, credentials_path: str | None = None, scopes: Sequence[str] = (_SCOPE,)) -> None:
-        super().__init__()
         auth = _optional_imports.import_module("google.auth", extra="google")
         self._requests = _optional_imports.import_module("google.auth.transport.requests", extra="google")
         self._flight: SingleFlight[str] = SingleFlight()

@@ -45,7 +45,6 @@ class _OAuth2(TokenAuth):
         default_expires_in: float | None,
         timeout: TimeoutLike,
     ) -> None:
-        super().__init__()
         if client_auth not in ("auto", "post", "basic"):
             raise InvalidArgumentError("client_auth must be 'auto', 'post' or 'basic'")
         self._client_id = client_id
@@ -79,6 +78,10 @@ class _OAuth2(TokenAuth):
                 )
             self._locate(own if self._token_url is None else urljoin(f"{base}/", self._token_url), options)
             self._is_own_endpoint = self._url == own
+
+    def may_block(self) -> bool:
+        known = self._known
+        return known is None or time.monotonic() >= known.refresh_at
 
     def token(self) -> str:
         known = self._known

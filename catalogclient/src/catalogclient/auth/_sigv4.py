@@ -75,6 +75,9 @@ class SigV4Auth(AuthManager):
         if self._delegate is not None:
             self._delegate.attach(options)
 
+    def may_block(self) -> bool:
+        return self._can_change or (self._delegate is not None and self._delegate.may_block())
+
     def apply(self, request: PreparedRequest) -> None:
         fields = request.headers
         if self._delegate is not None:

@@ -14,6 +14,9 @@ from catalogclient.errors import CatalogError, InvalidArgumentError
 class NoAuth(AuthManager):
     """No credentials."""
 
+    def may_block(self) -> bool:
+        return False
+
     def apply(self, request: PreparedRequest) -> None:
         """Sets nothing."""
 
@@ -22,11 +25,13 @@ class BearerAuth(TokenAuth):
     """`Authorization: Bearer <token>` (RFC 6750). A callable is called for the token at every attempt."""
 
     def __init__(self, token: str | Callable[[], str]) -> None:
-        super().__init__()
         self._source: Callable[[], str] | None = None if isinstance(token, str) else token
         self._given = validate_token(token) if isinstance(token, str) else ""
         if not isinstance(token, str) and not callable(token):
             raise InvalidArgumentError("token must be a string or a callable")
+
+    def may_block(self) -> bool:
+        return self._source is not None
 
     def token(self) -> str:
         return self._given if self._source is None else validate_token(self._source())
@@ -37,6 +42,9 @@ class BearerAuth(TokenAuth):
 
 class HeaderAuth(AuthManager):
     """One header field with a fixed value."""
+
+    def may_block(self) -> bool:
+        return False
 
     def __init__(self, name: str, value: str) -> None:
         _headers.check_name(name)
@@ -73,6 +81,9 @@ class CustomAuth(AuthManager):
 
 class BasicAuth(AuthManager):
     """Basic authentication (RFC 7617) in UTF-8."""
+
+    def may_block(self) -> bool:
+        return False
 
     def __init__(self, username: str, password: str) -> None:
         if ":" in username:

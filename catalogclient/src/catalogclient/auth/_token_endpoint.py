@@ -6,15 +6,16 @@ import base64
 import binascii
 import json
 import math
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
-from catalogclient import _error_mapping, _headers, _redact
+from catalogclient import _call_scope, _error_mapping, _headers, _redact
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._messages import PreparedRequest, Reply
-from catalogclient._operations import reading
+from catalogclient._operations import responses
 from catalogclient._options import RetryPolicy, Timeout
 from catalogclient._retries import RetryState
 from catalogclient.auth._static import basic
@@ -77,21 +78,27 @@ def request_token(
 
 def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None) -> Reply:
     now = time.monotonic()
-    attempts = RetryState(
-        operation=_OPERATION, policy=retry, key=None, key_lifetime=None, started_at=now, deadline=now + _TOTAL_TIMEOUT
+    deadline = now + _TOTAL_TIMEOUT
+    scope = _call_scope.current()
+    if scope is not None:
+        timeout = timeout.at_most(scope.timeout)
+        deadline = min(deadline, scope.deadline or deadline)
+    retries = RetryState(
+        operation=_OPERATION, policy=retry, key=None, key_lifetime=None, started_at=now, deadline=deadline
     )
     while True:
-        attempts.begin_attempt(now=time.monotonic())
+        retries.begin_attempt(now=time.monotonic())
         error: CatalogError
         try:
-            reply = transport.exchange(request, timeout=timeout, deadline=attempts.deadline)
+            reply = transport.exchange(request, timeout=timeout, deadline=deadline)
         except CatalogError as failure:
             error = failure
         else:
             if reply.status < 400:
                 return reply
             error = _error(reply)
-        time.sleep(attempts.next_delay(error, now=time.monotonic()))
+        delay = retries.next_delay(error, now=time.monotonic())
+        _call_scope.sleep(delay, scope.closed if scope else threading.Event())
 
 
 def _error(reply: Reply) -> CatalogError:
@@ -103,8 +110,8 @@ def _error(reply: Reply) -> CatalogError:
     return OAuthError(
         found.message,
         error=code if isinstance(code, str) else "",
-        error_description=reading.optional_text(body, "error_description"),
-        error_uri=reading.optional_text(body, "error_uri"),
+        error_description=responses.optional_text(body, "error_description"),
+        error_uri=responses.optional_text(body, "error_uri"),
         status=found.status,
         type=found.type,
         code=found.code,
@@ -115,7 +122,7 @@ def _error(reply: Reply) -> CatalogError:
 
 
 def _token(reply: Reply, *, margin: float, default_expires_in: float | None) -> Token:
-    body = reading.document(reply)
+    body = responses.document(reply)
     token = body.get("access_token")
     if not isinstance(token, str) or not token:
         raise InvalidResponseError("the response has no access_token", status=reply.status)
