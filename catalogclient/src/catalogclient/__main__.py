@@ -11,5 +11,11 @@ except ModuleNotFoundError as missing:
         raise
     sys.exit("The command line requires the extra cli. Run: pip install 'catalogclient[cli]'")
 
-if __name__ == "__main__":
+
+def script() -> None:
+    """Entry point of the console script."""
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    script()

@@ -33,7 +33,12 @@ METADATA = {
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("CATALOG_", "PYTHON"))}
+    kept = {
+        "HOME": "/nonexistent",
+        **{
+            key: value for key, value in os.environ.items() if not key.startswith(("CATALOG", "PYTHON", "AWS_", "HOME"))
+        },
+    }
     return {**kept, "PYTHONPATH": str(SOURCES), "COLUMNS": "100", "TERM": "dumb", **more}
 
 
@@ -69,12 +74,6 @@ def shop(seaweedfs: CatalogServer) -> Iterator[str]:
         catalog.create_view(name, documents.view("towns", namespace=name))
         yield name
         empty(catalog, (name,))
-
-
-@pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    with HttpPeer() as running:
-        yield running
 
 
 def _found(done: subprocess.CompletedProcess[str]) -> Any:

@@ -1,1 +1,1 @@
-"""The command line: tables on a terminal, JSON for programs, and an exit status that tells what went wrong."""
+"""Command line: tables on a terminal, JSON for programs, and exit statuses."""

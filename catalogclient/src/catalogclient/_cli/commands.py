@@ -1,4 +1,4 @@
-"""The commands: each asks the catalog and says what was found or done."""
+"""Commands. Each calls the catalog and returns its output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from catalogclient import InvalidArgumentError, RestCatalog, requirements, types, updates
-from catalogclient._cli.display import Found, Table, name
+from catalogclient._cli.display import Output, Table, name
 
 MASK = "********"
 OPEN_KEYS = frozenset(
@@ -24,10 +24,10 @@ OPEN_KEYS = frozenset(
         "s3.session-token-expires-at-ms",
     }
 )
-"""Entries of a credential that are no secrets; every other value is masked."""
+"""Keys of a credential whose values are not secret. All other values are masked."""
 
 
-def list_names(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def list_names(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     namespaces = list(catalog.iter_namespaces(parent=given.namespace or None, recursive=given.recursive))
     document: dict[str, Any] = {"namespaces": [list(each.namespace) for each in namespaces]}
     rows = [("namespace", name(each.namespace)) for each in namespaces]
@@ -38,20 +38,20 @@ def list_names(catalog: RestCatalog, given: argparse.Namespace) -> Found:
         kind = "view" if given.views else "table"
         rows += [(kind, name((*each.namespace, each.name))) for each in held]
         if not rows:
-            # Some servers answer an empty list for a namespace that does not exist.
+            # Some servers return an empty list for an unknown namespace.
             catalog.load_namespace_metadata(given.namespace)
-    return Found(document=document, tables=[Table(title="", columns=("kind", "name"), rows=rows)])
+    return Output(document=document, tables=[Table(title="", columns=("kind", "name"), rows=rows)])
 
 
-def show(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def show(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     if given.view:
         view = catalog.load_view_result(given.table)
-        return Found(
+        return Output(
             document={"metadata-location": view.metadata_location, "metadata": view.metadata},
             tables=_view_tables(given.table, view.metadata),
         )
     table = catalog.load_table_result(given.table)
-    return Found(
+    return Output(
         document={"metadata-location": table.metadata_location, "metadata": table.metadata},
         tables=_table_tables(given.table, table.metadata, table.metadata_location),
     )
@@ -59,25 +59,25 @@ def show(catalog: RestCatalog, given: argparse.Namespace) -> Found:
 
 def _table_tables(table: tuple[str, ...], metadata: types.TableMetadata, location: str | None) -> list[Table]:
     facts = [
-        ("uuid", metadata["table-uuid"]),
-        ("format version", metadata["format-version"]),
+        ("uuid", metadata.get("table-uuid")),
+        ("format version", metadata.get("format-version")),
         ("location", metadata.get("location")),
         ("metadata", location),
         ("last updated", _time(metadata.get("last-updated-ms"))),
     ]
-    schemas = metadata.get("schemas", [])
+    schemas = metadata.get("schemas") or ()
     fields = next(
         (each["fields"] for each in schemas if each.get("schema-id") == metadata.get("current-schema-id")), []
     )
-    refs = metadata.get("refs", {})
-    times = {each["snapshot-id"]: _time(each["timestamp-ms"]) for each in metadata.get("snapshots", [])}
+    refs = metadata.get("refs") or {}
+    times = {each["snapshot-id"]: _time(each["timestamp-ms"]) for each in metadata.get("snapshots") or ()}
     return [
         Table(title=name(table), rows=facts),
         _columns(fields),
-        _pairs("properties", metadata.get("properties", {})),
+        _pairs("properties", metadata.get("properties") or {}),
         Table(
             title="references",
-            columns=("name", "type", "snapshot", "of"),
+            columns=("name", "type", "snapshot", "time"),
             rows=[
                 (ref, entry["type"], entry["snapshot-id"], times.get(entry["snapshot-id"]))
                 for ref, entry in refs.items()
@@ -95,7 +95,7 @@ def _view_tables(view: tuple[str, ...], metadata: types.ViewMetadata) -> list[Ta
     return [
         Table(title=name(view), rows=facts),
         Table(title="SQL", columns=("dialect", "text"), rows=[(each["dialect"], each["sql"]) for each in statements]),
-        _pairs("properties", metadata.get("properties", {})),
+        _pairs("properties", metadata.get("properties") or {}),
     ]
 
 
@@ -118,10 +118,13 @@ def _pairs(title: str, pairs: Mapping[str, str]) -> Table:
 def _time(milliseconds: int | None) -> str | None:
     if milliseconds is None:
         return None
-    return dt.datetime.fromtimestamp(milliseconds / 1000, tz=dt.UTC).isoformat(timespec="seconds")
+    try:
+        return dt.datetime.fromtimestamp(milliseconds / 1000, tz=dt.UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return str(milliseconds)
 
 
-def properties(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def properties(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     set_, removed = dict(given.set), list(given.remove)
     if given.table:
         found = _table_properties(catalog, given.name, set_, removed)
@@ -129,7 +132,7 @@ def properties(catalog: RestCatalog, given: argparse.Namespace) -> Found:
         if set_ or removed:
             catalog.update_namespace_properties(given.name, updates=set_, removals=removed)
         found = catalog.load_namespace_metadata(given.name).properties
-    return Found(document=dict(found), tables=[_pairs(name(given.name), found)])
+    return Output(document=dict(found), tables=[_pairs(name(given.name), found)])
 
 
 def _table_properties(
@@ -142,13 +145,13 @@ def _table_properties(
     if removed:
         changes.append(updates.remove_properties(removed))
     if changes:
-        # Dropped and made again meanwhile, it would be another table.
-        same_table = [requirements.assert_table_uuid(metadata["table-uuid"])]
-        metadata = catalog.update_table(table, requirements=same_table, updates=changes).metadata
-    return metadata.get("properties", {})
+        metadata = catalog.update_table(
+            table, requirements=requirements.for_update(metadata, changes), updates=changes
+        ).metadata
+    return metadata.get("properties") or {}
 
 
-def create(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def create(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     request = _request(given.schema)
     request["name"] = given.table[-1]
     if given.location:
@@ -156,36 +159,37 @@ def create(catalog: RestCatalog, given: argparse.Namespace) -> Found:
     if given.property:
         request["properties"] = {**request.get("properties", {}), **dict(given.property)}
     made = catalog.create_table_result(given.table[:-1], request)
-    return Found(
+    return Output(
         document={"metadata-location": made.metadata_location, "metadata": made.metadata},
         tables=_table_tables(given.table, made.metadata, made.metadata_location),
     )
 
 
 def _request(file: Path) -> types.CreateTableRequest:
-    """A request to create a table, from a file that holds one or only its schema."""
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    """Reads a create request from a file that contains the request or only its schema."""
     try:
-        document = json.loads(text)
-    except ValueError as error:
+        document = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgumentError(f"{file}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{file} is not JSON: {error}") from error
     if isinstance(document, dict) and document.get("type") == "struct":
         document = {"schema": document}
     if not isinstance(document, dict) or not isinstance(document.get("schema"), dict):
-        raise InvalidArgumentError(f"{file} holds neither a schema nor a request with a schema")
+        raise InvalidArgumentError(f"{file} contains neither a schema nor a create request with a schema")
     request: types.CreateTableRequest = document  # type: ignore[assignment]
     return request
 
 
-def create_namespace(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def create_namespace(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     made = catalog.create_namespace(given.namespace, dict(given.property) or None)
-    return Found(
+    return Output(
         document={"namespace": list(made.namespace.namespace), "properties": dict(made.properties)},
         tables=[_pairs(name(made.namespace.namespace), made.properties)],
     )
 
 
-def rename(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def rename(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     if given.view:
         catalog.rename_view(given.source, given.destination)
     else:
@@ -193,7 +197,7 @@ def rename(catalog: RestCatalog, given: argparse.Namespace) -> Found:
     return _done("renamed", given.destination)
 
 
-def drop(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def drop(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     if given.view:
         catalog.drop_view(given.table)
     else:
@@ -201,21 +205,21 @@ def drop(catalog: RestCatalog, given: argparse.Namespace) -> Found:
     return _done("dropped", given.table)
 
 
-def drop_namespace(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def drop_namespace(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     catalog.drop_namespace(given.namespace)
     return _done("dropped", given.namespace)
 
 
-def _done(what: str, subject: tuple[str, ...]) -> Found:
-    return Found(document={what: list(subject)}, tables=[Table(title="", rows=[(what, name(subject))])])
+def _done(action: str, subject: tuple[str, ...]) -> Output:
+    return Output(document={action: list(subject)}, tables=[Table(title="", rows=[(action, name(subject))])])
 
 
-def credentials(catalog: RestCatalog, given: argparse.Namespace) -> Found:
+def credentials(catalog: RestCatalog, given: argparse.Namespace) -> Output:
     held = [(each.prefix, masked(each.config)) for each in catalog.load_credentials(given.table, fallback=True)]
-    return Found(
+    return Output(
         document=[{"prefix": prefix, "config": config} for prefix, config in held],
         tables=[_pairs(prefix, config) for prefix, config in held]
-        or [Table(title="", rows=[("no credentials are handed out for", name(given.table))])],
+        or [Table(title="", rows=[("the server returned no credentials for", name(given.table))])],
     )
 
 
@@ -223,7 +227,7 @@ def masked(config: Mapping[str, str]) -> dict[str, str]:
     return {key: value if key in OPEN_KEYS else MASK for key, value in config.items()}
 
 
-COMMANDS: dict[str, Callable[[RestCatalog, argparse.Namespace], Found]] = {
+COMMANDS: dict[str, Callable[[RestCatalog, argparse.Namespace], Output]] = {
     "list": list_names,
     "show": show,
     "properties": properties,

@@ -1,11 +1,13 @@
-"""Shows what a command found: as tables for people, as JSON for programs."""
+"""Renders the output of a command as tables or as JSON."""
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any
 
 import rich.box
 import rich.console
@@ -15,7 +17,7 @@ import rich.text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows for people; `columns` is empty where the cells speak for themselves."""
+    """A table. Without `columns` it has no header."""
 
     title: str
     columns: Sequence[str] = ()
@@ -23,16 +25,16 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The outcome of a command in both forms."""
+class Output:
+    """Output of a command in both forms."""
 
     document: Any
-    """What JSON can say; the whole of it."""
+    """JSON document."""
     tables: Sequence[Table] = field(default_factory=tuple)
 
 
 def name(levels: Iterable[str]) -> str:
-    """A name that can be given back to the command line."""
+    """Formats a name in a form that the command line accepts."""
     names = list(levels)
     if any("." in each or each.startswith("[") for each in names):
         return json.dumps(names, ensure_ascii=False)
@@ -40,7 +42,7 @@ def name(levels: Iterable[str]) -> str:
 
 
 def printable(value: object) -> str:
-    """The text of a cell, with whatever could steer a terminal made visible."""
+    """Formats a cell. Control characters are escaped, because they could control the terminal."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -48,17 +50,18 @@ def printable(value: object) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in str(value))
 
 
-def show(found: Found, *, output: TextIO, as_json: bool) -> None:
+def render(output: Output, *, as_json: bool) -> str:
     if as_json:
-        json.dump(found.document, output, ensure_ascii=False, indent=2)
-        output.write("\n")
-        return
-    console = rich.console.Console(file=output, markup=False, highlight=False, emoji=False)
-    for table in found.tables:
-        console.print(_drawn(table))
+        return json.dumps(output.document, ensure_ascii=False, indent=2) + "\n"
+    text = io.StringIO()
+    width = rich.console.Console(file=sys.stdout).width
+    console = rich.console.Console(file=text, width=width, markup=False, highlight=False, emoji=False)
+    for table in output.tables:
+        console.print(_rich_table(table))
+    return text.getvalue()
 
 
-def _drawn(table: Table) -> rich.table.Table:
+def _rich_table(table: Table) -> rich.table.Table:
     drawn = rich.table.Table(
         title=rich.text.Text(printable(table.title)),
         title_justify="left",
