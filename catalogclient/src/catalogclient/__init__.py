@@ -7,7 +7,8 @@ credentials on requests, and `credentials` what chooses among those for storage.
 
 from __future__ import annotations
 
-from catalogclient import auth, credentials, expressions, requirements, types, updates
+from catalogclient import auth, changes, credentials, expressions, requirements, types, updates
+from catalogclient._async_client import AsyncRestCatalog
 from catalogclient._endpoints import Endpoint
 from catalogclient._event_hooks import RequestHook, RequestInfo, ResponseInfo, RetryInfo
 from catalogclient._idempotency import generate_idempotency_key
@@ -34,7 +35,7 @@ from catalogclient._results import (
     UpdateNamespacePropertiesResult,
     ViewPage,
 )
-from catalogclient._scan import ScanPlan
+from catalogclient._scan import AsyncScanPlan, ScanPlan
 from catalogclient._sync_client import RestCatalog
 from catalogclient._type_strings import (
     DecimalType,
@@ -114,6 +115,8 @@ __all__ = [
     "UNSET",
     "AccessDelegation",
     "AlreadyExistsError",
+    "AsyncRestCatalog",
+    "AsyncScanPlan",
     "AuthManager",
     "AuthenticationTimeoutError",
     "BadRequestError",
@@ -200,6 +203,7 @@ __all__ = [
     "ViewPage",
     "__version__",
     "auth",
+    "changes",
     "credentials",
     "current_snapshot",
     "current_snapshot_id",

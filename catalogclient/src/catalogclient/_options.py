@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -133,6 +134,15 @@ class RetryPolicy:
         positive_int(self.max_attempts, "max_attempts")
         for name in ("backoff_base", "backoff_factor", "backoff_max", "max_retry_after"):
             _positive(getattr(self, name), name)
+
+    def delay(self, attempt: int) -> float:
+        """Returns the delay after a failed attempt, in seconds. The first attempt is 1."""
+        delay = self.backoff_base
+        for _ in range(min(attempt - 1, 64)):
+            delay *= self.backoff_factor
+        delay = min(self.backoff_max, delay)
+        # Jitter is not security-relevant.
+        return delay * random.uniform(0.5, 1.0) if self.jitter else delay  # noqa: S311
 
 
 def _check_text(value: object, name: str) -> None:

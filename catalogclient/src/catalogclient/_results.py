@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, overload
 
 from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier
 from catalogclient.errors import CatalogError
@@ -82,6 +82,13 @@ class StorageCredential:
     config: SecretDict
 
 
+class StorageCredentialDocument(TypedDict):
+    """A storage credential as an item of `result["storage-credentials"]`."""
+
+    prefix: str
+    config: SecretDict
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Response(Mapping[str, Any]):
     """Read-only mapping of `raw`, the response document with the keys of the OpenAPI document."""
@@ -117,6 +124,25 @@ class _TaggedResponse(_Response):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadTableResult(_TaggedResponse):
     """Result of loading, creating or registering a table."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, key: Literal["metadata"]) -> TableMetadata: ...
+
+        @overload
+        def __getitem__(self, key: Literal["storage-credentials"]) -> list[StorageCredentialDocument]: ...
+
+        @overload
+        def __getitem__(self, key: Literal["config"]) -> SecretDict: ...
+
+        @overload
+        def __getitem__(self, key: Literal["metadata-location", "etag"]) -> str | None: ...
+
+        @overload
+        def __getitem__(self, key: str) -> Any: ...
+
+        def __getitem__(self, key: str) -> Any: ...
 
     metadata: TableMetadata = field(repr=False)
     metadata_location: str | None

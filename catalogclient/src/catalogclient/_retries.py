@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -142,9 +141,4 @@ class RetryState:
             return None
         if self.policy.respect_retry_after and error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.policy.max_retry_after else None
-        delay = self.policy.backoff_base
-        for _ in range(min(self.number - self._uncounted - 1, 64)):
-            delay *= self.policy.backoff_factor
-        delay = min(self.policy.backoff_max, delay)
-        # Jitter is not security-relevant.
-        return delay * random.uniform(0.5, 1.0) if self.policy.jitter else delay  # noqa: S311
+        return self.policy.delay(self.number - self._uncounted)

@@ -4,66 +4,22 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
-from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, Unpack, overload
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from catalogclient import _lazy_transport, _properties
+from catalogclient import _lazy_transport
+from catalogclient._constructors import CatalogConstructors, open_auth
 from catalogclient._identifiers import TableLike
 from catalogclient._operations import CatalogOperations
-from catalogclient._options import CallOptions, OptionFields, RestCatalogOptions
+from catalogclient._options import CallOptions, RestCatalogOptions
 from catalogclient._runtime import BlockingRuntime, iterate, run
 from catalogclient._scan import ScanPlan
 from catalogclient.auth._base import AuthManager
-from catalogclient.auth._config import AuthConfig, create_manager
-from catalogclient.errors import InvalidArgumentError
+from catalogclient.auth._config import AuthConfig
 from catalogclient.types import PlanTableScanRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class CatalogConstructors:
-    """Constructors of both clients."""
-
-    name: str | None = None
-    """Name given to from_properties. It is not sent to the server."""
-
-    @overload
-    def __init__(self, base_url: str, **more: Unpack[OptionFields]) -> None: ...
-
-    @overload
-    def __init__(self, base_url: RestCatalogOptions, /) -> None: ...
-
-    def __init__(self, base_url: str | RestCatalogOptions, **more: Any) -> None:
-        """Takes `base_url` with any field of RestCatalogOptions as a keyword, or RestCatalogOptions."""
-        if isinstance(base_url, RestCatalogOptions):
-            if more:
-                raise InvalidArgumentError("pass either options or keywords")
-            options = base_url
-        else:
-            options = RestCatalogOptions(base_url=base_url, **more)
-        self._open(options)
-
-    def _open(self, options: RestCatalogOptions) -> None:
-        raise NotImplementedError
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str], *, name: str | None = None) -> Self:
-        """Creates a catalog from properties of PyIceberg and the Java client: `uri`, `token`, `credential` and others.
-
-        The server's configuration is always requested. Raises InvalidArgumentError for an invalid property.
-        """
-        catalog = cls(_properties.options(properties))
-        catalog.name = name
-        return catalog
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a catalog holds credentials and connections and cannot be copied or pickled")
-
-
-def open_auth(auth: AuthConfig | AuthManager | None) -> tuple[AuthManager, bool]:
-    """Returns the manager for `auth`, and True if the catalog must close it."""
-    return create_manager(auth), not isinstance(auth, AuthManager)
 
 
 def _blocking(
@@ -166,6 +122,7 @@ class RestCatalog(CatalogConstructors):
 
     update_table = _blocking(CatalogOperations.update_table)
     commit_table = update_table
+    commit = _blocking(CatalogOperations.commit)
     commit_transaction = _blocking(CatalogOperations.commit_transaction)
     reconcile_commit = _blocking(CatalogOperations.reconcile_commit)
 

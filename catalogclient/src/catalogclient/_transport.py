@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import socket
 import ssl
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import requests
@@ -15,22 +12,15 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 
-from catalogclient import _connections, _redact, _urls
+from catalogclient import _connections, _http, _redact, _urls
 from catalogclient._messages import PreparedRequest, Reply
 from catalogclient._options import RestCatalogOptions, Timeout, check_file
 from catalogclient.errors import (
     CatalogError,
-    ConnectError,
     InvalidArgumentError,
-    InvalidResponseError,
-    NetworkError,
-    RequestTimeoutError,
-    TlsError,
-    UnexpectedRedirectError,
 )
 
 _CHUNK_SIZE = 262_144
-_MAX_ERROR_BYTES = 1_048_576
 _NOT_CONNECTED = (
     requests.exceptions.ConnectTimeout,
     urllib3.exceptions.NewConnectionError,
@@ -88,9 +78,7 @@ class Transport:
         exchange.sent = True
         try:
             status = response.status_code
-            if 300 <= status < 400 and status != 304:
-                location = _redact.url_without_secrets(response.headers.get("Location", ""))
-                raise UnexpectedRedirectError("the server sent a redirect", status=status, location=location)
+            _http.check_redirect(status, response.headers.get("Location"))
             return Reply(status, response.headers, self._body(response, status))
         finally:
             response.close()
@@ -99,12 +87,8 @@ class Transport:
         body = io.BytesIO()
         limit = self._options.max_response_bytes
         while chunk := response.raw.read(_CHUNK_SIZE, decode_content=True):
-            body.write(chunk)
-            if status >= 400 and body.tell() > _MAX_ERROR_BYTES:
-                body.truncate(_MAX_ERROR_BYTES)
+            if not _http.append(body, chunk, status=status, limit=limit):
                 break
-            if limit is not None and body.tell() > limit:
-                raise InvalidResponseError(f"the response is longer than {limit} bytes", status=status)
         return body
 
     def _environment(self, url: str) -> dict[str, Any]:
@@ -164,7 +148,7 @@ def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
 
 def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
     """Converts an exception of requests, urllib3 or the standard library."""
-    chain = list(_causes(error))
+    chain = list(_http.causes(error))
     sent = exchange.sent
     if sent is None:
         # The session of a caller does not record it: only a connection error proves that nothing was sent.
@@ -177,47 +161,10 @@ def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
     )
     if not sent and not is_network_error:
         return InvalidArgumentError(f"the request cannot be sent: {type(error).__name__}")
-    text = f"Network request failed: {_reason(chain)}"
-    found: NetworkError
-    if exchange.deadline is not None and time.monotonic() >= exchange.deadline:
-        found = RequestTimeoutError(text, phase="total", details=error)
-    elif any(_timed_out(each) for each in chain):
-        found = RequestTimeoutError(text, phase="read" if sent else "connect", details=error)
-    elif any(isinstance(each, ssl.SSLError) for each in chain) and not sent:
-        found = TlsError(text, details=error)
-    elif not sent:
-        found = ConnectError(text, details=error)
-    else:
-        found = NetworkError(text, details=error)
-    found.sent = sent
-    return found
-
-
-def _reason(chain: list[BaseException]) -> str:
-    """Describes the root cause without data of the request. Messages of the libraries may contain its URL."""
-    for cause in reversed(chain):
-        if isinstance(cause, ssl.SSLError):
-            return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
-        if isinstance(cause, socket.gaierror):
-            return f"host name not resolved: {cause.strerror}"
-        if _timed_out(cause):
-            return "timed out"
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-    return type(chain[-1]).__name__
+    return _http.network_error(error, sent=sent, deadline=exchange.deadline, is_timeout=_timed_out)
 
 
 def _timed_out(error: BaseException) -> bool:
     # NewConnectionError is a subclass of the timeout errors of urllib3.
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)
     return isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) and not refused
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields the error and its causes: `reason`, arguments and `__cause__`."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        causes = (getattr(error, "reason", None), *error.args, error.__cause__)
-        error = next((each for each in causes if isinstance(each, BaseException)), None)

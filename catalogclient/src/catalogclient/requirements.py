@@ -70,6 +70,11 @@ def assert_view_uuid(uuid: str) -> AssertViewUuid:
     return {"type": "assert-view-uuid", "uuid": uuid}
 
 
+def combine(*conditions: TableRequirement) -> list[TableRequirement]:
+    """Returns requirements as a list whose type needs no annotation."""
+    return list(conditions)
+
+
 def for_create() -> list[TableRequirement]:
     """Returns the requirements of a commit that creates a staged table."""
     return [assert_create()]

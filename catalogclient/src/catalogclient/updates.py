@@ -168,6 +168,11 @@ def set_current_view_version(view_version_id: int = LAST_ADDED) -> SetCurrentVie
     return {"action": "set-current-view-version", "view-version-id": view_version_id}
 
 
+def combine(*changes: TableUpdate) -> list[TableUpdate]:
+    """Returns updates as a list whose type needs no annotation."""
+    return list(changes)
+
+
 def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
     """Returns the updates that create a table from the metadata of a staged create. Commit with `assert_create`."""
     found: list[TableUpdate] = [
