@@ -17,7 +17,7 @@ from catalogclient._options import Timeout
 from catalogclient.errors import RequestTimeoutError
 
 if TYPE_CHECKING:
-    from catalogclient._transport import Transport
+    from catalogclient._lazy_transport import LazyTransport
 
 T = TypeVar("T")
 
@@ -25,9 +25,12 @@ T = TypeVar("T")
 class Runtime(Protocol):
     """Everything of a catalog that waits. An object belongs to one catalog. Siblings share the transport."""
 
-    name: str
-    """Name and version of the HTTP library for the User-Agent header."""
     closed: threading.Event
+
+    @property
+    def name(self) -> str:
+        """Name and version of the HTTP library for the User-Agent header."""
+        ...
 
     async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
         """Sends a request once and reads the whole response. Raises CatalogError."""
@@ -58,10 +61,13 @@ class Runtime(Protocol):
 class BlockingRuntime:
     """Blocks the calling thread."""
 
-    def __init__(self, transport: Transport) -> None:
-        self.name = transport.name
+    def __init__(self, transport: LazyTransport) -> None:
         self.closed = threading.Event()
         self._transport = transport
+
+    @property
+    def name(self) -> str:
+        return self._transport.name
 
     async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
         return self._transport.exchange(request, timeout=limits, deadline=deadline)

@@ -30,7 +30,7 @@ class Sender:
         self._options = options
         self._runtime = runtime
         self._auth = auth
-        self._basic_headers = _headers.basic(user_agent=options.user_agent, transport=runtime.name)
+        self._basic_headers: Mapping[str, str] = {}
 
     async def send(
         self,
@@ -51,6 +51,8 @@ class Sender:
             started_at=time.monotonic(),
             deadline=scope.deadline,
         )
+        if not self._basic_headers:
+            self._basic_headers = _headers.basic(user_agent=self._options.user_agent, transport=self._runtime.name)
         with converted("the request cannot be built"):
             template = _request_builder.build_request(
                 call,

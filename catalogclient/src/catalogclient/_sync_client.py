@@ -7,9 +7,9 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from catalogclient import _lazy_transport
 from catalogclient._constructors import CatalogConstructors, open_auth
 from catalogclient._identifiers import TableLike
+from catalogclient._lazy_transport import LazyTransport
 from catalogclient._operations import CatalogOperations
 from catalogclient._options import CallOptions, RestCatalogOptions
 from catalogclient._runtime import BlockingRuntime, iterate, run
@@ -54,7 +54,7 @@ class RestCatalog(CatalogConstructors):
     _operations: CatalogOperations
 
     def _open(self, options: RestCatalogOptions) -> None:
-        runtime = BlockingRuntime(_lazy_transport.create_transport(options))
+        runtime = BlockingRuntime(LazyTransport(options))
         auth, owns_auth = open_auth(options.auth)
         self._operations = CatalogOperations(options, runtime, auth=auth, owns_auth=owns_auth)
 

@@ -96,10 +96,10 @@ class Built:
     """Of an environment with nothing but the wheel and what it needs."""
 
 
-def _run(*command: str | Path, folder: Path | None = None, **variables: str) -> str:
+def _run(*command: str | Path, folder: Path | None = None, variables: dict[str, str] | None = None) -> str:
     # Without the variables that would lead the clean environment back to this checkout.
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
-    env |= variables
+    env |= variables or {}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -130,7 +130,18 @@ def test_the_wheel_is_reproducible(tmp_path: Path) -> None:
     for name in ("first", "second"):
         folder = tmp_path / name
         shutil.copytree(PACKAGE, folder / "source", ignore=shutil.ignore_patterns("*.egg-info", "build", "__pycache__"))
-        _run(UV, "build", "-q", "--wheel", "--python", sys.executable, "--out-dir", folder, folder / "source", **EPOCH)
+        _run(
+            UV,
+            "build",
+            "-q",
+            "--wheel",
+            "--python",
+            sys.executable,
+            "--out-dir",
+            folder,
+            folder / "source",
+            variables=EPOCH,
+        )
         [wheel] = folder.glob("*.whl")
         digests.add(hashlib.sha256(wheel.read_bytes()).hexdigest())
     assert len(digests) == 1

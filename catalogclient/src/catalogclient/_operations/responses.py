@@ -203,13 +203,13 @@ def duration(text: object) -> timedelta | None:
 def table_page(reply: Reply) -> TablePage:
     """Parses a page of tables."""
     body = document(reply)
-    return TablePage([_identifier(each) for each in objects(body, "identifiers")], token(body))
+    return TablePage(_identifiers(body), token(body))
 
 
 def view_page(reply: Reply) -> ViewPage:
     """Parses a page of views."""
     body = document(reply)
-    return ViewPage([_identifier(each) for each in objects(body, "identifiers")], token(body))
+    return ViewPage(_identifiers(body), token(body))
 
 
 def function_page(reply: Reply) -> FunctionPage:
@@ -339,8 +339,22 @@ def signature(reply: Reply) -> RemoteSignResult:
     )
 
 
-def _identifier(found: dict[str, Any]) -> TableIdentifier:
-    return TableIdentifier(levels(found.get("namespace")), text(found, "name"))
+def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
+    found: list[TableIdentifier] = []
+    document: Any = None
+    namespace_levels: tuple[str, ...] = ()
+    for each in items(body, "identifiers"):
+        if not isinstance(each, dict):
+            raise InvalidResponseError("identifiers in the response is not a list of objects")
+        # The identifiers of a page share their namespace, which is converted once.
+        if each.get("namespace") != document or document is None:
+            document = each.get("namespace")
+            namespace_levels = levels(document)
+        name = each.get("name")
+        if not isinstance(name, str):
+            raise InvalidResponseError("the response has no valid name")
+        found.append(TableIdentifier(namespace_levels, name))
+    return found
 
 
 def _plan_error(body: dict[str, Any]) -> CatalogError:

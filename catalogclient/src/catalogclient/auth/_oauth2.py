@@ -7,10 +7,11 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urljoin
 
-from catalogclient import _lazy_transport, _redact, _urls
+from catalogclient import _redact, _urls
+from catalogclient._lazy_transport import LazyTransport
 from catalogclient._log import AUTH
 from catalogclient._options import DEFAULT_TIMEOUT, RestCatalogOptions, RetryPolicy, Timeout, TimeoutLike
 from catalogclient._single_flight import SingleFlight
@@ -18,9 +19,6 @@ from catalogclient.auth import _token_endpoint
 from catalogclient.auth._base import TokenAuth
 from catalogclient.auth._token_endpoint import Token
 from catalogclient.errors import CatalogError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    from catalogclient._transport import Transport
 
 ClientAuth = Literal["auto", "post", "basic"]
 _OWN_ENDPOINT = "/v1/oauth/tokens"
@@ -57,7 +55,7 @@ class _OAuth2(TokenAuth):
         self._retry: RetryPolicy | None = RetryPolicy()
         self._url = ""
         self._is_own_endpoint = False
-        self._transport: Transport | None = None
+        self._transport: LazyTransport | None = None
         self._known: Token | None = None
         self._flight: SingleFlight[Token] = SingleFlight()
         self._attaching = threading.Lock()
@@ -144,7 +142,7 @@ class _OAuth2(TokenAuth):
         self._retry = options.retry
         if self._url.startswith("http://") and not _urls.is_loopback(self._url):
             AUTH.warning("client credentials are sent to the token endpoint without TLS")
-        self._transport = _lazy_transport.create_transport(options)
+        self._transport = LazyTransport(options)
 
     def __repr__(self) -> str:
         shown = _redact.url_without_secrets(self._url or self._token_url or "")
