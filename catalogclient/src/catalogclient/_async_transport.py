@@ -24,6 +24,8 @@ from catalogclient._options import RestCatalogOptions, Timeout, check_file
 from catalogclient.errors import CatalogError, ClientClosedError, InvalidArgumentError, RequestTimeoutError
 
 T = TypeVar("T")
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Context for plain connections, so that none is created for each of them."""
 
 
 class AsyncTransport:
@@ -34,7 +36,8 @@ class AsyncTransport:
     def __init__(self, options: RestCatalogOptions) -> None:
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pools: dict[str | None, httpx.AsyncHTTPTransport] = {}
+        # Transports of one connection each, because a request to a large httpx pool checks all of its connections.
+        self._idle: dict[tuple[str | None, bool], list[httpx.AsyncHTTPTransport]] = {}
         self._proxies: dict[tuple[str, str, int], str | None] = {}
         self._tls: ssl.SSLContext | None = None
 
@@ -44,7 +47,9 @@ class AsyncTransport:
         Raises NetworkError if no complete response was received, InvalidResponseError if it exceeds
         `max_response_bytes`, and UnexpectedRedirectError for a redirect. Cancellation closes the connection.
         """
-        sent = False
+        # Only a change needs to know if it was sent: a failed read is repeated in both cases.
+        is_change = request.method not in ("GET", "HEAD")
+        sent = not is_change
 
         async def trace(event: str, info: dict[str, Any]) -> None:
             nonlocal sent
@@ -54,41 +59,66 @@ class AsyncTransport:
 
         try:
             async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()):
-                return await self._exchange(request, limits, trace)
+                return await self._exchange(request, limits, {"trace": trace} if is_change else {})
         except (CatalogError, MemoryError):
             raise
         except Exception as error:
             if isinstance(error, httpx.HTTPError):
                 # The request holds the credentials.
                 error._request = None
-            if not sent and not isinstance(error, OSError | httpx.TransportError):
+            if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol):
+                sent = False
+            if not isinstance(error, OSError | httpx.HTTPError) and not (is_change and sent):
                 raise InvalidArgumentError(f"the request cannot be sent: {type(error).__name__}") from error
             raise _http.network_error(error, sent=sent, deadline=deadline, is_timeout=_timed_out) from error
 
     async def close(self) -> None:
-        pools, self._pools = self._pools, {}
+        idle, self._idle = self._idle, {}
         if self._loop is asyncio.get_running_loop():
-            for pool in pools.values():
-                await pool.aclose()
+            for transports in idle.values():
+                for transport in transports:
+                    await transport.aclose()
 
-    async def _exchange(self, request: PreparedRequest, limits: Timeout, trace: Any) -> Reply:
+    async def _exchange(self, request: PreparedRequest, limits: Timeout, extensions: dict[str, Any]) -> Reply:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            # Connections belong to the event loop that opened them.
+            self._loop, self._idle = loop, {}
+        proxy = self._proxy(request.url)
+        idle = self._idle.setdefault((proxy, request.url.startswith("https")), [])
+        transport = idle.pop() if idle else self._transport(request.url, proxy)
+        try:
+            return await self._send(transport, request, limits, extensions, proxy)
+        finally:
+            if loop is self._loop and len(idle) < self._options.pool_maxsize:
+                idle.append(transport)
+            else:
+                await transport.aclose()
+
+    async def _send(
+        self,
+        transport: httpx.AsyncHTTPTransport,
+        request: PreparedRequest,
+        limits: Timeout,
+        extensions: dict[str, Any],
+        proxy: str | None,
+    ) -> Reply:
         parts = urlsplit(request.url)
-        pool, is_forwarded = self._pool(request.url)
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         # A proxy for http requires the absolute form (RFC 9112 §3.2.2).
-        target = request.url if is_forwarded else path
+        target = request.url if proxy is not None and parts.scheme == "http" else path
         timeout = {"connect": limits.connect, "read": limits.read, "write": limits.read, "pool": None}
         headers = dict(request.headers)
         if request.body is None and request.method in ("POST", "PUT", "PATCH"):
             headers["Content-Length"] = "0"
-        response = await pool.handle_async_request(
+        response = await transport.handle_async_request(
             httpx.Request(
                 request.method,
                 f"{parts.scheme}://{parts.netloc}/",
                 headers=headers,
                 content=request.body,
                 # The target is sent unchanged: httpx would rewrite percent-encoded characters.
-                extensions={"timeout": timeout, "trace": trace, "target": target.encode("ascii")},
+                extensions={**extensions, "timeout": timeout, "target": target.encode("ascii")},
             )
         )
         try:
@@ -102,33 +132,26 @@ class AsyncTransport:
         finally:
             await response.aclose()
 
-    def _pool(self, url: str) -> tuple[httpx.AsyncHTTPTransport, bool]:
-        """Returns the connections for a URL, and True if a proxy forwards the requests without a tunnel."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            # Connections belong to the event loop that opened them.
-            self._loop, self._pools = loop, {}
+    def _transport(self, url: str, proxy: str | None) -> httpx.AsyncHTTPTransport:
+        needs_tls = url.startswith("https") or (proxy or "").startswith("https")
+        return httpx.AsyncHTTPTransport(
+            verify=self._tls_context() if needs_tls else _NO_TLS,
+            trust_env=False,
+            proxy=proxy,
+            limits=httpx.Limits(max_connections=1, keepalive_expiry=None),
+        )
+
+    def _proxy(self, url: str) -> str | None:
+        """Returns the proxy for a URL: of the options, else of the environment. The lookup is cached per origin."""
         origin = _urls.origin(url)
         if origin not in self._proxies:
-            self._proxies[origin] = self._proxy(*origin[:2])
-        proxy = self._proxies[origin]
-        if proxy not in self._pools:
-            tls = (proxy or url).startswith("https") or url.startswith("https")
-            self._pools[proxy] = httpx.AsyncHTTPTransport(
-                verify=self._tls_context() if tls else False,
-                trust_env=False,
-                proxy=proxy,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._options.pool_maxsize),
-            )
-        return self._pools[proxy], proxy is not None and origin[0] == "http"
-
-    def _proxy(self, scheme: str, host: str) -> str | None:
-        """Returns the proxy for a host: of the options, else of the environment."""
-        given = dict(self._options.proxies or {})
-        if not given and self._options.trust_env and not urllib.request.proxy_bypass(host):
-            given = urllib.request.getproxies_environment()
-        keys = (f"{scheme}://{host}", scheme, f"all://{host}", "all")
-        return next((given[key] for key in keys if given.get(key)), None)
+            scheme, host, _ = origin
+            given = dict(self._options.proxies or {})
+            if not given and self._options.trust_env and not urllib.request.proxy_bypass(host):
+                given = urllib.request.getproxies_environment()
+            keys = (f"{scheme}://{host}", scheme, f"all://{host}", "all")
+            self._proxies[origin] = next((given[key] for key in keys if given.get(key)), None)
+        return self._proxies[origin]
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -29,7 +29,15 @@ def table(snapshots: int) -> dict[str, Any]:
         "format-version": 2,
         "table-uuid": "0b1c7c2e-52d4-4f0e-9a51-0d7c1d1c9b11",
         "location": "s3://warehouse/sales/orders",
+        "last-updated-ms": 1_760_000_000_000,
+        "last-sequence-number": 0,
+        "last-column-id": 1,
         "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
         "schemas": [
             {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "type": "long", "required": True}]}
         ],
@@ -77,6 +85,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 512
+    daemon_threads = True
+
+
 @contextlib.contextmanager
 def serve() -> Iterator[str]:
     """Base URL of a peer that runs until the block is left."""
@@ -92,7 +105,7 @@ def serve() -> Iterator[str]:
 
 if __name__ == "__main__":
     _Handler.bodies = {}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
     sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()
     server.serve_forever()
