@@ -1,4 +1,4 @@
-"""Credentials of every kind on the wire."""
+"""Authentication managers as seen by the server."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_manager_of_the_caller(peer: HttpPeer, connect: Connect) -> None:
 
 
 class Broken(AuthManager):
-    """Sets a field that would be two."""
+    """Sets a header field with an invalid value."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, value
@@ -225,7 +225,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, make: Any, ex
 
 
 class Entra:
-    """What azure-identity has as a credential."""
+    """Fake credential of azure-identity."""
 
     def __init__(self, *expiries: float) -> None:
         self.expiries = list(expiries)
@@ -255,7 +255,7 @@ def test_tokens_of_entra_are_kept_until_shortly_before_their_end(peer: HttpPeer,
 
 
 class Google:
-    """What google-auth has as credentials."""
+    """Fake credentials of google-auth."""
 
     def __init__(self) -> None:
         self.token: str | None = None

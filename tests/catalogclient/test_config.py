@@ -1,4 +1,4 @@
-"""The server's configuration: when it is asked for, and what follows from it."""
+"""The server's configuration: requests, caching and derived settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of status 400 and above."""
+"""Mapping of error responses."""
 
 from __future__ import annotations
 

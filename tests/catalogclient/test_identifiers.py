@@ -1,4 +1,4 @@
-"""Names in all the forms in which callers may write them."""
+"""Input forms of identifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens from a token endpoint."""
+"""OAuth 2.0 managers."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_renewal_that_fails_early_is_tried_again_and_the_old_token_used(
 
 
 def age(catalog: RestCatalog, *, by: float) -> None:
-    """Makes the token of a catalog older, in seconds."""
+    """Moves the expiry of a catalog's token by seconds."""
     auth: Any = catalog._operations._auth
     known = auth._known
     auth._known = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
@@ -252,7 +252,7 @@ def test_fifty_threads_ask_for_one_token(peer: HttpPeer, issuer: HttpPeer, conne
 
 
 class Forgetful(HttpPeer):
-    """Takes one token, and none but that."""
+    """Fake server that accepts one token."""
 
     token = "t1"
 

@@ -1,4 +1,4 @@
-"""What every operation sends: method, address, header fields, body."""
+"""Requests of all operations: method, URL, header fields and body."""
 
 from __future__ import annotations
 

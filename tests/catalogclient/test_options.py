@@ -1,4 +1,4 @@
-"""Options, and options from the properties of other clients."""
+"""Options, and their conversion from properties of other clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of any length."""
+"""Pagination."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_empty_pages_without_end_are_refused() -> None:
 
 
 class Tree(HttpPeer):
-    """A server of nested namespaces; with `flat` the top lists all levels."""
+    """Fake server of nested namespaces. With `flat` the top-level list has all levels."""
 
     names = [("a",), ("a", "x"), ("b",), ("a", "x", "deep"), ("a", "y")]
     flat = False

@@ -1,4 +1,4 @@
-"""What answers become."""
+"""Results of operations."""
 
 from __future__ import annotations
 

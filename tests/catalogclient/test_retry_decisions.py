@@ -1,4 +1,4 @@
-"""Which failures are worth another attempt, with a clock that stands still."""
+"""Retry decisions with a fixed clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of AWS against values worked out elsewhere."""
+"""AWS signatures compared with known values."""
 
 from __future__ import annotations
 

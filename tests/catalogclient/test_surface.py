@@ -1,4 +1,4 @@
-"""The public names, the shape of the package, and what is watched of a call."""
+"""Public names, structure of the package, hooks and logging."""
 
 from __future__ import annotations
 

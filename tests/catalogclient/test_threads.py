@@ -1,4 +1,4 @@
-"""One catalog and many threads, processes that fork, and the end of the interpreter."""
+"""Threads, forked processes and the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_sixty_four_threads_share_one_catalog(peer: HttpPeer, connect: Connect) 
     assert (paths.count("/v1/config"), paths.count("/token")) == (1, 1)
     made = [each for each in peer.received if each.path == "/v1/p/namespaces"]
     assert len({each.headers["Idempotency-Key"] for each in made}) == 192
-    # Nothing of one call is seen in another.
+    # Calls do not share request data.
     assert all(each.json()["namespace"][0].startswith(f"n{each.headers['X-Thread']}_") for each in made)
 
 
@@ -145,7 +145,7 @@ def test_a_forked_process_has_connections_of_its_own(peer: HttpPeer, connect: Co
     catalog = connect()
     catalog.list_namespaces()
     with warnings.catch_warnings():
-        # The threads of the peer are not used by the child.
+        # The child process does not use the threads of the peer.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:

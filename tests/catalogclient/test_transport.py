@@ -1,4 +1,4 @@
-"""Servers that are slow, silent, broken or hostile, and what is left of time and memory afterwards."""
+"""Slow, silent, broken and hostile servers: timeouts and memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
 
 TABLE = {"metadata-location": "s3://b/0.json", "metadata": {"format-version": 2, "table-uuid": "u"}}
 PATIENCE = 20.0
-"""Seconds in which an error must have come that should come after one."""
+"""Seconds within which a call with a timeout of one second must fail."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def soon() -> Iterator[None]:
 
 @contextmanager
 def raw_server(talk: Any) -> Iterator[str]:
-    """A server that does with each connection whatever `talk` does, after the request's head has come."""
+    """Server that calls `talk` with each connection after the request header."""
     listening = socket.create_server(("127.0.0.1", 0))
     stopping = threading.Event()
 
@@ -65,7 +65,7 @@ def raw_server(talk: Any) -> Iterator[str]:
                     received += piece
                 talk(connection, stopping)
             except OSError:
-                pass  # The client has had enough.
+                pass  # The client has closed the connection.
 
     def accept() -> None:
         while True:

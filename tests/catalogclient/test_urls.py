@@ -1,4 +1,4 @@
-"""Addresses: what goes out comes back, whatever is in a name."""
+"""URLs: encoded names can be decoded."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NoReturn, Self, Unpack, overload
 
@@ -12,7 +13,7 @@ from catalogclient.auth._config import AuthConfig, create_manager
 from catalogclient.errors import InvalidArgumentError
 
 
-class CatalogConstructors:
+class CatalogConstructors(ABC):
     """Constructors of both clients."""
 
     name: str | None = None
@@ -34,8 +35,9 @@ class CatalogConstructors:
             options = RestCatalogOptions(base_url=base_url, **more)
         self._open(options)
 
+    @abstractmethod
     def _open(self, options: RestCatalogOptions) -> None:
-        raise NotImplementedError
+        """Creates the connections and the authentication manager."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, name: str | None = None) -> Self:

@@ -1,4 +1,4 @@
-"""The command line as a process of its own, against a real server and against one that misbehaves."""
+"""The command line as a process, with a real and a fake server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(*arguments: str, env: Mapping[str, str], text: str | None = None) -> sub
 
 @pytest.fixture(scope="module")
 def env(seaweedfs: CatalogServer) -> dict[str, str]:
-    """What a user of the real server has in the environment."""
+    """Environment variables for the real server."""
     return {
         "CATALOG_URI": seaweedfs.base_url,
         "CATALOG_WAREHOUSE": str(seaweedfs.warehouse),

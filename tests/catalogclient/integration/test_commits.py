@@ -66,7 +66,7 @@ def test_an_unknown_change_is_refused(server: CatalogServer, catalog: RestCatalo
     catalog.create_table(namespace, documents.table("orders"))
     unknown: Any = {"requirements": [], "updates": [{"action": "sing"}]}
     refusals = {"seaweedfs": BadRequestError, "lakana": UnprocessableEntityError}
-    # Apache's server answers 500 to what it cannot read, and after a 500 nobody knows whether a commit was applied.
+    # Apache's server answers 500 to an unknown update, and a 500 leaves the outcome of a commit unknown.
     with pytest.raises(refusals.get(server.name, CommitStateUnknownError)):
         catalog.update_table((namespace, "orders"), unknown)
 

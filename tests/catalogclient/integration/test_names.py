@@ -1,4 +1,4 @@
-"""Names of every kind: what goes out to a real server comes back as it was."""
+"""Names with special characters round-trip through a real server."""
 
 from __future__ import annotations
 

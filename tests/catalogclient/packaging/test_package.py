@@ -1,4 +1,4 @@
-"""The package as users get it: built, installed alone into a clean environment, imported and type-checked."""
+"""The built package: installed into a clean environment, imported and type-checked."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class Built:
     sdist: Path
     wheel: Path
     python: Path
-    """Of an environment with nothing but the wheel and what it needs."""
+    """Interpreter of an environment with the wheel and its dependencies."""
 
 
 def _run(*command: str | Path, folder: Path | None = None, variables: dict[str, str] | None = None) -> str:
-    # Without the variables that would lead the clean environment back to this checkout.
+    # Without variables that refer to this checkout.
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
     env |= variables or {}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""A catalog in a process of its own that answers quickly from memory, so that only the client's work is measured."""
+"""Fake catalog in a separate process, so that only the client is measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SNAPSHOT = {
 
 
 def table(snapshots: int) -> dict[str, Any]:
-    """The answer to loading a table with that many snapshots."""
+    """Returns the load result of a table with that many snapshots."""
     history = [{**SNAPSHOT, "snapshot-id": SNAPSHOT["snapshot-id"] + number} for number in range(snapshots)]  # type: ignore[operator]
     metadata = {
         "format-version": 2,
@@ -49,7 +49,7 @@ def table(snapshots: int) -> dict[str, Any]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Header and body in one segment, or the client would wait for a delayed acknowledgement.
+    # Header and body are sent in one segment, to avoid a delayed acknowledgement.
     wbufsize = -1
     bodies: dict[int, bytes]
 
@@ -82,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.bodies[snapshots]
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Does not log."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serve() -> Iterator[str]:
-    """Base URL of a peer that runs until the block is left."""
+    """Runs the server inside the block and yields its base URL."""
     process = subprocess.Popen([sys.executable, "-m", __name__], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -102,12 +102,12 @@ class CommitOperations(TableOperations):
         changes = [_commit(each) for each in table_changes]
         if not all("identifier" in each for each in changes):
             raise InvalidArgumentError("every change of a transaction needs the identifier of its table")
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.COMMIT_TRANSACTION],
             body=encode_json({"table-changes": changes}),
             read=responses.nothing,
         )
-        await self._send(wanted, **call)
+        await self._send(prepared, **call)
 
     @operation
     async def reconcile_commit(

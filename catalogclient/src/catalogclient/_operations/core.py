@@ -149,10 +149,11 @@ class Core:
         self._check_open()
         found = await self._share(lambda: self._request_config(**call), unless=known)
         # The shared request of another call may have ended without a configuration.
-        config = found.config or (await self._request_config(**call)).config
-        if config is None:
+        if found.config is None:
+            found = await self._request_config(**call)
+        if found.config is None:
             raise InvalidResponseError("the server has no configuration")
-        return config
+        return found.config
 
     @operation
     async def prefix(self) -> str:
@@ -199,13 +200,13 @@ class Core:
             keyed=changes and method in ("POST", "DELETE"),
             delegating=False,
         )
-        wanted: Call[RawResponse] = Call(
+        prepared: Call[RawResponse] = Call(
             operation=custom,
             query=tuple((params or {}).items()),
             body=None if json is None else encode_json(json),
             read=responses.raw,
         )
-        return await self._send(wanted, None if prefixed else _routing.initial(self._options), **call)
+        return await self._send(prepared, None if prefixed else _routing.initial(self._options), **call)
 
     async def _within_limits(self, coroutine: Coroutine[Any, Any, T], given: object) -> T:
         try:
@@ -216,15 +217,15 @@ class Core:
         finally:
             coroutine.close()
 
-    async def _send(self, wanted: Call[T], route: Route | None = None, /, **call: Unpack[MutationOptions]) -> T:
+    async def _send(self, prepared: Call[T], route: Route | None = None, /, **call: Unpack[MutationOptions]) -> T:
         self._check_open()
         found = route or await self._route()
-        lacks = self._options.endpoint_check == "strict" and found.lacks(wanted.operation)
-        if lacks and wanted.operation.name != "request":
-            name = wanted.operation.name
-            raise UnsupportedEndpointError(f"the server does not list {wanted.operation.listed}", operation=name)
+        lacks = self._options.endpoint_check == "strict" and found.lacks(prepared.operation)
+        if lacks and prepared.operation.name != "request":
+            name = prepared.operation.name
+            raise UnsupportedEndpointError(f"the server does not list {prepared.operation.listed}", operation=name)
         return await self._sender.send(
-            wanted,
+            prepared,
             found,
             _scope(),
             headers=call.get("headers"),
@@ -279,12 +280,14 @@ class Core:
 
     async def _request_config(self, **call: Unpack[CallOptions]) -> Route:
         warehouse = _routing.warehouse(self._options)
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.LOAD_CONFIG],
             query=(("warehouse", warehouse),) if warehouse is not None else (),
             read=responses.config,
         )
-        config = await self._sender.send(wanted, _routing.initial(self._options), _scope(), headers=call.get("headers"))
+        config = await self._sender.send(
+            prepared, _routing.initial(self._options), _scope(), headers=call.get("headers")
+        )
         with converted("the configuration is invalid", InvalidResponseError, status=200):
             self._shared.route = found = _routing.from_config(self._options, config)
         return found

@@ -85,8 +85,8 @@ class NamespaceOperations(Core):
             has_body = responses.looks_like_json(reply)
             return responses.namespace(responses.document(reply) if has_body else dict(document), levels)
 
-        wanted = Call(operation=OPERATIONS[Endpoint.CREATE_NAMESPACE], body=encode_json(document), read=read)
-        return await self._send(wanted, **call)
+        prepared = Call(operation=OPERATIONS[Endpoint.CREATE_NAMESPACE], body=encode_json(document), read=read)
+        return await self._send(prepared, **call)
 
     @operation
     async def create_namespace_if_not_exists(
@@ -118,12 +118,12 @@ class NamespaceOperations(Core):
     @operation
     async def drop_namespace(self, namespace: NamespaceLike, **call: Unpack[MutationOptions]) -> None:
         """Drops an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.DROP_NAMESPACE],
             values=requests.namespace_path(namespace),
             read=responses.nothing,
         )
-        await self._send(wanted, **call)
+        await self._send(prepared, **call)
 
     @operation
     async def update_namespace_properties(

@@ -47,33 +47,33 @@ class ScanOperations(TableOperations):
     @operation
     async def fetch_planning_result(self, table: TableLike, plan_id: str, **call: Unpack[CallOptions]) -> PlanResult:
         """Returns the state of a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `fetchPlanningResult`."""
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.FETCH_PLANNING_RESULT],
             values=requests.object_path(table, **{"plan-id": _segment(plan_id)}),
             read=responses.plan,
         )
-        return await self._send(wanted, **call)
+        return await self._send(prepared, **call)
 
     @operation
     async def cancel_planning(self, table: TableLike, plan_id: str, **call: Unpack[MutationOptions]) -> None:
         """Cancels a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.CANCEL_PLANNING],
             values=requests.object_path(table, **{"plan-id": _segment(plan_id)}),
             read=responses.nothing,
         )
-        await self._send(wanted, **call)
+        await self._send(prepared, **call)
 
     @operation
     async def fetch_scan_tasks(self, table: TableLike, plan_task: str, **call: Unpack[MutationOptions]) -> ScanTasks:
         """Returns the files of a plan task. Raises NoSuchPlanTaskError. Source: OpenAPI, `fetchScanTasks`."""
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.FETCH_SCAN_TASKS],
             values=requests.object_path(table),
             body=encode_json({"plan-task": plan_task}),
             read=responses.scan_tasks,
         )
-        return await self._send(wanted, **call)
+        return await self._send(prepared, **call)
 
     def plan_scan(
         self,
@@ -104,17 +104,17 @@ class ScanOperations(TableOperations):
         `fallback` uses the credentials of a load if the server has no credentials endpoint. Source: OpenAPI,
         `loadCredentials`.
         """
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.LOAD_CREDENTIALS],
             values=requests.object_path(table),
             query=(*((("planId", plan_id),) if plan_id is not None else ()), *requests.references(referenced_by)),
             read=lambda reply: responses.credentials(responses.document(reply)),
         )
         route = await self._route()
-        is_listed = route.lists_endpoints and not route.lacks(wanted.operation)
+        is_listed = route.lists_endpoints and not route.lacks(prepared.operation)
         if not fallback or is_listed or not route.lists_endpoints:
             try:
-                return await self._send(wanted, **call)
+                return await self._send(prepared, **call)
             except CatalogError as error:
                 if not fallback or is_listed or not _is_unknown_endpoint(error):
                     raise
@@ -160,13 +160,13 @@ class ScanOperations(TableOperations):
 
         Source: OpenAPI, `reportMetrics`.
         """
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.REPORT_METRICS],
             values=requests.object_path(table),
             body=encode_json(report),
             read=responses.nothing,
         )
-        await self._send(wanted, **call)
+        await self._send(prepared, **call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,13 +234,13 @@ class TableOperations(NamespaceOperations):
     @operation
     async def drop_table(self, table: TableLike, *, purge: bool = False, **call: Unpack[MutationOptions]) -> None:
         """Drops a table. `purge` requests the server to delete its files. Raises NoSuchTableError."""
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.DROP_TABLE],
             values=requests.object_path(table),
             query=(("purgeRequested", bool(purge)),),
             read=responses.nothing,
         )
-        await self._send(wanted, **call)
+        await self._send(prepared, **call)
 
     @operation
     async def register_table(

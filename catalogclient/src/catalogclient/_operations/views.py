@@ -123,12 +123,12 @@ class ViewOperations(NamespaceOperations):
     @operation
     async def drop_view(self, view: TableLike, **call: Unpack[MutationOptions]) -> None:
         """Drops a view. Raises NoSuchViewError."""
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.DROP_VIEW],
             values=requests.object_path(view, "view"),
             read=responses.nothing,
         )
-        await self._send(wanted, **call)
+        await self._send(prepared, **call)
 
     @overload
     async def rename_view(self, request: RenameTableRequest, /, **call: Unpack[MutationOptions]) -> None: ...
@@ -201,12 +201,12 @@ class ViewOperations(NamespaceOperations):
     @operation
     async def load_function_result(self, function: TableLike, **call: Unpack[CallOptions]) -> LoadFunctionResult:
         """Does the same as load_function and returns the location as well. Source: OpenAPI, `loadFunction`."""
-        wanted = Call(
+        prepared = Call(
             operation=OPERATIONS[Endpoint.LOAD_FUNCTION],
             values=requests.object_path(function, "function"),
             read=responses.function,
         )
-        return await self._send(wanted, **call)
+        return await self._send(prepared, **call)
 
 
 def _create(endpoint: Endpoint, namespace: NamespaceLike, request: Mapping[str, Any]) -> Call[LoadViewResult]:
