@@ -137,7 +137,7 @@ def test_update_table_takes_requirements_and_updates_and_commit_table_is_its_ali
     catalog.commit_table("a.t", body)
     assert [each.json() for each in peer.received] == [body, body]
     with pytest.raises(InvalidArgumentError):
-        catalog.update_table("a.t", {"properties": {"a": "b"}})  # type: ignore[typeddict-unknown-key]
+        catalog.update_table("a.t", {"properties": {"a": "b"}})  # type: ignore[arg-type]
 
 
 def test_an_empty_requirements_array_disables_optimistic_concurrency(peer: HttpPeer, connect: Connect) -> None:

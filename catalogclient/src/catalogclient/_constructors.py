@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
 from catalogclient import _properties
 from catalogclient._options import OptionFields, RestCatalogOptions
@@ -13,7 +12,7 @@ from catalogclient.auth._config import AuthConfig, create_manager
 from catalogclient.errors import InvalidArgumentError
 
 
-class CatalogConstructors(ABC):
+class CatalogConstructors:
     """Constructors of both clients."""
 
     name: str | None = None
@@ -35,9 +34,10 @@ class CatalogConstructors(ABC):
             options = RestCatalogOptions(base_url=base_url, **more)
         self._open(options)
 
-    @abstractmethod
-    def _open(self, options: RestCatalogOptions) -> None:
-        """Creates the connections and the authentication manager."""
+    if TYPE_CHECKING:
+
+        def _open(self, options: RestCatalogOptions) -> None:
+            """Creates the connections and the authentication manager. Both clients define it."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, name: str | None = None) -> Self:
