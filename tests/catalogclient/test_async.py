@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import inspect
 import json
@@ -297,6 +298,7 @@ def test_a_catalog_may_be_used_in_a_second_event_loop(peer: HttpPeer) -> None:
     asyncio.run(_list(catalog))
     asyncio.run(_list(catalog))
     asyncio.run(catalog.aclose())
+    gc.collect()
     assert [each.path for each in peer.received] == ["/v1/config", "/v1/namespaces", "/v1/namespaces"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalogclient._guards import guard_public_functions
+from catalogclient import _guards
 from catalogclient.types import Schema, Snapshot, SnapshotReference, TableMetadata
 
 
@@ -34,4 +34,4 @@ def ref(metadata: TableMetadata, name: str) -> SnapshotReference | None:
     return (metadata.get("refs") or {}).get(name)
 
 
-guard_public_functions(globals())
+_guards.guard_public_functions(globals())

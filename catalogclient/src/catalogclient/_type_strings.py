@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from catalogclient._guards import guard_public_functions
+from catalogclient import _guards
 
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", re.ASCII)
 _FIXED = re.compile(r"fixed\s*\[\s*(\d+)\s*\]", re.ASCII)
@@ -55,4 +55,4 @@ def types_equal(one: str, other: str) -> bool:
     return one == other
 
 
-guard_public_functions(globals())
+_guards.guard_public_functions(globals())

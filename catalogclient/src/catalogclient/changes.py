@@ -50,8 +50,8 @@ class Draft:
     @classmethod
     def of(cls, metadata: TableMetadata) -> Draft:
         schema = get_current_schema(metadata)
-        if schema is None:
-            raise InvalidArgumentError("the metadata has no current schema")
+        if schema is None or "last-column-id" not in metadata:
+            raise InvalidArgumentError("the metadata has no current schema or no last-column-id")
         spec = _by_id(metadata.get("partition-specs"), "spec-id", metadata.get("default-spec-id"))
         order = _by_id(metadata.get("sort-orders"), "order-id", metadata.get("default-sort-order-id"))
         return cls(
@@ -73,7 +73,7 @@ class Draft:
         before = Draft.of(self.metadata)
         found: list[TableUpdate] = []
         if self.fields != before.fields:
-            schema_id = 1 + max(each.get("schema-id", 0) for each in self.metadata["schemas"])
+            schema_id = 1 + max(each.get("schema-id", 0) for each in self.metadata.get("schemas") or ())
             schema: Any = {"type": "struct", "schema-id": schema_id, "fields": self.fields}
             if self.identifier_ids:
                 schema["identifier-field-ids"] = sorted(self.identifier_ids)
@@ -85,7 +85,7 @@ class Draft:
         return found + self.others
 
     def _new_spec(self) -> list[TableUpdate]:
-        specs = self.metadata.get("partition-specs") or []
+        specs: list[Any] = [*(self.metadata.get("partition-specs") or ())]
         known = next((each for each in specs if each["fields"] == self.spec), None)
         if known is not None:
             return [updates.set_default_spec(known["spec-id"])]

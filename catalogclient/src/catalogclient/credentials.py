@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from catalogclient._guards import guard_public_functions
+from catalogclient import _guards
 from catalogclient._results import LoadTableResult, SecretDict, StorageCredential
 
 _EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at")
@@ -39,4 +39,4 @@ def expires_at(config: SecretDict) -> datetime | None:
     return datetime.fromtimestamp(min(moments) / 1000, UTC) if moments and min(moments) < _YEAR_9999 else None
 
 
-guard_public_functions(globals())
+_guards.guard_public_functions(globals())

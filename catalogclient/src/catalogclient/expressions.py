@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
-from catalogclient._guards import guard_public_functions
+from catalogclient import _guards
 from catalogclient.types import Expression
 
 Style: TypeAlias = Literal["legacy", "current"]
@@ -114,4 +114,4 @@ def _listed(kind: str, column: str, values: Iterable[Value], style: Style) -> Ex
     return {"type": kind, "child": _reference(column), "values": list(values)}
 
 
-guard_public_functions(globals())
+_guards.guard_public_functions(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from catalogclient._guards import guard_public_functions
+from catalogclient import _guards
 from catalogclient.errors import InvalidArgumentError
 from catalogclient.types import (
     AssertCreate,
@@ -134,4 +134,4 @@ def for_update(
     return found
 
 
-guard_public_functions(globals())
+_guards.guard_public_functions(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from catalogclient._guards import guard_public_functions
+from catalogclient import _guards
 from catalogclient.types import (
     AddEncryptionKey,
     AddSchema,
@@ -196,4 +196,4 @@ def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
     return found
 
 
-guard_public_functions(globals())
+_guards.guard_public_functions(globals())

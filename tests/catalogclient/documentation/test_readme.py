@@ -79,10 +79,14 @@ def test_the_other_examples_do_what_they_are_for(printed: str) -> None:
 def test_the_command_line_does_what_it_says(address: str, printed: str, tmp_path: Path) -> None:
     [block] = blocks.section(blocks.README, "Command line", "sh")
     (tmp_path / "schema.json").write_text(json.dumps(documents.SCHEMA))
+    # The console script of a checkout that is not installed.
+    script = tmp_path / "catalogclient"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m catalogclient "$@"\n')
+    script.chmod(0o755)
     run = subprocess.run(
         ["bash", "-e", "-c", block.replace(ADDRESS, address)],
         cwd=tmp_path,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "PATH": os.pathsep.join([str(tmp_path), ENVIRONMENT["PATH"]]), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
