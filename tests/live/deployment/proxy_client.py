@@ -67,6 +67,6 @@ def slow_clients(proxy: Proxy, number: int) -> Iterator[None]:
     head = f"POST /recover HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
     with contextlib.ExitStack() as open_ones:
         for _ in range(number):
-            dawdler = open_ones.enter_context(proxy.connect())
-            dawdler.sendall(head.encode() + b'{"email":')
+            connection = open_ones.enter_context(proxy.connect())
+            connection.sendall(head.encode() + b'{"email":')
         yield
