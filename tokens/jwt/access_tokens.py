@@ -129,7 +129,7 @@ def _verify(token: str, *, keyset: signing_keys.KeySet, at: datetime) -> Claims:
     key = _key_for(header, keyset=keyset)
     signature = _base64_decode(segments[2], part="signature")
     try:
-        # PyJWT reports a signature whose last character has unused bits set as malformed; clients expect an invalid one.
+        # PyJWT calls a signature with unused bits in its last character malformed; clients expect an invalid one.
         if crypto.base64url_encode(signature) != segments[2]:
             raise jwt.InvalidSignatureError
         payload = key.decode(token)
