@@ -1,4 +1,4 @@
-"""Who is calling: what a service may know of the request."""
+"""The part of a request that services may use."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """`address` is the client's address, `""` when unknown; `audience` the one users are looked up in."""
+    """`address` is the client IP address, `""` if unknown; `audience` is the audience of the users to search."""
 
     address: str = ""
     user_agent: str = ""
     request_id: str = ""
     audience: str = ""
     link_base: str = ""
-    """The address of this service as the caller reached it, for links in mails."""
+    """The URL of this service as the client reached it, for links in emails."""
     authorization: str = field(default="", repr=False)
-    """The header of that name, not looked at yet; `""` when there is none."""
+    """The unverified Authorization header, `""` without one."""

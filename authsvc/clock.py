@@ -1,4 +1,4 @@
-"""The clock, read by views, tasks and commands; services are given the time."""
+"""Current time and time formats. Views, tasks and commands read the clock and pass the time to services."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def rfc3339(moment: datetime) -> str:
 
 
 def json_value(moment: datetime) -> datetime | str:
-    """What an `Answer` writes as `rfc3339` does, and cheaper; `moment` is in UTC."""
-    # orjson leaves out a fraction of zero.
+    """A value that the JSON renderer writes in the format of `rfc3339`, at lower cost; `moment` is in UTC."""
+    # orjson omits a fraction of zero.
     return moment if moment.microsecond else rfc3339(moment)

@@ -1,4 +1,4 @@
-"""The route table: start reading here. Every path works with and without a trailing slash."""
+"""The route table. Every path works with and without a trailing slash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from authsvc import views
 from authsvc.api.openapi import views as openapi
 from authsvc.api.routes import slash_optional
 
-# Routes are tried in turn, so that what is asked most comes first.
+# Django tries routes in order, so the most frequent ones come first.
 urlpatterns = [
     path("", include("tokens.urls")),
     *slash_optional("health", views.HealthView.as_view()),

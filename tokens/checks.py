@@ -1,4 +1,4 @@
-"""The check that the configured signing keys can be used, so that a wrong one stops the start."""
+"""System check of the signing keys, which prevents the start with unusable keys."""
 
 from __future__ import annotations
 

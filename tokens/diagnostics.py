@@ -1,4 +1,4 @@
-"""What `manage.py doctor` finds out about the keys that tokens are signed and checked with."""
+"""Doctor checks of the keys that sign and verify tokens."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from authsvc import conf
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, warning
 from tokens.jwt import signing_keys
 
-_SHORTEST_RSA = 2048
-_SHORTEST_SECRET = 32
+_MIN_RSA_BITS = 2048
+_MIN_SECRET_BYTES = 32
 
 
 class SigningKeyDiagnostic:
@@ -22,24 +22,24 @@ class SigningKeyDiagnostic:
         try:
             keyset = signing_keys.current()
         except ImproperlyConfigured as error:
-            yield failure("keys", str(error), "Set AUTH_JWT_KEYS to what manage.py generate_keys prints.")
+            yield failure("keys", str(error), "Set AUTH_JWT_KEYS to the output of manage.py generate_keys.")
             return
-        named = keyset.signing.kid or "without kid"
-        yield ok("keys", f"access tokens are signed with {keyset.signing.alg} ({named})")
+        kid = keyset.signing.kid or "without kid"
+        yield ok("keys", f"access tokens are signed with {keyset.signing.alg} ({kid})")
         if keyset.signing.alg != signing_keys.HS256 and not keyset.signing.kid:
-            remedy = "Give it a kid: verifiers find a key by it, and keys cannot be changed without."
+            remedy = "Add a kid: verifiers select keys by kid, and key rotation requires it."
             yield warning("keys", "the signing key has no kid", remedy)
         for key in conf.current().jwt.keys:
-            yield from _weak(key)
-        if len(conf.current().jwt.secret.reveal().encode()) < _SHORTEST_SECRET:
-            remedy = "Set AUTH_JWT_SECRET to at least 32 random characters; operators and HS256 clients sign in again."
+            yield from _check_rsa_size(key)
+        if len(conf.current().jwt.secret.reveal().encode()) < _MIN_SECRET_BYTES:
+            remedy = "Set AUTH_JWT_SECRET to at least 32 random characters. This ends all HS256 sessions."
             yield warning("keys", "AUTH_JWT_SECRET is shorter than 32 bytes (RFC 7518 §3.2)", remedy)
 
 
-def _weak(jwk: Mapping[str, Any]) -> Iterator[CheckResult]:
+def _check_rsa_size(jwk: Mapping[str, Any]) -> Iterator[CheckResult]:
     if jwk.get("kty") != "RSA":
         return
     key = RSAAlgorithm.from_jwk({name: jwk[name] for name in ("kty", "n", "e")})
-    if isinstance(key, RSAPublicKey) and key.key_size < _SHORTEST_RSA:
-        message = f"the RSA key {jwk.get('kid', '')!r} has {key.key_size} bits (RFC 7518 §3.3 asks for 2048)"
-        yield failure("keys", message, "Make a new one with manage.py generate_keys.")
+    if isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
+        message = f"the RSA key {jwk.get('kid', '')!r} has {key.key_size} bits (RFC 7518 §3.3 requires 2048)"
+        yield failure("keys", message, "Create a new key with manage.py generate_keys.")

@@ -1,4 +1,4 @@
-"""What can be wrong with a token, a session or a flow that is presented to us."""
+"""Errors of tokens, sessions and flows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NoAuthorization(ApiError):
 
 
 class BadJwt(ApiError):
-    """The token cannot be read, its signature does not hold, or its time is not now."""
+    """The token is malformed, its signature is invalid, or it is expired or not yet valid."""
 
     status = 403
     error_code = "bad_jwt"
@@ -56,7 +56,7 @@ class SessionNotFound(ApiError):
 
 
 class SessionOver(ApiError):
-    """A session that was to be ended is not there any more."""
+    """The session to revoke has already ended."""
 
     status = 404
     error_code = "session_not_found"
@@ -72,7 +72,7 @@ class UserBanned(ApiError):
 
 
 class SessionNoLongerValid(ApiError):
-    """An administrator's session that one of the time limits has ended."""
+    """The session of an administrator has exceeded a time limit."""
 
     status = 403
     error_code = "session_expired"
@@ -80,7 +80,7 @@ class SessionNoLongerValid(ApiError):
 
 
 class AnonymousNotAllowed(ApiError):
-    """An anonymous user's token, where there must be a way to sign in again."""
+    """Anonymous users are rejected, because they could not sign in again."""
 
     status = 403
     error_code = "no_authorization"
@@ -88,7 +88,7 @@ class AnonymousNotAllowed(ApiError):
 
 
 class NotAdmin(ApiError):
-    """The token is good, but its role, or the present one of its user, is no administrator's."""
+    """The token is valid, but its role or the current role of its user is not an administrator role."""
 
     status = 403
     error_code = "not_admin"
@@ -96,7 +96,7 @@ class NotAdmin(ApiError):
 
 
 class AdminNeedsSecondFactor(ApiError):
-    """A password alone must not administer what its owner has put behind a second factor."""
+    """An administrator with a second factor must have verified it in the session."""
 
     status = 403
     error_code = "insufficient_aal"
@@ -119,7 +119,7 @@ class UnsupportedGrantType(ApiError):
 
 
 class UserBannedAtSignIn(ApiError):
-    """A banned user who has just proved who they are."""
+    """A banned user after successful authentication."""
 
     status = 400
     error_code = "user_banned"
@@ -138,7 +138,7 @@ class UnsupportedLogoutScope(ApiError):
 
 
 class RefreshTokenNotValid(ApiError):
-    """A string that cannot be a refresh token at all."""
+    """The text does not have the format of a refresh token."""
 
     status = 400
     error_code = "validation_failed"
@@ -158,7 +158,7 @@ class UserBannedAtRefresh(ApiError):
 
 
 class NoValidSession(ApiError):
-    """An imported refresh token whose session is gone."""
+    """The session of an imported refresh token has ended."""
 
     status = 400
     error_code = "session_not_found"
@@ -166,7 +166,7 @@ class NoValidSession(ApiError):
 
 
 class Expiry(StrEnum):
-    """Which limit ended a session; the value is what the client reads about it."""
+    """The limit that ended a session; the value is part of the message."""
 
     LIFETIME = ""
     INACTIVITY = "Inactivity"
@@ -190,7 +190,7 @@ class RefreshTokenReused(ApiError):
 
 
 class RefreshTokenNotIssuedHere(ApiError):
-    """A token ahead of its session's counter, under the right key."""
+    """The counter of the token is higher than that of its session, although the key is right."""
 
     status = 400
     error_code = "validation_failed"
@@ -204,7 +204,7 @@ class TooManyConcurrentRefreshes(ApiError):
 
 
 class ClientAuthenticationRequired(OAuthError):
-    """A session of an OAuth client, refreshed by nobody in particular."""
+    """The refresh of an OAuth client's session requires client authentication."""
 
     def __init__(self) -> None:
         super().__init__("invalid_client", "Client authentication required for OAuth session")
@@ -222,7 +222,7 @@ class IncompletePkceParameters(ApiError):
 
 
 class ChallengeMethodNotKnown(IncompletePkceParameters):
-    """Told apart by who asks, and by most of them told the same."""
+    """A separate class because /authorize reports it with another message."""
 
 
 class CodeChallengeLength(ApiError):
@@ -262,7 +262,7 @@ class BadCodeVerifier(ApiError):
 
 
 class UnknownChallengeMethod(ApiError):
-    """A stored flow asks for a method that does not exist."""
+    """The stored flow has an unknown challenge method."""
 
     status = 400
     error_code = "bad_code_verifier"
@@ -270,7 +270,7 @@ class UnknownChallengeMethod(ApiError):
 
 
 class NoFlowForLink(ApiError):
-    """A link of a PKCE flow whose flow is gone."""
+    """The flow of a PKCE link no longer exists."""
 
     status = 400
     error_code = "flow_state_not_found"

@@ -1,4 +1,4 @@
-"""Sign-ins and everything that leads to one: sessions, their methods, one-time secrets, flows."""
+"""Sessions, authentication methods, one-time tokens, flows, and imported refresh tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChallengeMethod(models.TextChoices):
 
 
 class Session(models.Model):
-    """One sign-in. Deleted, not flagged, when it ends; owner of the counter behind its refresh tokens."""
+    """One sign-in, with the counter of its refresh tokens. The row is deleted when the session ends."""
 
     encrypted_columns: ClassVar = ("refresh_token_hmac_key",)
 
@@ -101,7 +101,7 @@ class AmrClaim(models.Model):
 
 
 class OneTimeToken(models.Model):
-    """An outstanding mailed or texted secret: the digest of its code and of its link, which are one secret."""
+    """A one-time token: the hashes of the code and of the link in one message."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(
@@ -143,7 +143,7 @@ class OneTimeToken(models.Model):
 
 
 class FlowState(models.Model):
-    """The context of a sign-in that is finished elsewhere: a PKCE code not yet exchanged (RFC 7636)."""
+    """An unfinished flow: a PKCE code that is not exchanged (RFC 7636), or a redirect to a provider."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user_id = models.UUIDField(null=True)
@@ -188,7 +188,7 @@ class FlowState(models.Model):
 
 
 class LegacyRefreshToken(models.Model):
-    """A refresh token of an imported database: accepted once, then its session is converted. Never inserted here."""
+    """A refresh token of an imported database: valid once, then its session is converted. Inserted by imports only."""
 
     id = models.BigAutoField(primary_key=True)
     token = models.CharField(max_length=255, null=True)

@@ -1,4 +1,4 @@
-"""What tokens holds about a user: sessions, outstanding secrets, flows not finished."""
+"""Personal data of tokens: sessions, refresh tokens, one-time tokens and unfinished flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of tokens have had their time."""
+"""Cleanup rules of tokens."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def _older_than_timebox(at: datetime) -> Sequence[datetime] | None:
     return None if timebox is None else (at - _DAY - timebox,)
 
 
-def _idle_for_too_long(at: datetime) -> Sequence[datetime] | None:
+def _inactive_since(at: datetime) -> Sequence[datetime] | None:
     timeout = conf.current().sessions.inactivity_timeout
     return None if timeout is None else (at - _DAY - timeout,)
 
 
-def _idle_for_too_long_twice(at: datetime) -> Sequence[datetime] | None:
-    values = _idle_for_too_long(at)
+def _inactive_since_twice(at: datetime) -> Sequence[datetime] | None:
+    values = _inactive_since(at)
     return None if values is None else (*values, *values)
 
 
 _SESSION_IS_OVER = (
     f"NOT t.revoked AND EXISTS (SELECT FROM {namespaced('sessions')} s WHERE s.id = t.session_id AND s.not_after < %s)"
 )
-# An imported session that is not converted was last used when its refresh token was made.
+# The last use of an imported session that is not converted is the creation of its refresh token.
 _NEVER_REFRESHED = (
     "t.refreshed_at IS NULL AND t.created_at < %s AND NOT EXISTS"
     f" (SELECT FROM {namespaced('refresh_tokens')} r"
@@ -60,6 +60,6 @@ cleanup.register(
     ),
     CleanupRule(table="flow_state", condition="t.created_at < %s", parameters=_a_day_ago),
     CleanupRule(table="sessions", condition="t.created_at < %s", parameters=_older_than_timebox),
-    CleanupRule(table="sessions", condition="t.refreshed_at < %s", parameters=_idle_for_too_long),
-    CleanupRule(table="sessions", condition=_NEVER_REFRESHED, parameters=_idle_for_too_long_twice),
+    CleanupRule(table="sessions", condition="t.refreshed_at < %s", parameters=_inactive_since),
+    CleanupRule(table="sessions", condition=_NEVER_REFRESHED, parameters=_inactive_since_twice),
 )

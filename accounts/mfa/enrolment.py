@@ -10,12 +10,12 @@ from uuid import UUID, uuid4
 from django.db import transaction
 
 from accounts.mfa import errors, registry, totp_algorithm
-from accounts.mfa import queries as mfa_queries
 from accounts.models import Factor, FactorStatus, FactorType
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 from tokens.sessions import lifecycle
@@ -23,6 +23,8 @@ from tokens.sessions.users import SignedInUser
 
 MAX_NAME_LENGTH = 255
 """Maximum number of characters in a friendly name; an index limits it."""
+
+_BATCH_SIZE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ def enroll(
         raise errors.FactorNameTooLong
     factor_id = uuid4()
     secret, uri = _totp_secret(user, request)
-    mfa_queries.delete_abandoned_factors(before=at - conf.current().mfa.factor_expiry)
+    _delete_abandoned(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
         held = lifecycle.lock_signed_in_user(signed_in)
         if phone:
@@ -148,3 +150,18 @@ def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:
 
 def _read(user: UserRecord) -> UserRecord:
     return queries.get(user.id) or user
+
+
+def _delete_abandoned(*, before: datetime) -> None:
+    """Delete enrolments of all users that began before this time and were never challenged.
+
+    Skips rows that another request has locked, so that no request waits; the next call deletes them.
+    """
+    factors = namespaced("mfa_factors")
+    sql = f"""
+        DELETE FROM {factors} WHERE id IN (
+            SELECT f.id FROM {factors} f WHERE f.status = 'unverified' AND f.created_at < %s
+                AND NOT EXISTS (SELECT FROM {namespaced("mfa_challenges")} c WHERE c.factor_id = f.id)
+            ORDER BY f.created_at LIMIT {_BATCH_SIZE} FOR UPDATE OF f SKIP LOCKED)
+    """  # noqa: S608  (names of our tables)
+    fetch_rows(sql, (before,))

@@ -47,8 +47,8 @@ class Totp:
         try:
             secret = encryption.decrypt(stored, bound_to=attempt.factor.id)
             if encryption.needs_reencryption(stored):
-                sealed = encryption.encrypt(secret, bound_to=attempt.factor.id)
-                Factor.objects.filter(id=attempt.factor.id, secret=stored).update(secret=sealed)
+                encrypted = encryption.encrypt(secret, bound_to=attempt.factor.id)
+                Factor.objects.filter(id=attempt.factor.id, secret=stored).update(secret=encrypted)
             step = totp_algorithm.matching_step(attempt.response.code, secret=secret, at=attempt.at)
         except (encryption.DecryptionError, ValueError) as error:
             raise UnexpectedFailure("Database error verifying MFA TOTP secret") from error

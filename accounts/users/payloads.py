@@ -12,7 +12,7 @@ import orjson
 from accounts.users.records import USER_FIELDS, FactorRecord, Field, IdentityRecord, UserRecord
 from authsvc import clock
 
-Write = Callable[[Any], Any]
+_Write = Callable[[Any], Any]
 
 
 def user(record: UserRecord) -> dict[str, Any]:
@@ -66,12 +66,12 @@ def factors(records: Iterable[FactorRecord]) -> list[dict[str, Any]]:
     return [factor(each) for each in records]
 
 
-def _write(field: Field) -> Write | None:
+def _write(field: Field) -> _Write | None:
     if field.is_json:
         return orjson.Fragment
     if field.type == datetime | None:
         return clock.rfc3339
-    special: dict[str, Write] = {"id": str, "factors": factors}
+    special: dict[str, _Write] = {"id": str, "factors": factors}
     return special.get(field.name)
 
 

@@ -1,1 +1,1 @@
-"""The web kit: endpoints and what surrounds them."""
+"""Base classes of endpoints, request parsing, error responses, throttling, CORS, client IP and OpenAPI."""

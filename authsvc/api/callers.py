@@ -1,4 +1,4 @@
-"""Makes the `Caller` of a request, once."""
+"""Builds the `Caller` of a request."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from authsvc.caller import Caller
 from authsvc.errors import ValidationFailed
 
 _ADDRESS = "authsvc.address"
-_LONGEST_AUDIENCE = 255
+_MAX_AUDIENCE_LENGTH = 255
 
 
 def client_address(request: HttpRequest) -> str:
-    """The client's address, in canonical form."""
-    known: str | None = request.META.get(_ADDRESS)
-    if known is None:
+    """The client IP address in canonical form; computed once per request."""
+    address: str | None = request.META.get(_ADDRESS)
+    if address is None:
         meta = request.META
-        known = meta[_ADDRESS] = client_ip.resolve(
+        address = meta[_ADDRESS] = client_ip.resolve(
             peer=meta.get("REMOTE_ADDR", ""),
             forwarded_for=meta.get("HTTP_X_FORWARDED_FOR"),
             svc_forwarded_for=meta.get("HTTP_SVC_FORWARDED_FOR"),
         )
-    return known
+    return address
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Raises ValidationFailed for an audience that no account could be kept in."""
+    """The Caller of a request. Raises ValidationFailed for an audience longer than 255 characters."""
     meta = request.META
     audience = meta.get("HTTP_X_JWT_AUD") or conf.current().jwt.aud
-    if len(audience) > _LONGEST_AUDIENCE:
+    if len(audience) > _MAX_AUDIENCE_LENGTH:
         raise ValidationFailed("The audience is too long")
     return Caller(
         address=client_address(request),
@@ -43,12 +43,12 @@ def caller_of(request: HttpRequest) -> Caller:
 
 
 def _link_base(request: HttpRequest) -> str:
-    """The host the client used, when it is one the operator listed; else the configured external address."""
+    """The URL of the host that the client used, if AUTH_MAILER_EXTERNAL_HOSTS lists it, else the external URL."""
     hosts = conf.current().mailer.external_hosts
     if not hosts:
         return conf.current().api.external_url
     host = request.META.get("HTTP_X_FORWARDED_HOST") or request.META.get("HTTP_HOST", "").rsplit(":", 1)[0]
     if host not in hosts:
         return conf.current().api.external_url
-    plain = host == "localhost" and "http" in (request.META.get("HTTP_X_FORWARDED_PROTO"), request.scheme)
-    return f"{'http' if plain else 'https'}://{host}"
+    is_http = host == "localhost" and "http" in (request.META.get("HTTP_X_FORWARDED_PROTO"), request.scheme)
+    return f"{'http' if is_http else 'https'}://{host}"

@@ -1,4 +1,4 @@
-"""Asks a captcha service whether a person is at the other end; when it cannot tell, the request is refused."""
+"""Verifies captchas with hCaptcha or Turnstile. Without a verdict the request is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERVICES = {
     "hcaptcha": "https://hcaptcha.com/siteverify",
     "turnstile": "https://challenges.cloudflare.com/turnstile/v0/siteverify",
 }
-_LONGEST_VERDICT = 65_536
+_MAX_VERDICT_BYTES = 65_536
 
 
 class CaptchaExemption(Protocol):
@@ -40,7 +40,7 @@ class CaptchaFailed(ApiError):
 
 
 class CaptchaUnavailable(UnexpectedFailure):
-    """The captcha service gave no verdict."""
+    """The captcha service returned no verdict."""
 
     message = "captcha verification process failed"
 
@@ -50,7 +50,7 @@ class CaptchaAnswer(Body, frozen=True):
 
 
 class WithCaptcha(Body, frozen=True):
-    """The part of a body that every protected endpoint has in common."""
+    """The members that the body of every endpoint with a captcha has."""
 
     gotrue_meta_security: CaptchaAnswer | None = None
 
@@ -61,7 +61,7 @@ class _Verdict(msgspec.Struct, frozen=True):
 
 
 def check(request: Request) -> None:
-    """Insist on a solved captcha where the service asks for any and nothing exempts the request.
+    """Require a solved captcha, if captchas are enabled and the request is not exempt.
 
     Raises BadJson, BodyTooLarge, and the errors of `verify`. The body can be read again.
     """
@@ -69,24 +69,24 @@ def check(request: Request) -> None:
         return
     if exemption.get().applies_to(request):
         return
-    given = parsing.parse_body(request, WithCaptcha).gotrue_meta_security
-    verify(token=(given and given.captcha_token) or "", client_ip=callers.client_address(request))
+    answer = parsing.parse_body(request, WithCaptcha).gotrue_meta_security
+    verify(token=(answer and answer.captcha_token) or "", client_ip=callers.client_address(request))
 
 
 def verify(*, token: str, client_ip: str) -> None:
-    """Have a token of the client's judged. Raises CaptchaFailed or CaptchaUnavailable."""
+    """Verify the captcha token of a client. Raises CaptchaFailed or CaptchaUnavailable."""
     configured = conf.current().captcha
     response = token.strip()
     if not response:
         raise CaptchaFailed("no captcha_token found")
     form = {"secret": configured.secret.reveal(), "response": response, "remoteip": client_ip}
     try:
-        # The status is not looked at: some verdicts come with an error's.
+        # Some services send verdicts with an error status, so the status is ignored.
         reply = http.send(
             "POST",
             _SERVICES[configured.provider],
             timeout=configured.timeout,
-            max_bytes=_LONGEST_VERDICT,
+            max_bytes=_MAX_VERDICT_BYTES,
             form=form,
         )
         verdict = msgspec.json.decode(reply.body, type=_Verdict)

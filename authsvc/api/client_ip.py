@@ -1,4 +1,4 @@
-"""Which address a request comes from, as far as the peers in between can be believed."""
+"""Determines the client IP address from the peer address and the headers of trusted proxies."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from authsvc.conf import Network
 
 logger = logging.getLogger(__name__)
 
-# The longest text of an address: eight groups whose last two are written as an IPv4 address.
-_LONGEST = 45
+# An IPv6 address whose last two groups are written as an IPv4 address.
+_MAX_LENGTH = 45
 
 
 def resolve(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | None) -> str:
-    """The client's address in canonical form, `""` when only a local socket is known.
+    """The client IP address in canonical form, `""` for a peer on a local socket.
 
-    `peer` is the other end of the connection; what is no address (a local socket) is trusted. The other two are the
-    headers X-Forwarded-For and Svc-Forwarded-For. X-Forwarded-For counts only behind trusted proxies and is read from
-    the right: each proxy adds the address it saw, and what lies left of the first untrusted one is anybody's writing.
+    `peer` is the address of the connection; a peer without an IP address (a local socket) is trusted. The other
+    arguments are the headers X-Forwarded-For and Svc-Forwarded-For. X-Forwarded-For is used only behind trusted
+    proxies and is read from the right: each proxy appends the address it saw, and clients can forge everything to the
+    left of the first untrusted address.
     """
-    announced = svc_forwarded_address(svc_forwarded_for)
-    if announced is not None:
-        return announced
+    forwarded = svc_forwarded_address(svc_forwarded_for)
+    if forwarded is not None:
+        return forwarded
     networks = conf.current().api.trusted_proxies
-    address, trusted = _judge(peer.partition("%")[0], networks)
+    address, trusted = _classify(peer.partition("%")[0], networks)
     if not forwarded_for or not (trusted or address is None):
         return address or ""
     for text in reversed(forwarded_for.split(",")):
-        hop, trusted = _judge(text.strip(), networks)
+        hop, trusted = _classify(text.strip(), networks)
         if hop is None:
             break
         address = hop
@@ -40,10 +41,10 @@ def resolve(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | No
 
 
 def svc_forwarded_address(header: str | None) -> str | None:
-    """The address in Svc-Forwarded-For, or None where the setting is off or the header absent or no address."""
+    """The address in Svc-Forwarded-For; None if the setting is off, or the header is missing or invalid."""
     if not header or not conf.current().api.forwarded_for_enabled:
         return None
-    address = _read(header.partition(",")[0].strip())
+    address = _parse(header.partition(",")[0].strip())
     if address is None:
         logger.warning("error processing Svc-Forwarded-For")
         return None
@@ -51,20 +52,20 @@ def svc_forwarded_address(header: str | None) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def _judge(text: str, networks: tuple[Network, ...]) -> tuple[str | None, bool]:
-    """The canonical address (None: not an address) and whether it lies inside one of the networks."""
-    address = _read(text)
+def _classify(text: str, networks: tuple[Network, ...]) -> tuple[str | None, bool]:
+    """The canonical address (None: invalid), and whether it belongs to one of the networks."""
+    address = _parse(text)
     if address is None:
         return None, False
     return str(address), any(address in network for network in networks)
 
 
-def _read(text: str) -> IPv4Address | IPv6Address | None:
-    if len(text) > _LONGEST or "%" in text:
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    if len(text) > _MAX_LENGTH or "%" in text:
         return None
     try:
         address = ip_address(text)
     except ValueError:
         return None
-    # A socket for both families shows IPv4 peers this way.
+    # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses.
     return getattr(address, "ipv4_mapped", None) or address

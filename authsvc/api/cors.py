@@ -1,4 +1,4 @@
-"""Lets browser code of any origin call the API, and answers its preflight requests (Fetch standard, CORS protocol)."""
+"""Allows browser code of any origin to call the API, and answers preflight requests (Fetch standard, CORS)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PREFLIGHT_VARY = "Origin, Access-Control-Request-Method, Access-Control-Request
 
 
 class CorsMiddleware:
-    """The outermost middleware: whatever answers, errors included, carries the headers."""
+    """Adds CORS headers to every response, including errors; the outermost middleware."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -37,7 +37,7 @@ class CorsMiddleware:
             return _preflight(request)
         response = self._get_response(request)
         patch_vary_headers(response, ["Origin"])
-        # Pages for people say themselves that they are for their own origin only.
+        # HTML pages set this header, because they are for their own origin only.
         if request.META.get("HTTP_ORIGIN") and "Cross-Origin-Resource-Policy" not in response:
             response["Access-Control-Allow-Origin"] = "*"
             response["Access-Control-Expose-Headers"] = _EXPOSED
@@ -46,7 +46,7 @@ class CorsMiddleware:
 
 
 def _preflight(request: HttpRequest) -> HttpResponse:
-    """204 on any path; the permission is in the headers, and a refusal is their absence."""
+    """Answer 204 on any path; the headers are missing if the request is not allowed."""
     response = HttpResponse(status=204)
     del response["Content-Type"]
     response["Vary"] = _PREFLIGHT_VARY
@@ -62,6 +62,6 @@ def _preflight(request: HttpRequest) -> HttpResponse:
 
 
 def _are_allowed(headers: str) -> bool:
-    more = {name.lower() for name in conf.current().api.cors_allowed_headers}
+    configured = {name.lower() for name in conf.current().api.cors_allowed_headers}
     names = {name.strip().lower() for name in headers.split(",")} - {""}
-    return names <= _HEADERS | more
+    return names <= _HEADERS | configured

@@ -1,4 +1,4 @@
-"""What surrounds every request: its id, its deadline, its log line, and the last net under it."""
+"""Assigns request ids, enforces the maximum duration, writes the access log and handles unexpected exceptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from authsvc.security import redirects
 
 logger = logging.getLogger("authsvc.api")
 
-_NOBODY = str(UUID(int=0))
+_NO_ACTOR = str(UUID(int=0))
 _UNLOGGED = frozenset({"/health", "/health/"})
 
 
@@ -32,25 +32,25 @@ class RequestMiddleware:
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
         audit.clear_last_payload()
         response = self.get_response(request)
-        took = time.monotonic() - started
+        duration = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
-        if 0 < limit < took:
+        if 0 < limit < duration:
             response = exception_handler.error_response(RequestTimedOut(), request)
         if request.path_info not in _UNLOGGED:
-            self._log(request, response.status_code, took)
+            self._log(request, response.status_code, duration)
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse:
         return exception_handler.error_response(exception, request)
 
     @staticmethod
-    def _log(request: HttpRequest, status: int, took: float) -> None:
+    def _log(request: HttpRequest, status: int, duration: float) -> None:
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
         if not logger.isEnabledFor(level):
             return
         target = redirects.resolve(
             header=request.headers.get("redirect_to"),
-            query=_asked(request, "redirect_to"),
+            query=_query_parameter(request, "redirect_to"),
             referer=request.headers.get("Referer"),
         )
         fields: dict[str, object] = {
@@ -58,13 +58,13 @@ class RequestMiddleware:
             "method": request.method,
             "path": request.path_info,
             "remote_addr": callers.client_address(request),
-            # A page we have sent somebody to may have a code in its query.
+            # The query of a redirect target may contain a code.
             "referer": target.partition("#")[0].partition("?")[0],
             "status": status,
-            "duration": int(took * 1e9),
+            "duration": int(duration * 1e9),
         }
         if request.path_info.rstrip("/") == "/token":
-            fields["grant_type"] = _asked(request, "grant_type") or ""
+            fields["grant_type"] = _query_parameter(request, "grant_type") or ""
         if request_id := request.META["authsvc.request_id"]:
             fields["request_id"] = request_id
         for name in ("error_code", "error", "user_id"):
@@ -74,13 +74,13 @@ class RequestMiddleware:
             fields["route"] = route_template(request)
         if (event := audit.last_payload()) is not None:
             fields["auth_event"] = event
-            if event["actor_id"] != _NOBODY:
+            if event["actor_id"] != _NO_ACTOR:
                 fields.setdefault("user_id", event["actor_id"])
         logger.log(level, "request completed", extra=fields)
 
 
-def _asked(request: HttpRequest, name: str) -> str | None:
-    """A query parameter; None also where the query is one that Django refuses to read."""
+def _query_parameter(request: HttpRequest, name: str) -> str | None:
+    """A query parameter; None also if Django rejects the query string."""
     try:
         return request.GET.get(name)
     except SuspiciousOperation:

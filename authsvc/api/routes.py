@@ -10,5 +10,5 @@ from django.urls import URLPattern, path
 
 
 def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
-    """The route and its twin that ends in a slash; neither redirects to the other."""
+    """The route and the same route with a trailing slash; neither redirects to the other."""
     return [path(route, view, **kwargs), path(f"{route}/", view, **kwargs)]

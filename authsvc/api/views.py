@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from django.http import HttpRequest
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from authsvc.api import callers, captcha, exception_handler, parsing
@@ -23,6 +24,12 @@ class ServiceRequest(Request):
     """DRF's request with the caller and a size limit for the body."""
 
     caller: Caller
+
+    def __init__(self, request: HttpRequest, **policies: Any) -> None:
+        super().__init__(request, **policies)
+        # Attributes cost less than the lookup of DRF's `__getattr__`, which raises and catches errors.
+        self.method = request.method
+        self.META = request.META
 
     @property
     def http(self) -> HttpRequest:
@@ -87,6 +94,8 @@ class Endpoint(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         response.headers.setdefault("Cache-Control", NO_STORE)
+        if isinstance(response, Response):
+            response.add_post_render_callback(_break_reference_cycles)
         return response
 
     @staticmethod
@@ -97,6 +106,16 @@ class Endpoint(APIView):
             query=request.query_params.get("redirect_to"),
             referer=request.META.get("HTTP_REFERER"),
         )
+
+
+def _break_reference_cycles(response: Response) -> None:
+    """Empty the contexts in which view, request and response refer to each other.
+
+    The three are then freed at once, without a run of the garbage collector.
+    """
+    context: dict[str, Any] = vars(response)["renderer_context"]
+    context["request"].parser_context.clear()
+    context.clear()
 
 
 OAUTH_ERRORS = {

@@ -92,6 +92,7 @@ def setting(
     example: str = "",
     documented_name: str = "",
     deprecation: str = "",
+    since: str = "0.1.0",
 ) -> Value:
     """A field of a section; the arguments are the attributes of `Setting`."""
     if default is _UNSET and not required:
@@ -113,6 +114,7 @@ def setting(
             example=example,
             documented_name=documented_name or names[0],
             deprecation=deprecation,
+            since=since,
         )
     )
     return made

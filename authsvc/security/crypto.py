@@ -1,6 +1,6 @@
-"""Random codes and tokens, the digests they are stored as, and comparison in constant time.
+"""Random codes and tokens, their stored digests, and constant-time comparison.
 
-Everything random comes from the operating system's generator.
+All randomness comes from the operating system.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from authsvc import conf
 
-# "-" and "_" become the standard alphabet; what only that alphabet has becomes a character nobody accepts.
+# "-" and "_" become the standard alphabet; characters of that alphabet alone become an invalid one.
 _URL_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
 
 
@@ -32,7 +32,7 @@ def generate_code(*, digits: int) -> str:
 
 
 def hash_code(identifier: str, code: str) -> str:
-    """How a code is stored: 56 hex digits, SHA-224 of address and code.
+    """The stored digest of a code: 56 hex digits, SHA-224 of address and code.
 
     `identifier` is the lower-cased email address, or the digits of the phone number without `+`.
     """
@@ -40,12 +40,12 @@ def hash_code(identifier: str, code: str) -> str:
 
 
 def generate_link_token() -> str:
-    """The token of a mailed link: 28 random bytes as 56 hex digits."""
+    """The token of an emailed link: 28 random bytes as 56 hex digits."""
     return secrets.token_hex(28)
 
 
 def hash_link_token(token: str) -> str:
-    """How a link's token is stored: 64 hex digits, SHA-256 of the token as it stands in the link."""
+    """The stored digest of a link token: 64 hex digits, SHA-256 of the token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -55,7 +55,7 @@ def generate_key() -> str:
 
 
 def constant_time_equal(a: str | bytes, b: str | bytes) -> bool:
-    """Whether both are the same, in a time that does not tell where they differ."""
+    """Whether both are equal; the duration does not depend on the position of a difference."""
     return hmac.compare_digest(_as_bytes(a), _as_bytes(b))
 
 
@@ -65,7 +65,7 @@ def base64url_encode(content: bytes) -> str:
 
 
 def base64url_decode(text: str) -> bytes:
-    """The bytes behind base64url without padding.
+    """Decode base64url without padding (RFC 7515 §2).
 
     Raises ValueError for any other character, padding included, and for an impossible length.
     """

@@ -1,4 +1,4 @@
-"""The columns that `encryption` protects, as a whole: under which keys they are, and all put under the present one."""
+"""Re-encrypts the encrypted columns with the current key, and reports keys that are missing."""
 
 # ruff: noqa: S608  (names of our own; every value is a parameter)
 
@@ -16,15 +16,15 @@ from authsvc import conf
 from authsvc.db.sql import fetch_row, fetch_rows
 from authsvc.security import encryption
 
-_AT_ONCE = 500
-_LOOKED_AT = 10_000
+_BATCH_SIZE = 500
+_SAMPLE_ROWS = 10_000
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column whose values are bound to the `id` of their row."""
+    """A column whose values are encrypted for the `id` of their row."""
 
     table: str
     name: str
@@ -37,7 +37,7 @@ class Column:
 class ReencryptionResult:
     done: int
     unreadable: int
-    """Left as they are: no configured key opens them."""
+    """Values left unchanged, because no configured key decrypts them."""
 
 
 def columns() -> list[Column]:
@@ -50,7 +50,7 @@ def columns() -> list[Column]:
 
 
 def warn_about_unknown_keys() -> None:
-    """Log each key that stored values need and that is not configured, as far as a look at some of them shows."""
+    """Log each key id that a sample of the stored values uses and that is not configured."""
     known = conf.current().database.decryption_keys.keys()
     for column in columns():
         for key_id in sorted(_key_ids(column) - known):
@@ -61,16 +61,16 @@ def warn_about_unknown_keys() -> None:
 
 
 def reencrypt(column: Column, *, note: Callable[[int], None]) -> ReencryptionResult:
-    """Put every value under the present key that is plain or under another; encryption must be on.
+    """Encrypt every value that is unencrypted or uses another key with the current key; encryption must be enabled.
 
-    In batches that end by themselves, so that it can be interrupted and run again. A value that somebody changes in
-    the meantime is left as they leave it. `note` is told how many rows were looked at.
+    Works in batches with a transaction each, so it can be interrupted and repeated. A value that changes concurrently
+    is left unchanged. `note` receives the number of rows of each batch.
     """
     table = column.table
     done = unreadable = 0
     last = UUID(int=0)
     while found := fetch_rows(
-        f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_AT_ONCE}", (last,)
+        f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_BATCH_SIZE}", (last,)
     ):
         changed: list[tuple[UUID, str, str]] = []
         for row_id, stored in found:
@@ -104,10 +104,10 @@ def _replace(column: Column, changed: Collection[tuple[UUID, str, str]]) -> int:
 
 
 def _key_ids(column: Column) -> set[str]:
-    """The keys of some values: of all where the table is small."""
+    """The key ids of a sample of the values; of all values of a small table."""
     table = column.table
     estimate = fetch_row("SELECT reltuples FROM pg_class WHERE oid = to_regclass(quote_ident(%s))", (table,))
-    percent = min(100.0, 100 * _LOOKED_AT / max(estimate[0] if estimate else 0, 1))
+    percent = min(100.0, 100 * _SAMPLE_ROWS / max(estimate[0] if estimate else 0, 1))
     found = fetch_rows(
         f"SELECT {column.name} FROM {table} TABLESAMPLE system (%s) WHERE starts_with({column.name}, '{{')", (percent,)
     )

@@ -1,4 +1,4 @@
-"""Encryption of single columns: AES-256-GCM under a key derived for the one row the value belongs to."""
+"""Encrypts column values with AES-256-GCM, under a key that is derived for the row of the value."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NONCE_BYTES = 12
 
 
 class DecryptionError(Exception):
-    """An envelope whose key is not configured, or that is not what was sealed for this row."""
+    """The key of a value is not configured, or the value was not encrypted for this row."""
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """The stored JSON object; `data` is ciphertext and tag, both byte strings are standard base64 in it."""
+    """The stored JSON object. `data` is ciphertext and tag; byte strings are standard base64."""
 
     key_id: str
     alg: str
@@ -35,7 +35,7 @@ _decoder = msgspec.json.Decoder(_Envelope)
 
 
 def encrypt(text: str, *, bound_to: UUID) -> str:
-    """What to store for `text` in the row `bound_to`: an envelope, or the text itself when encryption is off."""
+    """The value to store for `text` in the row `bound_to`; the text itself if encryption is disabled."""
     config = conf.current().database
     if not config.encrypt:
         return text
@@ -51,9 +51,9 @@ def encrypt(text: str, *, bound_to: UUID) -> str:
 
 
 def decrypt(stored: str, *, bound_to: UUID) -> str:
-    """The text behind a stored value; a value that is no envelope is the text itself.
+    """The text of a stored value; an unencrypted value is the text itself.
 
-    Envelopes are opened whether or not encryption is on for new values. Raises DecryptionError.
+    Decrypts also while encryption of new values is disabled. Raises DecryptionError.
     """
     envelope = _parse(stored)
     if envelope is None:
@@ -68,7 +68,7 @@ def decrypt(stored: str, *, bound_to: UUID) -> str:
 
 
 def needs_reencryption(stored: str) -> bool:
-    """Whether `encrypt` would protect this value better: encryption is on, and it is plain or under another key."""
+    """Whether encryption is enabled and the value is unencrypted or uses another key."""
     config = conf.current().database
     if not config.encrypt:
         return False
@@ -77,7 +77,7 @@ def needs_reencryption(stored: str) -> bool:
 
 
 def key_id(stored: str) -> str:
-    """The key that a stored value is under; empty when it is plain."""
+    """The key id of a stored value, empty for an unencrypted one."""
     envelope = _parse(stored)
     return envelope.key_id if envelope else ""
 
@@ -89,8 +89,8 @@ def _parse(stored: str) -> _Envelope | None:
         envelope = _decoder.decode(stored)
     except msgspec.DecodeError:
         return None
-    sound = envelope.alg == _ALGORITHM and envelope.key_id and envelope.data and len(envelope.nonce) == _NONCE_BYTES
-    return envelope if sound else None
+    is_valid = envelope.alg == _ALGORITHM and envelope.key_id and envelope.data and len(envelope.nonce) == _NONCE_BYTES
+    return envelope if is_valid else None
 
 
 def _cipher(key: str, *, bound_to: UUID) -> AESGCM:

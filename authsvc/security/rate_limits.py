@@ -1,8 +1,8 @@
-"""Counts events against limits that all processes share, in one table and one statement for each event.
+"""Token buckets in PostgreSQL, shared by all processes; one statement per event.
 
-Every counter is a token bucket: `tokens` are left of a capacity, refilled with time, and the bucket is new again once
-its life, counted from its creation, is over. A fixed window is a bucket without refill; "once per interval" is such a
-bucket of one. Counting happens outside the caller's transaction, so that no shared row stays locked.
+A bucket holds `tokens` up to its capacity and is refilled over time. It becomes full again at the end of its life,
+counted from its creation. A fixed window is a bucket without refill; "once per interval" is such a bucket of capacity
+1. Call these functions outside of transactions, so that no shared row stays locked.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from authsvc import conf
 from authsvc.db.sql import namespaced
 
 _WINDOW = timedelta(hours=1)
-_UNENDING = timedelta(days=36_500)
-# The one key of a counter for the whole installation; client keys and addresses are never empty.
-_EVERYBODY = ""
-_KEPT = timedelta(hours=24)
-_LONGEST_KEY = 255
-_SWEPT_AT_ONCE = 10_000
+_NO_EXPIRY = timedelta(days=36_500)
+# The key of buckets for the whole installation; keys of clients and addresses are never empty.
+_INSTALLATION = ""
+_RETENTION = timedelta(hours=24)
+_MAX_KEY_LENGTH = 255
+_DELETE_BATCH_SIZE = 10_000
 
 _OLD = "r.created_at + %(life)s < clock_timestamp()"
 _LEVEL = f"""CASE WHEN {_OLD} THEN %(burst)s ELSE LEAST(%(burst)s,
@@ -35,14 +35,14 @@ _LEVEL = f"""CASE WHEN {_OLD} THEN %(burst)s ELSE LEAST(%(burst)s,
 def consume(*, bucket: str, key: str, burst: float, per_second: float, life: timedelta) -> float | None:
     """Take one token from the bucket `bucket` of `key`: capacity `burst`, refilled by `per_second`.
 
-    None when taken; else nothing is consumed, and the answer is the seconds until a token is there.
+    Returns None on success; else consumes nothing and returns the seconds until a token is available.
     """
-    if burst < 1:  # a first event is inserted without asking for the level
+    if burst < 1:  # the statement inserts a first event without checking the level
         return life.total_seconds()
     statements = _statements(namespaced("rate_limits"))
     values: dict[str, Any] = {
         "bucket": bucket,
-        "key": _fitting(key),
+        "key": _index_key(key),
         "burst": float(burst),
         "rate": float(per_second),
         "life": life,
@@ -57,15 +57,15 @@ def consume(*, bucket: str, key: str, burst: float, per_second: float, life: tim
 
 
 def refund(*, bucket: str, key: str) -> None:
-    """Put the token of one `consume` back, for an event that turned out not to count."""
+    """Return the token of one `consume`, for an event that does not count after all."""
     with connection.cursor() as cursor:
-        cursor.execute(_statements(namespaced("rate_limits")).refund, {"bucket": bucket, "key": _fitting(key)})
+        cursor.execute(_statements(namespaced("rate_limits")).refund, {"bucket": bucket, "key": _index_key(key)})
 
 
 def allow_once(*, group: str, key: str, interval: timedelta) -> float | None:
-    """Admit an event of (`group`, `key`) unless the one admitted before is younger than `interval`.
+    """Allow an event of (`group`, `key`) unless the last allowed one is younger than `interval`.
 
-    None when admitted, and the time is noted; else the seconds that remain.
+    Returns None if allowed, and records the time; else the remaining seconds.
     """
     return consume(bucket=group, key=key, burst=1, per_second=0, life=interval)
 
@@ -73,23 +73,23 @@ def allow_once(*, group: str, key: str, interval: timedelta) -> float | None:
 def consume_event(*, bucket: str, rate: conf.Rate) -> float | None:
     """Count one event of the whole installation.
 
-    None when counted; else the seconds until one will be, infinite for a rate that allows none. A window opens with
-    the first event after the previous one has ended.
+    Returns None if counted; else the seconds until the next event is allowed, infinite for a rate of zero. A window
+    opens with the first event after the end of the previous one.
     """
     if rate.events < 1:
         return math.inf
     per_second, life = _refill(rate)
-    return consume(bucket=bucket, key=_EVERYBODY, burst=rate.events, per_second=per_second, life=life)
+    return consume(bucket=bucket, key=_INSTALLATION, burst=rate.events, per_second=per_second, life=life)
 
 
 def check_event(*, bucket: str, rate: conf.Rate) -> float | None:
-    """What `consume_event` would answer now. Nothing is taken."""
+    """The result that `consume_event` would return now; consumes nothing."""
     if rate.events < 1:
         return math.inf
     per_second, life = _refill(rate)
     values: dict[str, Any] = {
         "bucket": bucket,
-        "key": _EVERYBODY,
+        "key": _INSTALLATION,
         "burst": float(rate.events),
         "rate": per_second,
         "life": life,
@@ -101,33 +101,34 @@ def check_event(*, bucket: str, rate: conf.Rate) -> float | None:
 
 
 def _refill(rate: conf.Rate) -> tuple[float, timedelta]:
-    """Events that come back per second, and how long a counter of this rate lives."""
-    return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _UNENDING)
+    """Refill per second and life of the bucket of this rate."""
+    return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _NO_EXPIRY)
 
 
 def reset(buckets: Iterable[str]) -> None:
-    """Forget what has been counted in these buckets."""
+    """Delete the counters of these buckets."""
     with connection.cursor() as cursor:
         cursor.execute(_statements(namespaced("rate_limits")).reset, {"buckets": list(buckets)})
 
 
 def delete_expired() -> int:
-    """Remove counters that nobody has touched for so long that they no longer limit anything; how many went.
+    """Delete counters that no longer limit anything, up to 10,000. Returns their number.
 
-    A row does not say how long it counts. Request limits end within the hour, message frequencies with their
-    interval; a day covers both unless an operator set a longer interval. The counters of the whole installation, one
-    row each, stay.
+    A row does not contain its life. Request limits end within an hour, message intervals after their setting; one day
+    covers both unless a longer interval is configured. The counters of the installation, one row each, are kept.
     """
     auth = conf.current()
-    kept = max(_KEPT, auth.sms.max_frequency, auth.mfa.phone_max_frequency, auth.smtp.max_frequency or _KEPT)
-    values: dict[str, Any] = {"everybody": _EVERYBODY, "kept": kept, "limit": _SWEPT_AT_ONCE}
+    retention = max(
+        _RETENTION, auth.sms.max_frequency, auth.mfa.phone_max_frequency, auth.smtp.max_frequency or _RETENTION
+    )
+    values: dict[str, Any] = {"installation": _INSTALLATION, "retention": retention, "limit": _DELETE_BATCH_SIZE}
     with connection.cursor() as cursor:
         cursor.execute(_statements(namespaced("rate_limits")).delete_expired, values)
         return int(cursor.rowcount)
 
 
 class _Statements:
-    """The SQL for one table; its name is quoted, and every value is a parameter."""
+    """The SQL statements for one table, whose name is quoted; every value is a parameter."""
 
     __slots__ = ("consume", "delete_expired", "refund", "reset", "wait")
 
@@ -139,19 +140,19 @@ class _Statements:
             SET tokens = {_LEVEL} - 1, updated_at = clock_timestamp(),
                 created_at = CASE WHEN {_OLD} THEN clock_timestamp() ELSE r.created_at END
             WHERE {_LEVEL} >= 1 RETURNING tokens"""  # noqa: S608  (own name)
-        # More than the capacity is never counted, so one too many does no harm.
+        # The level is capped at the capacity, so an extra token has no effect.
         self.refund = f"UPDATE {table} SET tokens = tokens + 1 WHERE bucket = %(bucket)s AND key = %(key)s"  # noqa: S608  (own name)
-        # Either enough is refilled or the bucket ends, whichever comes first.
+        # A token becomes available by refill or at the end of the life, whichever is first.
         self.wait = f"""
             SELECT CASE WHEN {_LEVEL} >= 1 THEN 0 ELSE GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
                 EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp()))) END
             FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608  (own name)
         self.reset = f"DELETE FROM {table} WHERE bucket = ANY(%(buckets)s)"  # noqa: S608  (own name)
-        # Rows in use are left to the next run, so that sweeping never waits.
+        # Locked rows are left to the next run, so that the cleanup never waits.
         self.delete_expired = f"""
             DELETE FROM {table} WHERE (bucket, key) IN (
-                SELECT bucket, key FROM {table} WHERE key <> %(everybody)s
-                AND updated_at < clock_timestamp() - %(kept)s LIMIT %(limit)s FOR UPDATE SKIP LOCKED)"""  # noqa: S608  (own name)
+                SELECT bucket, key FROM {table} WHERE key <> %(installation)s
+                AND updated_at < clock_timestamp() - %(retention)s LIMIT %(limit)s FOR UPDATE SKIP LOCKED)"""  # noqa: S608  (own name)
 
 
 @cache
@@ -159,6 +160,6 @@ def _statements(table: str) -> _Statements:
     return _Statements(connection.ops.quote_name(table))
 
 
-def _fitting(key: str) -> str:
-    """A key that fits into an index entry: a client may send kilobytes in the header that serves as its key."""
-    return key if len(key) <= _LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
+def _index_key(key: str) -> str:
+    """The key, hashed if it is too long for an index entry; clients choose the header that is their key."""
+    return key if len(key) <= _MAX_KEY_LENGTH else hashlib.sha256(key.encode()).hexdigest()

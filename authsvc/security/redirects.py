@@ -1,7 +1,7 @@
-"""Where a browser may be sent: the rule for `redirect_to`, and the Location that carries an outcome.
+"""Validates `redirect_to` against the allow list, and builds redirect URLs with results or errors.
 
-Targets are read with a WHATWG URL parser, because it is a browser that follows them: what a browser makes of
-backslashes, tabs, `0x7f.1` or a user name before the host is what the rule has to judge.
+Targets are parsed with a WHATWG URL parser, because browsers follow them: the validation has to see backslashes, tabs,
+`0x7f.1` and user names before the host as a browser does.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from authsvc.conf import url_patterns
 _FORBIDDEN_PROTOCOLS = frozenset({"javascript:", "data:", "vbscript:", "blob:", "file:"})
 _WEB_PROTOCOLS = frozenset({"http:", "https:"})
 _WEB_HOST = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-# What a parser drops without a word (tab, LF, CR) is left to it; the other controls have no place in a URL.
+# The parser drops tab, LF and CR; every other control character is rejected.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DROPPED = str.maketrans("", "", "\t\n\r")
-# A scheme and an authority with no path after it; possessive, so that the authority is never cut short.
+# A scheme and an authority without a path; possessive, so that the authority is never truncated.
 _PATHLESS = re.compile(r"[^:/\\?#]++:[/\\]*+[^/\\?#]++(?![/\\])")
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _ONLY_IN_FRAGMENT = "sb"
@@ -39,15 +39,15 @@ class _Rules:
 
 
 def is_permitted(url: str) -> bool:
-    """Whether `url`, read as a browser reads it, is a place SITE_URL or URI_ALLOW_LIST lets us send people to."""
+    """Whether SITE_URL or URI_ALLOW_LIST permits a redirect to `url`, parsed as a browser does."""
     return _permitted(url) is not None
 
 
 def resolve(*, header: str | None, query: str | None, referer: str | None) -> str:
     """The target of a request: the first permitted candidate, else SITE_URL verbatim.
 
-    `header` is the request header `redirect_to`, which hides the query parameter when it is there. A permitted
-    candidate comes back as given where parsing changed nothing that matters, else in the parser's form.
+    `header` is the request header `redirect_to`; it takes precedence over the query parameter. A permitted candidate is
+    returned unchanged if parsing changes nothing significant, else in the normalized form of the parser.
     """
     for candidate in (header or query, referer):
         if candidate and (target := _permitted(candidate)) is not None:
@@ -56,15 +56,15 @@ def resolve(*, header: str | None, query: str | None, referer: str | None) -> st
 
 
 def with_fragment(target: str, values: Mapping[str, str]) -> str:
-    """`target` with `#` and `values` in key order as a form; a fragment it already has stays in front of that."""
+    """`target` with `values` form-encoded in key order as the fragment; an existing fragment precedes it."""
     return f"{_ascii(target)}#{_form(values)}"
 
 
 def with_query(target: str, values: Mapping[str, str]) -> str:
-    """`target` with `values` set in its query, which is written anew in key order; its fragment stays."""
+    """`target` with `values` set in its query, which is rewritten in key order; the fragment is kept."""
     url, mark, fragment = _ascii(target).partition("#")
     address, _, query = url.partition("?")
-    # Octets that are no UTF-8 go through unchanged.
+    # Bytes that are not UTF-8 are passed through.
     kept = parse_qsl(query, keep_blank_values=True, errors="surrogateescape")
     pairs = [pair for pair in kept if pair[0] not in values] + list(values.items())
     encoded = urlencode(sorted(pairs, key=itemgetter(0)), errors="surrogateescape")
@@ -74,7 +74,7 @@ def with_query(target: str, values: Mapping[str, str]) -> str:
 def with_error(target: str, values: Mapping[str, str], *, in_query: bool) -> str:
     """`target` with its fragment replaced by `values` and the empty `sb`; with `in_query` also set in the query.
 
-    `sb` tells clients that the fragment is ours, and stands nowhere else.
+    `sb` marks the fragment as one of this service; it is never part of the query.
     """
     address = _ascii(target).partition("#")[0]
     if in_query:
@@ -83,7 +83,7 @@ def with_error(target: str, values: Mapping[str, str], *, in_query: bool) -> str
 
 
 def _permitted(given: str) -> str | None:
-    """The text to send a browser to, or None."""
+    """The URL to redirect to, None if it is not permitted."""
     if _CONTROLS.search(given):
         return None
     try:
@@ -111,10 +111,10 @@ def _is_valid(given: str, url: ada_url.URL, rules: _Rules) -> bool:
 
 
 def _matched_text(given: str, url: ada_url.URL) -> str:
-    """What the allow list is compared with: the parsed form without fragment.
+    """The text that the allow list is matched against: the parsed URL without fragment.
 
-    The slash that the parser gives to a bare `http://host` is taken off again, so that `http://host/*` does not
-    match it and `http://host` does; before a query it stays, or `http://evil?.host/x` would match `http://*.host/*`.
+    The slash that the parser adds to a bare `http://host` is removed, so that `http://host/*` does not match it and
+    `http://host` does. Before a query it is kept; otherwise `http://evil?.host/x` would match `http://*.host/*`.
     """
     text = url.href.partition("#")[0]
     if text.endswith("/") and not url.search and _gained_slash(given, url):
@@ -123,7 +123,7 @@ def _matched_text(given: str, url: ada_url.URL) -> str:
 
 
 def _target(given: str, url: ada_url.URL) -> str:
-    """The given text, if a parser adds no more than escapes and the slash of an empty path; else the parsed form."""
+    """The original text if the parser adds only escapes and the slash of an empty path, else the parsed form."""
     text = _ascii(given)
     if text == url.href:
         return text
@@ -156,10 +156,10 @@ def _rules(site: conf.Site) -> _Rules:
 
 
 def _form(values: Mapping[str, str]) -> str:
-    """`application/x-www-form-urlencoded` in key order, blanks as `+`."""
+    """`application/x-www-form-urlencoded` in key order, spaces as `+`."""
     return urlencode(sorted(values.items()))
 
 
 def _ascii(url: str) -> str:
-    """`url` fit for a header: every blank, control and non-ASCII character is percent-encoded, nothing else is."""
+    """`url` for a header: only spaces, control and non-ASCII characters are percent-encoded."""
     return quote(url, safe=_PRINTABLE)

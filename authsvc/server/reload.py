@@ -211,7 +211,8 @@ def _checked(variables: Mapping[str, str]) -> conf.AuthConfig:
     except ImproperlyConfigured as error:
         raise _Refused("; ".join(str(error).splitlines())) from None
     with conf.keep(new):
-        problems = [message for message in checks.run_checks(tags=_CHECKED) if message.is_serious()]
+        found = checks.run_checks(tags=_CHECKED)
+        problems = [message for message in found if message.is_serious() and not message.is_silenced()]
     if problems:
         raise _Refused("; ".join(str(problem.msg) for problem in problems))
     return new

@@ -151,7 +151,7 @@ def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, m
 
 
 def test_many_rows_take_several_batches(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encrypted_columns, "_AT_ONCE", 2)
+    monkeypatch.setattr(encrypted_columns, "_BATCH_SIZE", 2)
     for _ in range(5):
         factories.make_session()
     encrypt_with("new")

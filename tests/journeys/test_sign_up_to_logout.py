@@ -26,7 +26,7 @@ def test_sign_up_confirm_sign_in_refresh_recover_and_leave(api: Api, mailbox: Ma
     credentials = {"email": EMAIL, "password": PASSWORD}
     assert api.post("/token?grant_type=password", credentials).json()["error_code"] == "email_not_confirmed"
 
-    # Confirm: the link in the one mail leads to the site with a session, once.
+    # Confirm: the link of the only email redirects to the site with a session, once.
     [confirmation] = mailbox.emails
     assert (confirmation.kind, confirmation.to) == ("confirmation", EMAIL)
     link = _target(confirmation.variables["ConfirmationURL"])
@@ -35,18 +35,18 @@ def test_sign_up_confirm_sign_in_refresh_recover_and_leave(api: Api, mailbox: Ma
     assert (landed.netloc, session["type"]) == ("localhost:3000", "signup")
     assert "error_code=otp_expired" in api.get(link).headers["Location"]
 
-    # The token of the link is good for the user, and so is one of the password.
+    # The access token of the link works, and so does one of a password sign-in.
     user = api.get("/user", bearer=session["access_token"]).json()
     assert (user["id"], user["email"], user["user_metadata"]["name"]) == (user_id, EMAIL, "Ada")
     signed_in = api.post("/token?grant_type=password", credentials).json()
     assert signed_in["user"]["id"] == user_id
 
-    # Refresh: the successor works.
+    # Refresh: the new refresh token works.
     refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": signed_in["refresh_token"]}).json()
     assert refreshed["refresh_token"] != signed_in["refresh_token"]
     assert api.get("/user", bearer=refreshed["access_token"]).status_code == 200
 
-    # The password is forgotten: the code in the mail opens a third session.
+    # Recovery: the code in the email starts a third session.
     mailbox.clear()
     assert api.post("/recover", {"email": EMAIL}).status_code == 200
     [recovery] = mailbox.emails
@@ -54,7 +54,7 @@ def test_sign_up_confirm_sign_in_refresh_recover_and_leave(api: Api, mailbox: Ma
     recovered = api.post("/verify", {"type": "recovery", "email": EMAIL, "token": code}).json()
     assert recovered["user"]["id"] == user_id
 
-    # Leaving everywhere ends all three sessions.
+    # A global logout ends all three sessions.
     assert api.post("/logout", bearer=recovered["access_token"]).status_code == 204
     for token in (session["access_token"], refreshed["access_token"], recovered["access_token"]):
         gone = api.get("/user", bearer=token)

@@ -70,7 +70,7 @@ def test_the_secret_says_who_asks_whom_and_for_how_long() -> None:
     ids=["empty", "text", "RSA", "cut off"],
 )
 def test_another_key_makes_no_secret(private_key: str) -> None:
-    with pytest.raises(ValueError, match="not the private key of an elliptic curve"):
+    with pytest.raises(ValueError, match="not an elliptic-curve private key"):
         apple_client_secret.create(
             team_id="t", key_id="k", client_id="c", private_key=private_key, lifetime=timedelta(days=1), at=AT
         )
@@ -147,7 +147,7 @@ def test_the_command_says_what_is_wrong_with_the_file(content: bytes | None, tmp
         (lambda: secret(ends=timedelta(days=31)), True, ""),
         (lambda: secret(ends=timedelta(days=29)), True, "expires soon"),
         (lambda: secret(ends=timedelta(seconds=-1)), True, "has expired"),
-        (lambda: "not-a-token", True, "is not what"),
+        (lambda: "not-a-token", True, "is not an output"),
         (lambda: secret(ends=timedelta(days=1)), False, ""),
         (lambda: "", True, ""),
     ],

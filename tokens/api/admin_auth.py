@@ -1,4 +1,4 @@
-"""Who is an administrator: a service with a token of its own, or a user who has such a role still."""
+"""Authentication of administrators: programs with a service token, and users with an administrator role."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tokens.sessions import aal, lifecycle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admin:
-    """Who makes a request of administration; no user stands behind the token of a service."""
+    """The administrator of a request; without a user for a service token."""
 
     role: str
     user_id: UUID | None = None
     is_authenticated: ClassVar[bool] = True
-    """For the permissions and throttles of DRF, as is `pk`."""
+    """Used by the permissions and throttles of DRF, like `pk`."""
 
     @property
     def pk(self) -> str:
@@ -33,39 +33,39 @@ class Admin:
 
     @property
     def actor(self) -> audit.Administrator:
-        """How the audit trail knows them."""
+        """The actor in the audit trail."""
         return audit.Administrator(role=self.role)
 
 
 def get_admin(request: Request) -> Admin:
-    """Who makes a request that IsAdmin has let through."""
+    """The administrator of a request, after IsAdmin."""
     return cast(Admin, request.user)
 
 
 def authenticate(token: str, *, at: datetime) -> Admin:
-    """The administrator whose token this is.
+    """The administrator of a token.
 
-    The role counts that the token states; a user's must be one of an administrator at present as well. Raises the
-    errors of a bearer token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor where one is not shown.
+    The role in the token counts; a user must also have an administrator role now. Raises the errors of a bearer
+    token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor without a verified second factor.
     """
     roles = conf.current().jwt.admin_roles
     claims = access_tokens.decode(token, at=at)
     user_id = None
     if claims.session_id:
-        found = bearer_auth.load_signed_in_user(claims)
-        if found.session is None:
+        signed_in = bearer_auth.load_signed_in_user(claims)
+        if signed_in.session is None:
             raise errors.SessionNotFound
         try:
-            lifecycle.check_limits(found.session, user=found.user, at=at)
+            lifecycle.check_limits(signed_in.session, user=signed_in.user, at=at)
         except errors.SessionExpired:
             raise errors.SessionNoLongerValid from None
-        if found.user.banned_until is not None and at < found.user.banned_until:
+        if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
             raise errors.UserBanned
-        if found.session.oauth_client_id is not None or found.user.role not in roles:
+        if signed_in.session.oauth_client_id is not None or signed_in.user.role not in roles:
             raise errors.NotAdmin
-        if found.session.aal < aal.highest_available(found.user):
+        if signed_in.session.aal < aal.highest_available(signed_in.user):
             raise errors.AdminNeedsSecondFactor
-        user_id = found.user.id
+        user_id = signed_in.user.id
     if claims.role not in roles:
         raise errors.NotAdmin
     return Admin(role=claims.role, user_id=user_id)
@@ -75,12 +75,12 @@ class AdminCaptchaExemption:
     """Exempts requests of administrators (`authsvc.api.captcha.CaptchaExemption`)."""
 
     def applies_to(self, request: HttpRequest) -> bool:
-        """Whether the request has an administrator's token; one that is refused, for whatever reason, is none."""
-        presented = bearer_auth.bearer_token(request.META)
-        if presented is None:
+        """Whether the request has a valid token of an administrator."""
+        token = bearer_auth.bearer_token(request.META)
+        if token is None:
             return False
         try:
-            authenticate(presented, at=clock.now())
+            authenticate(token, at=clock.now())
         except ApiError:
             return False
         return True

@@ -1,4 +1,4 @@
-"""The two bearer checks: of a signed-in user, and of an administrator."""
+"""DRF authentication classes for signed-in users and for administrators."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tokens.sessions.users import SignedInUser
 
 
 class BearerAuthentication(BaseAuthentication):
-    """Sets `request.user` to a SignedIn and `request.auth` to the Claims of the token.
+    """Sets `request.user` to a SignedInUser and `request.auth` to the Claims of the token.
 
-    One statement; a signature seen before costs none of its arithmetic again. Raises the errors of a bearer token.
+    One statement; verified signatures are cached. Raises the errors of a bearer token.
     """
 
     scheme: ClassVar[str] = "bearer"
@@ -35,12 +35,12 @@ class BearerAuthentication(BaseAuthentication):
     )
 
     def authenticate(self, request: Request) -> tuple[SignedInUser, Claims] | None:
-        presented = bearer_auth.bearer_token(request.META)
-        if presented is None:
+        token = bearer_auth.bearer_token(request.META)
+        if token is None:
             return None
-        found = bearer_auth.authenticate(presented, at=clock.now())
-        request.META["authsvc.user_id"] = str(found[0].user.id)
-        return found
+        signed_in, claims = bearer_auth.authenticate(token, at=clock.now())
+        request.META["authsvc.user_id"] = str(signed_in.user.id)
+        return signed_in, claims
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
@@ -49,7 +49,7 @@ class BearerAuthentication(BaseAuthentication):
 class AdminAuthentication(BaseAuthentication):
     """Sets `request.user` to an Admin.
 
-    No statement for the token of a service, one for a user's. Raises the errors of `admins.authenticate`.
+    No statement for a service token, one for a user's token. Raises the errors of `admin_auth.authenticate`.
     """
 
     scheme: ClassVar[str] = "admin"
@@ -61,10 +61,10 @@ class AdminAuthentication(BaseAuthentication):
     )
 
     def authenticate(self, request: Request) -> tuple[Admin, None] | None:
-        presented = bearer_auth.bearer_token(request.META)
-        if presented is None:
+        token = bearer_auth.bearer_token(request.META)
+        if token is None:
             return None
-        admin = admin_auth.authenticate(presented, at=clock.now())
+        admin = admin_auth.authenticate(token, at=clock.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
         return admin, None
@@ -74,7 +74,7 @@ class AdminAuthentication(BaseAuthentication):
 
 
 def get_signed_in_user(request: Request) -> SignedInUser:
-    """Who makes a request that IsSignedIn has let through."""
+    """The user and session of a request, after IsSignedIn."""
     return cast(SignedInUser, request.user)
 
 

@@ -1,4 +1,4 @@
-"""The bearer token of a request (RFC 6750), and the user and session that its claims name."""
+"""Bearer token authentication (RFC 6750): the token of a request, and its user and session."""
 
 from __future__ import annotations
 
@@ -18,25 +18,22 @@ _BEARER = re.compile(r"bearer (\S+)", re.IGNORECASE)
 
 
 def bearer_token(meta: Mapping[str, Any]) -> str | None:
-    """The token in the Authorization header of a request with these headers (its `META`)."""
-    presented = _BEARER.fullmatch(meta.get("HTTP_AUTHORIZATION", ""))
-    return presented[1] if presented else None
+    """The token in the Authorization header; `meta` is the `META` of a request."""
+    match = _BEARER.fullmatch(meta.get("HTTP_AUTHORIZATION", ""))
+    return match[1] if match else None
 
 
 def authenticate(token: str, *, at: datetime) -> tuple[SignedInUser, Claims]:
-    """Who has this access token, and what it says; neither the user is banned nor has the session ended.
-
-    Raises the errors of a bearer token.
-    """
+    """Verifies an access token, its user and its session. Raises the errors of a bearer token."""
     claims = access_tokens.decode(token, at=at)
-    found = load_signed_in_user(claims)
-    if found.user.banned_until is not None and at < found.user.banned_until:
+    signed_in = load_signed_in_user(claims)
+    if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
         raise errors.UserBanned
-    return found, claims
+    return signed_in, claims
 
 
 def load_signed_in_user(claims: Claims) -> SignedInUser:
-    """The user and session that the claims name, both asked for every time; a ban is not looked at.
+    """Reads the user and session of the claims, without checking for a ban. One statement.
 
     Raises MissingSubject, SubjectNotAUuid, UserNotFoundForToken, SessionIdNotAUuid or SessionNotFound.
     """
@@ -46,15 +43,15 @@ def load_signed_in_user(claims: Claims) -> SignedInUser:
     if user_id is None:
         raise errors.SubjectNotAUuid
     session_id = _uuid(claims.session_id) if claims.session_id else None
-    bound = bool(claims.session_id)
-    found = users.user_source.get().find_signed_in_user(user_id=user_id, session_id=session_id)
-    if found is None:
+    has_session = bool(claims.session_id)
+    signed_in = users.user_source.get().find_signed_in_user(user_id=user_id, session_id=session_id)
+    if signed_in is None:
         raise errors.UserNotFoundForToken
-    if bound and session_id is None:
+    if has_session and session_id is None:
         raise errors.SessionIdNotAUuid
-    if bound and found.session is None:
+    if has_session and signed_in.session is None:
         raise errors.SessionNotFound
-    return found
+    return signed_in
 
 
 def _uuid(text: str) -> UUID | None:

@@ -1,4 +1,4 @@
-"""Errors that come together, for the declarations of endpoints."""
+"""Sets of errors, for the documentation of endpoints."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ PKCE = (
     errors.CodeChallengeLength,
     errors.CodeChallengeCharacters,
 )
-"""Of a challenge (RFC 7636 §4.3) that a flow is to begin with."""
+"""Errors of the PKCE parameters that start a flow (RFC 7636 §4.3)."""

@@ -1,4 +1,4 @@
-"""Grants of the token endpoint (RFC 6749 §4, §6): the protocol, the choice, and those that need no password."""
+"""Grants of the token endpoint (RFC 6749 §4, §6): their interface and registry, refresh tokens and PKCE codes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def choose(grant_type: str) -> Grant:
 
 
 class RefreshTokenGrant:
-    """Exchange a refresh token, which is good for one refresh."""
+    """Exchange a refresh token. Each refresh token is valid for one refresh."""
 
     input = RefreshTokenInput
     response_schema: ClassVar[Any] = schemas.Session
@@ -72,8 +72,8 @@ class RefreshTokenGrant:
     )
 
     def exchange(self, body: RefreshTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
-        done = refresh.refresh(token=body.refresh_token or "", caller=caller, at=at)
-        return payloads.token_response(done.tokens, user=done.user)
+        result = refresh.refresh(token=body.refresh_token or "", caller=caller, at=at)
+        return payloads.token_response(result.tokens, user=result.user)
 
 
 class PkceGrant:
@@ -93,8 +93,15 @@ class PkceGrant:
     def exchange(self, body: PkceInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         if not body.auth_code or not body.code_verifier:
             raise errors.AuthCodeOrVerifierMissing
-        done = flow_states.exchange_code(auth_code=body.auth_code, verifier=body.code_verifier, caller=caller, at=at)
-        upstream = {"provider_token": done.provider_token, "provider_refresh_token": done.provider_refresh_token}
+        exchange = flow_states.exchange_code(
+            auth_code=body.auth_code, verifier=body.code_verifier, caller=caller, at=at
+        )
+        provider_tokens = {
+            "provider_token": exchange.provider_token,
+            "provider_refresh_token": exchange.provider_refresh_token,
+        }
         return payloads.token_response(
-            done.tokens, user=done.user, **{name: token for name, token in upstream.items() if token}
+            exchange.tokens,
+            user=exchange.user,
+            **{name: token for name, token in provider_tokens.items() if token},
         )

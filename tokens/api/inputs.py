@@ -1,4 +1,4 @@
-"""Bodies of the token endpoint."""
+"""Request bodies of the token endpoint."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class RefreshTokenInput(Body, frozen=True):
 class PkceInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("auth_code", "code_verifier")
     auth_code: str | None = None
-    """The `code` that the browser came back with."""
+    """The `code` parameter of the redirect."""
     code_verifier: str | None = None

@@ -1,4 +1,4 @@
-"""The token response (RFC 6749 §5.1), in a body and in the fragment of a redirect."""
+"""The token response (RFC 6749 §5.1), as a body and as the fragment of a redirect."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tokens.sessions.issuance import TokenPair
 from tokens.sessions.users import TokenUser
 
 
-def token_response(tokens: TokenPair, *, user: TokenUser, **further: Any) -> dict[str, Any]:
-    """Tokens with the user; `further` members are added as they are."""
+def token_response(tokens: TokenPair, *, user: TokenUser, **additional: Any) -> dict[str, Any]:
+    """Tokens with the user, and additional members."""
     return {
         "access_token": tokens.access.token,
         "token_type": "bearer",
@@ -18,12 +18,12 @@ def token_response(tokens: TokenPair, *, user: TokenUser, **further: Any) -> dic
         "expires_at": tokens.access.expires_at,
         "refresh_token": tokens.refresh_token,
         "user": users.user_source.get().user_json(user),
-        **further,
+        **additional,
     }
 
 
-def token_fragment(tokens: TokenPair, **further: str) -> dict[str, str]:
-    """The same for the fragment of a redirect, where the client asks for the user itself."""
+def token_fragment(tokens: TokenPair, **additional: str) -> dict[str, str]:
+    """The parameters for the fragment of a redirect, which do not include the user."""
     return {
         "access_token": tokens.access.token,
         "expires_at": str(tokens.access.expires_at),
@@ -31,5 +31,5 @@ def token_fragment(tokens: TokenPair, **further: str) -> dict[str, str]:
         "refresh_token": tokens.refresh_token,
         "sb": "",
         "token_type": "bearer",
-        **further,
+        **additional,
     }

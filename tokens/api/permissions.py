@@ -1,4 +1,4 @@
-"""Who may: permissions that need the token and its user only. They raise the documented error themselves."""
+"""DRF permissions that depend on the token and its user. They raise the documented errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tokens.sessions.users import SignedInUser
 
 
 class IsSignedIn(BasePermission):
-    """A valid access token of a user who exists, is not banned, and whose session has not ended."""
+    """Requires a valid access token of an existing, unbanned user with an unexpired session."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.user, SignedInUser):
@@ -25,7 +25,7 @@ class IsSignedIn(BasePermission):
 
 
 class IsNotAnonymous(BasePermission):
-    """Somebody who has said who they are; what counts is the token. To be listed behind IsSignedIn."""
+    """Rejects tokens of anonymous users. Listed after IsSignedIn."""
 
     documented_errors: ClassVar[ErrorTypes] = (errors.AnonymousNotAllowed,)
 
@@ -36,7 +36,7 @@ class IsNotAnonymous(BasePermission):
 
 
 class IsAdmin(BasePermission):
-    """A valid token with a role of an administrator; that of a user only while they have such a role."""
+    """Requires a valid token of an administrator."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if request.user is None:

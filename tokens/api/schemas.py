@@ -1,4 +1,4 @@
-"""The form of what this app answers, declared once for the description of the API; `payloads` makes it."""
+"""Response schemas of the token endpoints, for the API documentation."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 
 User = Annotated[Any, msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/User"})]
-"""The user, whose form is declared by the app that keeps users."""
+"""The user; the app that owns users declares the schema."""
 
 
 class Session(TypedDict):
-    """Tokens of a session that has begun or goes on (RFC 6749 §5.1)."""
+    """Tokens of a new or refreshed session (RFC 6749 §5.1)."""
 
     access_token: str
-    """A JWT, to be sent as `Authorization: Bearer …`."""
+    """A JWT, sent as `Authorization: Bearer …`."""
     token_type: Literal["bearer"]
     expires_in: int
     """Seconds until the access token expires."""
     expires_at: int
-    """The same as a moment, in Unix seconds."""
+    """The expiry time in Unix seconds."""
     refresh_token: str
-    """Good for one refresh."""
+    """Valid for one refresh."""
     user: User
 
 
 class SessionOfFlow(Session):
-    """A session that ends a PKCE flow."""
+    """A session from a PKCE flow."""
 
     provider_token: NotRequired[str]
-    """The provider's access token, where one signed in through a provider."""
+    """The provider's access token, after sign-in with a provider."""
     provider_refresh_token: NotRequired[str]
 
 
@@ -37,7 +37,7 @@ class KeySet(TypedDict):
     """A JSON Web Key Set (RFC 7517 §5)."""
 
     keys: list[dict[str, Any]]
-    """The public parts of the asymmetric keys; empty where tokens are signed with the shared secret."""
+    """The public parts of the asymmetric keys; empty when tokens are signed with the shared secret."""
 
 
 class Discovery(TypedDict):

@@ -1,4 +1,4 @@
-"""The token endpoint, logout, and what the service publishes about its keys."""
+"""The token endpoint, logout, JWKS and discovery metadata."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tokens.api.permissions import IsSignedIn
 from tokens.jwt import signing_keys
 from tokens.sessions import lifecycle
 
-_PUBLISHED = "public, max-age=600"
-# They present what somebody was given who has passed a captcha, or what another service vouches for.
+_CACHE_CONTROL = "public, max-age=600"
+# The refresh token or code was issued after a captcha, or another issuer has authenticated the user.
 _WITHOUT_CAPTCHA = frozenset({"refresh_token", "pkce", "id_token"})
 
 
@@ -35,11 +35,11 @@ class TokenView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Start or go on with a session: by password, refresh token, the code of a PKCE flow, or an ID token."""
-        asked = parsing.query_parameter(request, "grant_type")
-        if asked not in _WITHOUT_CAPTCHA:
+        """Start or refresh a session with a password, a refresh token, the code of a PKCE flow, or an ID token."""
+        grant_type = parsing.query_parameter(request, "grant_type")
+        if grant_type not in _WITHOUT_CAPTCHA:
             captcha.check(request)
-        grant = grants.choose(asked)
+        grant = grants.choose(grant_type)
         throttling.check(Bucket.TOKEN, request)
         body = parsing.parse_body(request, grant.input)
         return Response(grant.exchange(body, caller=request.caller, at=clock.now()))
@@ -53,7 +53,7 @@ class LogoutView(Endpoint):
         query=(
             Parameter(
                 "scope",
-                "Which sessions of the user end: all (the default), this one, or all but this one.",
+                "The sessions to revoke: all (the default), this one, or all except this one.",
                 ("global", "local", "others"),
             ),
         ),
@@ -61,7 +61,7 @@ class LogoutView(Endpoint):
         errors=(errors.UnsupportedLogoutScope,),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """End sessions; access tokens that are out go on to hold for others until they expire."""
+        """Revoke sessions. Other services accept issued access tokens until they expire."""
         scope = parsing.query_parameter(request, "scope")
         lifecycle.log_out(
             authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=clock.now()
@@ -73,11 +73,11 @@ class JwksView(Endpoint):
     @document(responses={200: schemas.KeySet})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Publish the public signing keys."""
-        return Response(signing_keys.current().jwks(), headers={"Cache-Control": _PUBLISHED})
+        return Response(signing_keys.current().jwks(), headers={"Cache-Control": _CACHE_CONTROL})
 
 
 class OpenidConfigurationView(Endpoint):
     @document(responses={200: schemas.Discovery})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Publish the discovery document."""
-        return Response(signing_keys.discovery(), headers={"Cache-Control": _PUBLISHED})
+        return Response(signing_keys.discovery(), headers={"Cache-Control": _CACHE_CONTROL})

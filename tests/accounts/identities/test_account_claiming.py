@@ -89,7 +89,7 @@ def test_no_depth_of_metadata_is_an_error_of_ours(api: Api, depth: int) -> None:
 
 
 def planted() -> User:
-    """An account that a stranger has got by a provider which does not verify addresses, with a way in besides."""
+    """An account of another person: an unverified external identity, and a further credential."""
     user = make_user(email=EMAIL, password="", confirmed=False)
     Identity.objects.filter(user=user).delete()
     data = {"sub": "7", "email": EMAIL, "email_verified": False}

@@ -52,7 +52,7 @@ def ada() -> SignIn:
     return factories.make_session(user)
 
 
-# Refusals
+# Errors
 
 
 def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
@@ -125,7 +125,7 @@ def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, a
     assert contents() == before
 
 
-# What becomes of the account
+# The account after unlinking
 
 
 def test_an_identity_with_another_address_leaves_the_accounts_unchanged(

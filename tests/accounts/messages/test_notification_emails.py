@@ -21,7 +21,7 @@ ChangeConfig = Callable[..., AuthConfig]
 
 EMAIL = "user@example.com"
 VARIABLES = {"SiteURL", "Email", "ConfirmationURL", "Token", "TokenHash", "RedirectTo", "Data"}
-# Request → kind of mail, type in its link, purpose its path is configured under.
+# Request → kind of email, type in its link, purpose under which its path is configured.
 JOURNEYS: dict[str, tuple[dict[str, Any], bool | None, EmailKind, str, str]] = {
     "/signup": (
         {"email": EMAIL, "password": PASSWORD, "data": {"a": [1]}}, None, EmailKind.CONFIRMATION, "signup", "c",

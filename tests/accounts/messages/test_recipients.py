@@ -32,7 +32,7 @@ INVALID = in_json({"valid": False})
 
 @pytest.fixture
 def names(auth_config: ChangeConfig) -> Iterator[FakeDns]:
-    """Extended validation is on, and `shop.net` takes mail."""
+    """Extended validation is on, and `shop.net` has a mail exchanger."""
     auth_config(recipients={"extended_validation": True})
     with FakeDns() as server:
         server.records["shop.net", "MX"] = ["10 mx1.shop.net.", "20 MX2.shop.net."]
@@ -41,7 +41,7 @@ def names(auth_config: ChangeConfig) -> Iterator[FakeDns]:
 
 @pytest.fixture
 def service(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
-    """A service that finds every address a good one unless it is told otherwise."""
+    """A validation service that accepts every address by default."""
     with HttpPeer() as peer:
         peer.answer(in_json({"valid": True}))
         auth_config(recipients={"service_url": f"{peer.url}/check?v=1"})
@@ -60,7 +60,7 @@ def invalid(address: str) -> str:
     return f'Email address "{address}" is invalid'
 
 
-# Listed recipients
+# The allow list
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_allowed_recipients_pass_with_any_label(
     assert refusal.value.message == not_authorized(address)
 
 
-# What can be seen without asking anybody
+# Checks without a look-up
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_fake_address_is_refused_without_a_look_up(names: FakeDns, service: Ht
     assert (refusal.value.status, refusal.value.error_code) == (400, "email_address_invalid")
     assert refusal.value.message == invalid(address)
     assert names.asked == []
-    if address != "a@intranet":  # found out beside the service, with the names
+    if address != "a@intranet":  # the DNS check runs concurrently with the service
         assert service.received == []
 
 
@@ -163,7 +163,7 @@ def test_without_extended_validation_every_address_passes(auth_config: ChangeCon
     assert server.asked == []
 
 
-# What the DNS says
+# DNS
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_the_refusal_names_the_kind_of_email(
     assert refusal.value.message == text
 
 
-# What the service says
+# The validation service
 
 
 def test_the_service_gets_the_address_and_the_operators_headers(service: HttpPeer, auth_config: ChangeConfig) -> None:
@@ -336,7 +336,7 @@ def test_no_log_line_shows_the_operators_headers_or_the_address(
     assert EMAIL not in shown
 
 
-# At the endpoints
+# Endpoints
 
 
 @pytest.mark.django_db

@@ -90,7 +90,7 @@ def test_a_refresh_at_the_same_moment_is_waited_for(api: Api) -> None:
 
 
 def test_a_session_that_stays_busy_keeps_code_and_challenge(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accounts.mfa.step_up._PATIENCE", 0.2)
+    monkeypatch.setattr("accounts.mfa.step_up._TIMEOUT", 0.2)
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()

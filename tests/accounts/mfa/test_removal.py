@@ -183,11 +183,11 @@ def test_an_operator_resets_factors_in_the_console(api: Api) -> None:
     console.sign_in("op@example.com")
     order: Any = {"action": "reset_factors", "index": "0", "_selected_action": [str(owner.user.id)]}
     asked = console.submit(USERS, **order)
-    assert "All second factors and recovery codes go" in asked.content.decode()
+    assert "All second factors and recovery codes are removed" in asked.content.decode()
     assert Factor.objects.count() == 1
     done_it = console.submit(USERS, **order, confirmed="yes")
     assert done_it.status_code == 302, done_it.content.decode()
-    assert "@example.com: 1 second factor taken away" in console.get(done_it.headers["Location"]).content.decode()
+    assert "@example.com: 1 second factor removed" in console.get(done_it.headers["Location"]).content.decode()
     assert not Factor.objects.exists()
     assert Session.objects.get(id=owner.session.id).aal == "aal1"
     again = console.submit(USERS, **order, confirmed="yes")

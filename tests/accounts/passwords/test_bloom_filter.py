@@ -41,7 +41,7 @@ def test_it_is_emptied_before_it_is_four_fifths_full() -> None:
     first, second = digests(range(60)), digests(range(60, 90))
     bloom = BloomFilter(items=100, false_positives=0.0001)
     bloom.add(first)
-    bloom.add(first)  # nothing new
+    bloom.add(first)  # already contained
     bloom.add(second[:20])
     assert all(member in bloom for member in [*first, *second[:20]])
     bloom.add(second[20:])

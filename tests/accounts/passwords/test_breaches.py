@@ -147,7 +147,7 @@ def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, servic
     assert len(service.received) == 1
 
 
-# When nobody can say
+# Failed look-ups
 
 FAILURES: dict[str, Answer] = {
     "unavailable": Answer(status=503),
@@ -230,7 +230,7 @@ def test_no_log_line_shows_the_password_or_its_hash(
     assert hashlib.sha1(secret.encode()).hexdigest()[5:12].upper() not in shown.upper()
 
 
-# Signing in
+# Sign-in
 
 
 def sign_in(api: Api, user: User, password: str = PWNED) -> Any:
@@ -302,7 +302,7 @@ def test_no_transaction_is_open_during_the_look_up(
     assert inside == [False] * 3
 
 
-# Several at once, and what is remembered
+# Concurrent look-ups and caching
 
 
 def test_look_ups_of_one_range_at_once_share_a_call(service: HttpPeer) -> None:

@@ -20,7 +20,7 @@ FIREBASE = (
 BCRYPT_4 = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"
 BCRYPT_10 = "$2y$10$srNl09aPtc2qr.0Vl.NtjekJRt/NxRxYQm3qd3OvfcKsJgVnr6.Ve"
 
-# Verified by the same code whatever writes new hashes.
+# Verification does not depend on the hasher for new hashes.
 OURS = "accounts.passwords.hashers.Argon2id"
 
 

@@ -142,7 +142,7 @@ def test_every_refusal_costs_a_hash_of_our_own(
     monkeypatch: pytest.MonkeyPatch, password: str, against: str | None
 ) -> None:
     stored = hashing.hash_password("correct horse") if against == "ours" else against
-    hashing.verify_password("wrong", None)  # the hash to compare with where there is none is made once
+    hashing.verify_password("wrong", None)  # creates the cached comparison hash
     compared: list[str] = []
     verify = argon2.PasswordHasher.verify
 

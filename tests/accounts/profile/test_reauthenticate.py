@@ -184,7 +184,7 @@ def test_only_the_signed_in_are_sent_anything(api: Api) -> None:
     assert api.post("/reauthenticate", bearer=user_with().access_token).status_code == 405
 
 
-# What the code is good for
+# Use of the code
 
 
 def test_the_code_lets_the_password_be_changed_once(api: Api, mailbox: Mailbox) -> None:

@@ -127,7 +127,7 @@ def test_changes_of_one_client_are_limited_before_the_body_is_read(api: Api) -> 
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
-# What the operator says of a user
+# Administrators and app_metadata
 
 
 def test_app_metadata_is_merged_for_a_member_of_the_group_of_administrators(api: Api) -> None:
@@ -340,7 +340,7 @@ def test_metadata_needs_no_second_factor(api: Api) -> None:
     changed(put(api, made, {"data": {"a": 1}, "email": EMAIL}))
 
 
-# The order of refusals
+# The order of errors
 
 WRONG = {"email": "x", "phone": "x", "channel": "x", "password": "1", "code_challenge": "x", "app_metadata": {}}
 TAKEN = {"email": "taken@example.com", "phone": "15550000000"}

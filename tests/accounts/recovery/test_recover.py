@@ -161,7 +161,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert contents() == before
     assert mailbox.emails == []
     auth_config(signup={"email_enabled": True})
-    accepted(api.post("/recover", {"email": EMAIL}))  # what is refused for its form takes no share of the interval
+    accepted(api.post("/recover", {"email": EMAIL}))  # malformed requests do not start the interval
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])

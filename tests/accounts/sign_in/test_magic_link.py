@@ -111,7 +111,7 @@ def test_under_auto_confirm_a_new_address_is_confirmed_and_sent_a_link(
     assert FlowState.objects.get().authentication_method == "magiclink"
     assert audit_trail() == [("user_signedup", {"provider": "email"}), REQUESTED]
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.MAGIC_LINK]
-    for number in range(3):  # the quota of mails is not asked
+    for number in range(3):  # the email quota does not apply
         accepted(api.post("/magiclink", {"email": f"user{number}@example.com"}))
 
 

@@ -189,7 +189,7 @@ def test_under_auto_confirm_an_undeliverable_message_creates_no_account(
     assert contents() == before
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ PHONE = "15551234567"
 INVALID = (400, "invalid_credentials", "Invalid login credentials")
 TOO_SHORT = "Password should be at least 40 characters."
 OUR_HASH = "$argon2id$v=19$m=19456,t=2,p=1$"
-# The password `test` as other servers have stored it.
+# The password `test` in imported formats.
 IMPORTED = {
     "bcrypt 2y": "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu",
     "argon2i": "$argon2i$v=19$m=16,t=2,p=1$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g",
@@ -103,7 +103,7 @@ def test_a_sign_in_leaves_other_sessions_and_sent_secrets_valid(api: Api) -> Non
     assert (Session.objects.count(), OneTimeToken.objects.count()) == (2, 1)
 
 
-# Refusals, each with everything wrong that is looked at later
+# Errors; each request also has every fault that is checked later
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_accounts_are_looked_up_in_the_audience_of_the_request(api: Api, audienc
     refused(sign_in(api, headers={"X-JWT-AUD": other}), *INVALID)
 
 
-# Passwords of other times
+# Older hashes
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_hash_without_its_encryption_key_is_a_server_error(api: Api, auth_conf
     assert (answer.status_code, answer.json()["error_code"]) == (500, "unexpected_failure")
 
 
-# The request around it
+# Session and request details
 
 
 @pytest.mark.parametrize("grant", ["", "?grant_type=", "?grant_type=foo", "?grant=password", "?grant_type=Password"])

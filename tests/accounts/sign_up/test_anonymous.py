@@ -32,7 +32,7 @@ def visitors_enabled(auth_config: ChangeConfig) -> None:
 
 
 def visit(api: Api, **data: Any) -> dict[str, Any]:
-    """The session of a new visitor."""
+    """The session of a new anonymous user."""
     answer = api.post("/signup", {"data": data})
     assert answer.status_code == 200, answer.content
     session: dict[str, Any] = answer.json()

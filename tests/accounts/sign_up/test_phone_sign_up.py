@@ -118,7 +118,7 @@ def test_codes_have_the_configured_length(api: Api, auth_config: ChangeConfig, m
     assert code_in(mailbox).isdigit()
 
 
-# Codes that are refused
+# Refused codes
 
 
 @pytest.mark.parametrize("phone", ["x", "1", "0123456789", "1555123456789012", "+1555-invalid", "15551234567\n"])
@@ -183,7 +183,7 @@ def test_a_code_is_valid_in_its_audience_only(api: Api, mailbox: Mailbox) -> Non
     signed_in(confirm(api, code_in(mailbox)))
 
 
-# Numbers with a fixed code
+# Phones with a test code
 
 
 def test_a_test_code_is_sent_nowhere_and_good_more_than_once(
@@ -335,7 +335,7 @@ def test_the_interval_applies_to_a_phone_with_a_test_code(api: Api, auth_config:
     refused(api.post("/signup", SIGN_UP), 429, "over_sms_send_rate_limit", text)
 
 
-# Numbers that are known
+# Existing phones
 
 
 def test_a_repeated_sign_up_replaces_password_data_and_code(api: Api, mailbox: Mailbox) -> None:
@@ -396,7 +396,7 @@ def test_another_person_cannot_set_the_password_of_a_verified_account(api: Api, 
     signed_in(confirm(api, code_in(mailbox), "15550000000"))
 
 
-# What a stranger leaves behind
+# Sign-ups by another person
 
 
 @pytest.mark.parametrize("path", ["/otp", "/signup"])

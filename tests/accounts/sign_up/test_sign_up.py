@@ -245,7 +245,7 @@ def test_the_link_redirects_to_an_allowed_target(
     assert variables["ConfirmationURL"].endswith(f"&redirect_to={target}")
 
 
-# Refusals, each with everything wrong that is looked at later
+# Errors; each request also has every fault that is checked later
 
 
 @pytest.mark.parametrize(
@@ -517,7 +517,7 @@ def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
     assert contents() == before
 
 
-# An address that is known and not confirmed
+# An unconfirmed address
 
 
 def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: Mailbox) -> None:
@@ -667,7 +667,7 @@ def test_a_fabricated_user_and_a_new_account_differ_only_in_the_documented_membe
     assert new.status_code == known.status_code
 
 
-# Frequency and quota
+# Interval and quota
 
 
 @pytest.mark.parametrize("account", ["new", "unconfirmed", "confirmed", "banned", "of another audience"])
@@ -782,7 +782,7 @@ def test_anonymous_sign_ins_of_one_client_are_limited(api: Api, auth_config: Cha
     assert api.post("/signup", SIGN_UP).status_code == 200
 
 
-# The request around it
+# Session and request details
 
 
 def test_the_session_keeps_the_address_the_client_came_from(auth_config: ChangeConfig) -> None:

@@ -120,7 +120,7 @@ def test_without_strict_privacy_the_error_is_specific(api: Api, auth_config: Cha
     refused(answer, 422, "otp_disabled", "Signups not allowed for otp")
 
 
-# A change to an address that somebody has
+# Change to a taken address
 
 
 def ask(api: Api, made: SignIn, email: str = EMAIL) -> Answer:
@@ -212,7 +212,7 @@ def test_the_notice_takes_one_of_the_quota_and_is_refused_like_a_link(api: Api, 
         refused(ask(api, made, email), 429, "over_email_send_rate_limit", "email rate limit exceeded")
 
 
-# A change to a number that somebody has
+# Change to a taken phone
 
 TAKEN_NUMBER = "15557654321"
 
@@ -309,7 +309,7 @@ def test_under_auto_confirm_a_taken_phone_stays_pending(
     assert mailbox.texts == []
 
 
-# Signing up with what somebody has
+# Sign-up with a taken email or phone
 
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])

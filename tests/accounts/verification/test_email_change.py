@@ -57,14 +57,14 @@ def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: An
     return shown
 
 
-def letters(mailbox: Mailbox) -> tuple[Email, Email]:
-    """The last mails to the present and to the new address."""
+def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
+    """The latest emails to the present and to the new address."""
     by_recipient = {mail.to: mail for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE}
     return by_recipient[EMAIL], by_recipient[NEW]
 
 
 def redeem(api: Api, mail: Email, form: str) -> Answer:
-    """Use what a mail says: its `code`, its `hash`, or the bare `token` of its link."""
+    """Redeem the `code` of an email, its token `hash`, or the `token` of its link."""
     said = mail.variables
     proof = {
         "code": {"email": mail.to, "token": said["Token"]},
@@ -94,7 +94,7 @@ def pending_types() -> list[str]:
     return sorted(OneTimeToken.objects.values_list("token_type", flat=True))
 
 
-# Asking
+# Requesting a change
 
 
 def test_both_addresses_get_a_confirmation(api: Api, mailbox: Mailbox, made: SignIn) -> None:
@@ -105,7 +105,7 @@ def test_both_addresses_get_a_confirmation(api: Api, mailbox: Mailbox, made: Sig
     assert shown["identities"][0]["identity_data"]["email"] == EMAIL
     after = User.objects.get()
     assert (after.email, after.email_change, after.email_change_confirm_status) == (EMAIL, NEW, 0)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     assert len(mailbox.emails) == 2
     for mail in (present, new):
         said = mail.variables
@@ -244,12 +244,12 @@ def test_an_address_of_another_user_is_refused(
 def test_an_address_of_an_sso_account_is_free(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     make_user(email=NEW, is_sso_user=True)
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "code"))
     signed_in(redeem(api, new, "code"))
 
 
-# Confirming
+# Confirming a change
 
 
 @pytest.mark.parametrize("forms", [("code", "code"), ("hash", "hash"), ("token", "code"), ("code", "hash")])
@@ -258,7 +258,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
     api: Api, mailbox: Mailbox, made: SignIn, forms: tuple[str, str], first: str
 ) -> None:
     sent_at = ask(api, made)["email_change_sent_at"]
-    one, other = letters(mailbox) if first == "present" else reversed(letters(mailbox))
+    one, other = change_emails(mailbox) if first == "present" else reversed(change_emails(mailbox))
 
     half(redeem(api, one, forms[0]))
     between = User.objects.get()
@@ -295,7 +295,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
 
 def test_the_previous_address_is_notified(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, new, "code"))
     signed_in(redeem(api, present, "code"))
     notice = mailbox.emails[-1]
@@ -310,7 +310,7 @@ def test_one_address_cannot_confirm_for_both(
     api: Api, mailbox: Mailbox, made: SignIn, form: str, which: int, pkce: bool
 ) -> None:
     ask(api, made, **(PKCE if pkce else {}))
-    mail = letters(mailbox)[which]
+    mail = change_emails(mailbox)[which]
     half(redeem(api, mail, form))
     before = contents()
     refused(redeem(api, mail, "code"), *CODE_DEAD)
@@ -323,7 +323,7 @@ def test_one_address_cannot_confirm_for_both(
 def test_a_confirmation_of_an_imported_row_is_the_first_of_two(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     User.objects.update(email_change_confirm_status=None)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "hash"))
     signed_in(redeem(api, new, "hash"))
 
@@ -335,7 +335,7 @@ def test_one_confirmation_can_be_enough(
 ) -> None:
     ask(api, made)
     auth_config(mailer=config)
-    signed_in(redeem(api, letters(mailbox)[which], "hash"))
+    signed_in(redeem(api, change_emails(mailbox)[which], "hash"))
     assert not OneTimeToken.objects.exists()
 
 
@@ -349,7 +349,7 @@ def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: Si
     assert User.objects.get().email_change_confirm_status == 0
     refused(redeem(api, old_new, "hash"), *LINK_DEAD)
     refused(redeem(api, old_new, "code"), *CODE_DEAD)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, new, "hash"))
     signed_in(redeem(api, present, "hash"))
 
@@ -380,7 +380,7 @@ def test_the_secret_of_a_change_has_no_other_use(
     api: Api, mailbox: Mailbox, made: SignIn, type: str, form: str
 ) -> None:
     ask(api, made)
-    mail = letters(mailbox)[0]
+    mail = change_emails(mailbox)[0]
     proof = {"email": EMAIL, "token": mail.variables["Token"]} if form == "code" else {
         "token_hash": mail.variables["TokenHash"]
     }  # fmt: skip
@@ -391,7 +391,7 @@ def test_the_secret_of_a_change_has_no_other_use(
 
 def test_a_code_is_valid_with_its_recipients_address(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     if present.variables["Token"] != new.variables["Token"]:
         body = {"type": "email_change", "email": NEW, "token": present.variables["Token"]}
         refused(api.post("/verify", body), *CODE_DEAD)
@@ -404,7 +404,7 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, form: str
 ) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "hash"))
     owner = make_user(email=NEW)
     before = contents()
@@ -423,7 +423,7 @@ def test_another_verification_or_password_invalidates_the_confirmations(
     api: Api, mailbox: Mailbox, made: SignIn, how: str
 ) -> None:
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, new, "hash"))
     if how == "recovery":
         secret = make_one_time_token(made.user)
@@ -439,7 +439,7 @@ def test_a_change_adds_a_missing_email_identity(api: Api, mailbox: Mailbox) -> N
     at = clock.now() - timedelta(days=9)
     Identity.objects.update(provider="google", provider_id="7", created_at=at)
     ask(api, made)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "hash"))
     shown = signed_in(redeem(api, new, "hash"))["user"]
     google, email = shown["identities"]
@@ -461,12 +461,12 @@ def test_a_change_confirms_an_unconfirmed_user(api: Api, auth_config: ChangeConf
     assert shown["user_metadata"]["email_verified"] is True
 
 
-# By browser
+# In a browser
 
 
 def test_links_confirm_in_a_browser(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, query="?redirect_to=http://localhost:3000/cb%3Fx%3D1")
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
 
     first = open_link(api, present)
     assert first.status_code == 303
@@ -484,7 +484,7 @@ def test_links_confirm_in_a_browser(api: Api, mailbox: Mailbox, made: SignIn) ->
 
 def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     flow = FlowState.objects.get()
     assert (flow.user_id, flow.provider_type, flow.authentication_method) == (
         made.user.id, "email_change", "email_change",
@@ -510,14 +510,14 @@ def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -
 
 def test_a_code_typed_by_hand_ends_a_flow_in_a_session(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     half(redeem(api, present, "code"))
     signed_in(redeem(api, new, "code"))
 
 
 def test_a_flow_that_is_gone_leaves_the_change_to_be_confirmed(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
-    present, new = letters(mailbox)
+    present, new = change_emails(mailbox)
     open_link(api, present)
     FlowState.objects.all().delete()
     before = contents()

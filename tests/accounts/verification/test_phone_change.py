@@ -105,7 +105,7 @@ def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, 
     assert not OneTimeToken.objects.exists()
     assert Session.objects.count() == 2
     assert audit_trail() == [MODIFIED] * 2
-    # The first number of an account is a further way into it.
+    # The first phone of an account is a new identity.
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.IDENTITY_LINKED, EMAIL)]
     assert mailbox.emails[0].variables["Provider"] == "phone"
     assert api.get("/user", bearer=session["access_token"]).json() == shown
@@ -189,7 +189,7 @@ def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
     assert answer.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
 
 
-# Fixed codes and gateways that make their own
+# Test codes and Twilio Verify
 
 
 def test_a_test_code_confirms_without_a_stored_secret(
@@ -221,7 +221,7 @@ def test_an_unreachable_gateway_confirms_nothing(
     refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize("columns", [{}, {"phone_confirmed_at": None}, {"audience": "staff"}])

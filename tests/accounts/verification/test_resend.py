@@ -235,7 +235,7 @@ def test_requests_of_one_client_are_limited_before_anything_else(api: Api) -> No
     assert api.post("/recover", "{").status_code == 400
 
 
-# Changes of address
+# Email changes
 
 
 def with_pending_email(**columns: Any) -> User:
@@ -303,7 +303,7 @@ def test_an_account_identified_by_phone_skips_the_address_checks(
     assert len(mailbox.emails) == (2 if pending else 0)
 
 
-# Text messages
+# SMS
 
 
 @pytest.fixture

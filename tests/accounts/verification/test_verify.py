@@ -343,7 +343,7 @@ def test_a_server_error_is_reported_by_redirect(api: Api) -> None:
     moved_on(open_link(api, token, "recovery"), "recovery")
 
 
-# Where a link leads
+# Redirect targets
 
 
 @pytest.mark.parametrize(
@@ -837,7 +837,7 @@ def test_a_password_that_is_not_the_first_is_ignored(api: Api, type: str, purpos
     assert User.objects.get().password == user.password
 
 
-# Whose password an unconfirmed account keeps
+# Passwords of unconfirmed accounts
 
 
 def stranger_signs_up(api: Api) -> None:

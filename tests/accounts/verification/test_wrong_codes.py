@@ -47,7 +47,7 @@ def other_than(*codes: str) -> str:
     return next(guess for number in range(len(codes) + 1) if (guess := f"{number:06d}") not in codes)
 
 
-# Many who wait for one address
+# Many accounts waiting for one address
 
 
 @pytest.mark.parametrize(("type", "wish"), [("email_change", {"email": WANTED}), ("phone_change", {"phone": NUMBER})])
@@ -85,7 +85,7 @@ def test_when_the_last_code_is_dead_no_older_one_lives(api: Api, mailbox: Mailbo
     for code in (older, last):
         body = {"type": "email_change", "email": WANTED, "token": code}
         refused(api.post("/verify", body), *CODE_DEAD)
-    # The links cannot be guessed.
+    # Link tokens are too long to guess.
     hashes = [mail.variables["TokenHash"] for mail in mailbox.emails]
     assert api.post("/verify", {"type": "email_change", "token_hash": hashes[0]}).status_code == 200
 
@@ -110,7 +110,7 @@ def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:
     assert api.post("/verify", {"type": "email", "email": EMAIL, "token": code}).status_code == 200
 
 
-# Guesses at the same time
+# Concurrent attempts
 
 
 def by_code(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
@@ -178,7 +178,7 @@ def test_guesses_counted_after_the_code_was_read_still_count(
     before: dict[str, Any]
     with ThreadPoolExecutor(1) as thread:
         with transaction.atomic():
-            # Wrong guesses that are not committed yet: the right one reads a code that nobody has guessed at.
+            # The wrong attempts are not committed yet, so the correct attempt reads a code without attempts.
             OneTimeToken.objects.update(attempts=counted)
             before = contents()
             answer = thread.submit(in_thread, lambda: present(code))

@@ -1,4 +1,4 @@
-"""The grammar of `.env` files."""
+"""Parsing of `.env` files."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def reload_server(tmp_path: Path, fresh_database_url: str, folder: Path) -> Iter
 
 
 def put(path: Path, **variables: str) -> None:
-    """Write a file in one go, as careful tools do."""
+    """Write a file atomically."""
     made = path.with_suffix(".tmp")
     made.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
     made.rename(path)
@@ -70,14 +70,14 @@ def lines(server: servers.LiveServer, message: str) -> list[dict[str, Any]]:
     return [line for line in read if str(line["msg"]).startswith(message)]
 
 
-def told(server: servers.LiveServer) -> dict[str, Any]:
-    """What /settings says, asked on new connections so that every process has its turn."""
+def public_settings(server: servers.LiveServer) -> dict[str, Any]:
+    """The response of /settings, requested on several connections so that every process answers."""
     answers = [requests.get(f"{server.url}/settings", timeout=30).json() for _ in range(12)]
     return answers[0] if all(answer == answers[0] for answer in answers) else {}
 
 
 def is_enabled(server: servers.LiveServer, provider: str) -> bool:
-    return bool(told(server).get("external", {}).get(provider))
+    return bool(public_settings(server).get("external", {}).get(provider))
 
 
 GITHUB = {
@@ -88,7 +88,7 @@ GITHUB = {
 }
 
 
-def test_settings_come_and_go_under_load_and_wrong_ones_change_nothing(
+def test_settings_change_under_load_and_invalid_ones_change_nothing(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
     server = reload_server(AUTH_MAILER_AUTOCONFIRM="true")
@@ -96,54 +96,54 @@ def test_settings_come_and_go_under_load_and_wrong_ones_change_nothing(
     has_ended = threading.Event()
     statuses: list[int] = []
 
-    def ask() -> None:
+    def send_requests() -> None:
         with requests.Session() as session:
             while not has_ended.is_set():
                 statuses.append(session.get(f"{server.url}/.well-known/jwks.json", timeout=30).status_code)
                 time.sleep(0.01)
 
-    asker = threading.Thread(target=ask)
-    asker.start()
+    client_thread = threading.Thread(target=send_requests)
+    client_thread.start()
     assert not is_enabled(server, "github")
     put(folder / "02.env", **GITHUB)
     robust.wait_until(lambda: is_enabled(server, "github"), "the provider is there")
 
     put(folder / "03.env", AUTH_DISABLE_SIGNUP="perhaps", AUTH_EXTERNAL_GITHUB_ENABLED="false")
-    robust.wait_until(lambda: lines(server, "reloader: error loading config"), "the refusal is told")
+    robust.wait_until(lambda: lines(server, "reloader: error loading config"), "the refusal is logged")
     assert is_enabled(server, "github")
 
     running = robust.HalfSent(server, "slow@example.com")
     time.sleep(0.5)
     put(folder / "03.env", AUTH_DISABLE_SIGNUP="true", AUTH_EXTERNAL_GITHUB_ENABLED="false")
-    robust.wait_until(lambda: told(server).get("disable_signup") is True, "the mended file counts")
+    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "the mended file counts")
     assert not is_enabled(server, "github")
-    assert running.finish() == 200  # it began when sign-ups were open
+    assert running.finish() == 200  # it started while sign-ups were enabled
     refused = requests.post(f"{server.url}/signup", json={"email": "a@b.co", "password": "long enough"}, timeout=30)
     assert refused.json()["error_code"] == "signup_disabled"
 
     has_ended.set()
-    asker.join()
+    client_thread.join()
     assert set(statuses) == {200}
     assert robust.serving_processes(server) == before
-    assert len(lines(server, RELOADED)) == 2  # one line, however many processes
+    assert len(lines(server, RELOADED)) == 2  # only the leader logs it
     assert "hunter2" not in server.log.read_text()
 
 
-def test_a_signal_asks_for_a_reload_and_a_later_process_begins_with_it(
+def test_a_signal_reloads_and_a_later_process_starts_with_the_new_settings(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
     server = reload_server("gunicorn", AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false")
     put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
     time.sleep(0.5)
-    assert told(server)["disable_signup"] is False
+    assert public_settings(server)["disable_signup"] is False
 
     server.process.send_signal(signal.SIGUSR1)
-    robust.wait_until(lambda: told(server).get("disable_signup") is True, "sign-ups are closed")
+    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are closed")
 
     before = robust.serving_processes(server)
     before[0].kill()
     robust.wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "another in its place")
-    robust.wait_until(lambda: told(server).get("disable_signup") is True, "sign-ups are still closed")
+    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are still closed")
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def reloader(folder: Path) -> Iterator[Reloader]:
     settings.AUTH = before
 
 
-def test_what_needs_a_restart_stays_and_is_named(
+def test_a_setting_that_needs_a_restart_keeps_its_value_and_is_logged(
     folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING", "authsvc.config")
@@ -175,7 +175,7 @@ OTHER_SETTINGS = {
 }
 
 
-def test_what_django_derives_follows(folder: Path, reloader: Reloader) -> None:
+def test_derived_settings_of_django_follow(folder: Path, reloader: Reloader) -> None:
     before = str(settings.SECRET_KEY)
     put(folder / "01.env", **OTHER_SETTINGS)
     assert reloader.reload()
@@ -185,7 +185,7 @@ def test_what_django_derives_follows(folder: Path, reloader: Reloader) -> None:
     assert bool(settings.SESSION_COOKIE_SECURE)
 
 
-def test_a_variable_that_is_gone_keeps_its_value(folder: Path, reloader: Reloader) -> None:
+def test_a_removed_variable_keeps_its_value(folder: Path, reloader: Reloader) -> None:
     put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
     assert reloader.reload()
     (folder / "01.env").unlink()
@@ -208,7 +208,7 @@ RSA = {"kty": "RSA", "alg": "RS256", "key_ops": ["sign", "verify"], "n": "AQAB",
         pytest.param("1.env", "AUTH_SMS_PROVIDER=vonage\nAUTH_SMS_TEMPLATE={{ .Code", id="a broken template"),
     ],
 )
-def test_what_would_stop_a_start_stops_a_reload(
+def test_settings_that_would_stop_a_start_stop_a_reload(
     name: str, text: str, folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = settings.AUTH
@@ -221,7 +221,7 @@ def test_what_would_stop_a_start_stops_a_reload(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_only_the_counters_of_limits_that_changed_begin_anew(
+def test_only_the_counters_of_changed_limits_are_reset(
     folder: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "authsvc.config")
@@ -231,12 +231,12 @@ def test_only_the_counters_of_limits_that_changed_begin_anew(
     put(folder / "01.env", AUTH_RATE_LIMIT_VERIFY="60", AUTH_RATE_LIMIT_EMAIL_SENT="100/1h")
     assert reloader.reload()
 
-    begun_anew = {
+    reset = {
         bucket
         for bucket in ("Verify", "Token", "email_sent")
         if rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
     }
-    assert begun_anew == {"Verify", "email_sent"}
+    assert reset == {"Verify", "email_sent"}
     told = [record for record in caplog.records if record.message.startswith("env ")]
     assert {record.message for record in told} == {
         "env AUTH_RATE_LIMIT_VERIFY changed, updating Verify limiter from 30 to 60",

@@ -27,7 +27,7 @@ from tests.live import servers as live
 Serve = Callable[..., live.LiveServer]
 
 
-def answers(url: str) -> bool:
+def is_healthy(url: str) -> bool:
     try:
         return requests.get(f"{url}/health", timeout=5).ok
     except requests.ConnectionError:
@@ -35,7 +35,7 @@ def answers(url: str) -> bool:
 
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
-def test_serve_migrates_answers_and_leaves_quietly(server: str, serve: Serve) -> None:
+def test_a_server_migrates_answers_and_stops(server: str, serve: Serve) -> None:
     running = serve(http_server=server)
 
     assert requests.get(f"{running.url}/health", timeout=5).json()["name"] == "authsvc"
@@ -47,7 +47,7 @@ def test_serve_migrates_answers_and_leaves_quietly(server: str, serve: Serve) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_other_signals_end_it_as_well(number: signal.Signals, serve: Serve) -> None:
+def test_other_signals_also_stop_it(number: signal.Signals, serve: Serve) -> None:
     running = serve()
 
     assert running.stop(number) == 0
@@ -55,17 +55,17 @@ def test_other_signals_end_it_as_well(number: signal.Signals, serve: Serve) -> N
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_a_signal_to_all_of_its_processes_at_once_ends_it_as_well(attempt: int, serve: Serve) -> None:
+def test_a_signal_to_all_processes_at_once_also_stops_it(attempt: int, serve: Serve) -> None:
     running = serve(WEB_CONCURRENCY="2")
 
-    # As Ctrl-C in a terminal does, and a service manager that stops a whole control group.
+    # Ctrl-C in a terminal and a service manager that stops a control group do the same.
     os.killpg(running.process.pid, signal.SIGINT)
     assert running.process.wait(10) == 0
 
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
 @pytest.mark.parametrize(("host", "address"), [("localhost", "127.0.0.1"), ("::1", "[::1]"), ("::", "127.0.0.1")])
-def test_the_address_may_be_a_name_and_of_both_families(server: str, host: str, address: str, serve: Serve) -> None:
+def test_the_address_may_be_a_name_or_of_either_family(server: str, host: str, address: str, serve: Serve) -> None:
     running = serve(http_server=server, AUTH_API_HOST=host, host=address)
     assert requests.get(f"http://{address}:{running.port}/settings", timeout=5).ok
 
@@ -110,7 +110,7 @@ def test_an_embedded_database_lives_as_long_as_the_server(tmp_path: Path) -> Non
     assert not (tmp_path / "pg" / "data" / "postmaster.pid").exists()
 
 
-def test_an_address_in_use_is_said_and_ends_the_start(tmp_path: Path, fresh_database_url: str) -> None:
+def test_an_address_in_use_is_logged_and_ends_the_start(tmp_path: Path, fresh_database_url: str) -> None:
     server = live.LiveServer(folder=tmp_path, database_url=fresh_database_url)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", server.port))
@@ -148,13 +148,13 @@ def test_a_running_request_is_finished_before_the_server_ends(serve: Serve) -> N
 
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
-def test_a_killed_server_leaves_nobody_on_its_port(server: str, serve: Serve) -> None:
+def test_a_killed_server_leaves_no_process_on_its_port(server: str, serve: Serve) -> None:
     running = serve(http_server=server)
     running.process.kill()
     running.process.wait()
 
     deadline = time.monotonic() + 20
-    while answers(running.url):
+    while is_healthy(running.url):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -191,12 +191,12 @@ def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(
 
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
-def test_nobody_who_got_through_is_turned_away_when_it_stops(server: str, serve: Serve) -> None:
+def test_no_completed_connection_is_reset_when_the_server_stops(server: str, serve: Serve) -> None:
     running = serve(http_server=server)
     outcomes: Counter[str] = Counter()
     has_ended = threading.Event()
 
-    def ask() -> None:
+    def send_requests() -> None:
         while not has_ended.is_set():
             client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
             try:
@@ -212,12 +212,12 @@ def test_nobody_who_got_through_is_turned_away_when_it_stops(server: str, serve:
             finally:
                 client.close()
 
-    askers = [threading.Thread(target=ask) for _ in range(6)]
-    for asker in askers:
-        asker.start()
+    client_threads = [threading.Thread(target=send_requests) for _ in range(6)]
+    for client_thread in client_threads:
+        client_thread.start()
     time.sleep(0.5)
     assert running.stop() == 0
     has_ended.set()
-    for asker in askers:
-        asker.join()
+    for client_thread in client_threads:
+        client_thread.join()
     assert set(outcomes) == {"200"}

@@ -1,4 +1,4 @@
-"""Structs are known to msgspec before threads read them."""
+"""msgspec inspects structs before threads decode them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# In a process of its own: what goes wrong is its end. Three hundred structs that threads read first, at once.
+# Runs in a separate process, because a failure crashes it: threads decode 300 structs for the first time at once.
 _READERS = """
 import sys, threading, msgspec
 from authsvc.server import structs
@@ -46,7 +46,7 @@ def begin(*_):
     raise SystemExit("threads first")
 threading.Thread.start = begin
 """
-# A supervisor loads the application this way: nothing is started by it.
+# A supervisor loads the application this way, without starting threads.
 _LOADING = """
 processes.preload()
 import authsvc.wsgi

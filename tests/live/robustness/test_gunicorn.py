@@ -42,12 +42,12 @@ def test_a_user_signs_up_and_in_and_a_running_request_outlives_sigterm(gunicorn:
 
         running = robust.HalfSent(server, "late@example.com")
         time.sleep(0.5)
-        everybody = robust.descendants(server)
+        processes = robust.descendants(server)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         assert running.finish() == 200
         assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(everybody), "all processes have left")
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes have left")
         assert "Traceback" not in server.log.read_text()
 
         server.launch()
@@ -56,7 +56,7 @@ def test_a_user_signs_up_and_in_and_a_running_request_outlives_sigterm(gunicorn:
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_process_is_replaced_and_its_letters_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
+def test_a_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
         post.smtp.delay = 60
         people = [f"person{number}@example.com" for number in range(3)]

@@ -1,4 +1,4 @@
-"""The server is asked to end while it has much to do: requests are answered, letters kept, and nobody stays behind."""
+"""A busy server stops: running requests are answered, queued messages are kept, and no process is left."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def press_ctrl_c(server: servers.LiveServer) -> None:
     os.killpg(server.process.pid, signal.SIGINT)
 
 
-@pytest.mark.parametrize("ask_to_end", [terminate, press_ctrl_c])
+@pytest.mark.parametrize("stop", [terminate, press_ctrl_c])
 @pytest.mark.timeout(300)
-def test_a_busy_server_ends_in_order(
-    ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
+def test_a_busy_server_stops_in_order(
+    stop: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
     env = robust.settings_for(post)
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
@@ -37,16 +37,16 @@ def test_a_busy_server_ends_in_order(
             assert robust.sign_up(server, f"early{number}@example.com") is not None
         running = [robust.HalfSent(server, f"late{number}@example.com") for number in range(4)]
         time.sleep(0.5)
-        everybody = robust.descendants(server)
+        processes = robust.descendants(server)
 
-        ask_to_end(server)
+        stop(server)
         time.sleep(0.5)
         assert [request.finish() for request in running] == [200] * 4
         assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(everybody), "all processes have left")
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes have left")
         assert "Traceback" not in server.log.read_text()
 
-        # What was promised but not delivered any more is the next server's.
+        # The next server delivers the queued messages.
         post.smtp.delay = 0
         server.launch()
         server.wait()
@@ -56,12 +56,12 @@ def test_a_busy_server_ends_in_order(
     }
 
 
-# gunicorn's own answer to Ctrl-C can hang until it kills its processes a minute later, so it is not asked here.
+# gunicorn's own handler of Ctrl-C can hang until it kills its processes a minute later, so it is not tested here.
 @pytest.mark.parametrize(
-    ("http_server", "ask_to_end"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
+    ("http_server", "stop"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
 )
 def test_the_embedded_database_ends_with_its_server(
-    http_server: str, ask_to_end: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
+    http_server: str, stop: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
 ) -> None:
     folder = tmp_path / "pg"
     env = robust.settings_for(post)
@@ -70,9 +70,9 @@ def test_the_embedded_database_ends_with_its_server(
     with servers.LiveServer(folder=tmp_path, database_url=url, env=env, command=command) as server:
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
         database = psutil.Process(int((folder / "data" / "postmaster.pid").read_text().split()[0]))
-        everybody = [*robust.descendants(server), database, *database.children(recursive=True)]
+        processes = [*robust.descendants(server), database, *database.children(recursive=True)]
 
-        ask_to_end(server)
+        stop(server)
         assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(everybody), "all processes have left")
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes have left")
     assert not (folder / "data" / "postmaster.pid").exists()

@@ -640,6 +640,6 @@ def test_the_callback_of_twitter_may_have_a_query_of_its_own(internet: Internet)
     internet.answers = recording.answers()
     config = conf.Provider(client_ids=("cid",), secret=conf.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
     made: Any = registry.PROVIDERS["twitter"].make(config, data={})
-    made.begin(flow_id=FLOW, scopes="", extra={})
+    made.authorization_request(flow_id=FLOW, scopes="", extra={})
     told = signed_by(internet.request_to(REQUEST_TOKEN), "")["oauth_callback"]
     assert told == f"https://a.example/c?d=e&state={FLOW}"
