@@ -121,7 +121,7 @@ def test_what_no_key_opens_is_left_and_told(encrypt_with: Encrypt) -> None:
     signed_in = factories.make_session()
     stored = Session.objects.get().refresh_token_hmac_key
     encrypt_with("new", known=("new",))
-    with pytest.raises(CommandError, match="keys that are not in"):
+    with pytest.raises(CommandError, match="keys that are missing in"):
         reencrypt()
     assert Session.objects.get().refresh_token_hmac_key == stored
     assert signed_in.session.id == Session.objects.get().id

@@ -306,6 +306,10 @@ def test_a_token_in_its_time_is_accepted(claims: dict[str, Any]) -> None:
         (hs256({}, header={"alg": "HS256", "crit": ["exp"]}), "token is unverifiable: critical header parameters"),
         (hs256({}, secret=b"another secret"), "token signature is invalid: signature is invalid"),
         (hs256({})[:-3], "token signature is invalid: signature is invalid"),
+        (
+            hs256({})[:-1] + "b",
+            "token signature is invalid: signature is invalid",
+        ),  # sets unused bits of the last character
         (hs256({}).rpartition(".")[0] + ".", "token signature is invalid: signature is invalid"),
     ],
 )

@@ -127,8 +127,11 @@ def _verify(token: str, *, keyset: signing_keys.KeySet, at: datetime) -> Claims:
     header = _json_object(segments[0], part="header")
     _json_object(segments[1], part="claim")
     key = _key_for(header, keyset=keyset)
-    _base64_decode(segments[2], part="signature")
+    signature = _base64_decode(segments[2], part="signature")
     try:
+        # PyJWT calls a signature with unused bits in its last character malformed; clients expect an invalid one.
+        if crypto.base64url_encode(signature) != segments[2]:
+            raise jwt.InvalidSignatureError
         payload = key.decode(token)
     except jwt.InvalidSignatureError:
         raise BadJwt(f"token signature is invalid: {_BAD_SIGNATURE[key.alg[:2]]}") from None
