@@ -1,4 +1,4 @@
-"""What every test may ask for: a database, a JSON client, a mailbox, other settings."""
+"""Fixtures for all tests: the database, a JSON client, a mailbox and changed settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests import openapi, recorded_metrics
 
 pytest_plugins = ["tests.live.servers"]
 
-# Nobody misses the data of a test run after a power failure.
+# The data of a test run needs no durability.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder is None or _is_xdist_worker(config):
         return
     for left_behind in Path(tempfile.gettempdir()).glob("authsvc-test-*"):
-        # Another user's run is none of ours.
+        # Databases of other system users belong to other test runs.
         with contextlib.suppress(PermissionError):
             if embedded.stop(left_behind):
                 shutil.rmtree(left_behind, ignore_errors=True)
@@ -62,7 +62,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class Answer(Protocol):
-    """The parts of Django's test response that tests look at."""
+    """The attributes of Django's test response that tests use."""
 
     status_code: int
     content: bytes
@@ -72,15 +72,15 @@ class Answer(Protocol):
 
 
 class Api:
-    """A JSON client of the service in this process; no network, no cookies kept.
+    """A JSON client that calls the service in this process, without network and without cookies.
 
-    Every answer is held against the OpenAPI document.
+    Every response is checked against the OpenAPI document.
     """
 
     def request(
         self, method: str, path: str, body: Any = None, *, bearer: str = "", headers: dict[str, str] | None = None
     ) -> Answer:
-        """Send `body` as JSON, text and bytes as they are; `bearer` is an access token."""
+        """Send `body` as JSON, or unchanged if it is text or bytes; `bearer` is an access token."""
         data = body if isinstance(body, str | bytes) else b"" if body is None else orjson.dumps(body)
         sent = {"Authorization": f"Bearer {bearer}"} if bearer else {}
         answer: Any = Client().generic(
@@ -108,7 +108,7 @@ class Api:
 
 @pytest.fixture(autouse=True)
 def _empty_queue(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After a test with real transactions: the queue's tables are not Django's own, so its flush leaves them filled."""
+    """Empties the job queue after transactional tests, whose flush does not cover Procrastinate's tables."""
     marker = request.node.get_closest_marker("django_db")
     if marker is None or not marker.kwargs.get("transaction"):
         yield
@@ -130,9 +130,9 @@ class ChangeConfig(Protocol):
 
 @pytest.fixture
 def auth_config(settings: Settings) -> ChangeConfig:
-    """`auth_config(jwt={"exp": timedelta(hours=2)})` replaces fields of sections of `settings.AUTH` for one test.
+    """`auth_config(jwt={"exp": timedelta(hours=2)})` replaces fields in sections of `settings.AUTH` for one test.
 
-    A section that is no dataclass (`providers`) is replaced as a whole. Calls add up.
+    A section that is not a dataclass (`providers`) is replaced as a whole. Repeated calls accumulate.
     """
 
     def change(**sections: Any) -> AuthConfig:
@@ -151,7 +151,7 @@ def auth_config(settings: Settings) -> ChangeConfig:
 
 
 class Mailbox:
-    """The messages announced so far, oldest first."""
+    """The messages requested so far, oldest first."""
 
     def __init__(self) -> None:
         self.emails: list[messaging.Email] = []
@@ -170,7 +170,7 @@ class Mailbox:
 
 @pytest.fixture
 def mailbox() -> Iterator[Mailbox]:
-    """Listens to the two message signals beside the mailer."""
+    """Collects messages from the two message signals; the mailer receives them as well."""
     box = Mailbox()
     messaging.email_requested.connect(box.accept_email, weak=False)
     messaging.sms_requested.connect(box.accept_sms, weak=False)

@@ -1,4 +1,4 @@
-"""The PostgreSQL of the distribution, which has the extensions that the embedded one lacks, as a server for tests."""
+"""Runs Debian's PostgreSQL, which has extensions that the embedded one lacks, as a test server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROLE = "authsvc"
 
 
 def binaries(extension: str) -> Path | None:
-    """The programs of the newest version that has an extension; None where there is none."""
+    """The program directory of the newest version that has the extension, or None."""
     found = [
         folder
         for folder in _INSTALLED.glob("*")
@@ -31,16 +31,16 @@ def binaries(extension: str) -> Path | None:
 
 @contextlib.contextmanager
 def running(programs: Path) -> Iterator[str]:
-    """URL of a fresh server that listens on a socket alone, and ends with the block."""
-    # PostgreSQL refuses to be run by root; its package brings an account.
+    """URL of a new server that listens on a Unix socket and stops at the end of the block."""
+    # PostgreSQL refuses to run as root; its package creates a system user.
     account = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
-    # The path of a socket is short: not in pytest's folder.
+    # Socket paths have a length limit, which pytest's directories exceed.
     folder = Path(tempfile.mkdtemp(prefix="authsvc-debian-"))
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)
 
     def run(*command: str | Path) -> None:
-        # Not into a pipe, which the server would hold open.
+        # The server would keep a pipe open.
         with (folder / "said").open("ab") as said:
             subprocess.run(
                 command,

@@ -1,4 +1,4 @@
-"""Rows that tests start from, made by the services that make them, or through the ORM where only an import does."""
+"""Creates rows for tests through the services, or through the ORM for rows that only imports create."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHALLENGE = "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A session and what its client was given for it."""
+    """A session and the tokens that its client received."""
 
     user: User
     session: Session
@@ -53,9 +53,9 @@ def make_user(
     at: datetime | None = None,
     **columns: Any,
 ) -> User:
-    """A user with an email identity; `password=""` for one without, `columns` as they are to stand in the row.
+    """A user with an email identity; `password=""` creates one without a password, `columns` are set on the row.
 
-    `password_hash` is stored as it is, in place of a hash of `password`. An address that is not given is a new one.
+    `password_hash` is stored unchanged instead of a hash of `password`. Without `email`, a new address is generated.
     """
     made = account_creation.create_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
@@ -80,7 +80,7 @@ def make_factor(user: User, *, factor_type: str = "totp", status: str = "verifie
 def make_session(
     user: User | None = None, *, method: str = "password", at: datetime | None = None, **columns: Any
 ) -> SignIn:
-    """A sign-in of `user`, or of a new one, by `method`; `columns` as they are to stand in the session."""
+    """A sign-in of `user`, or of a new user, by `method`; `columns` are set on the session row."""
     user = user or make_user()
     tokens = lifecycle.start_session(
         user=_record(user),
@@ -100,7 +100,7 @@ def make_session(
 
 
 def refresh_token(session: Session, counter: int) -> str:
-    """The refresh token of a session at any counter, issued or not."""
+    """The refresh token of a session at any counter, whether issued or not."""
     assert session.refresh_token_hmac_key is not None
     key = encryption.decrypt(session.refresh_token_hmac_key, bound_to=session.id)
     return refresh_tokens.encode(session_id=session.id, counter=counter, key=crypto.base64url_decode(key))
@@ -111,8 +111,8 @@ def make_legacy_tokens(
 ) -> list[LegacyRefreshToken]:
     """The refresh tokens of one imported session, oldest first, each the parent of the next.
 
-    All but the last are revoked, with `active=False` the last too. `columns` as they are to stand in the session,
-    which has neither key nor counter and is `session` of every row.
+    All but the last are revoked; with `active=False` the last one too. `columns` are set on the session row, which
+    has neither key nor counter. `session` is the session of every row.
     """
     at = at or clock.now()
     user = user or make_user()
@@ -144,7 +144,7 @@ def make_one_time_token(
     at: datetime | None = None,
     **columns: Any,
 ) -> OneTimeSecret:
-    """What a mail to `user` would carry: a code and a link; `columns` as they are to stand in the row."""
+    """A code and a link token as an email to `user` contains them; `columns` are set on the row."""
     secret = one_time_tokens.issue(
         user_id=user.id,
         token_type=token_type,
@@ -158,7 +158,7 @@ def make_one_time_token(
 
 
 def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = None, **columns: Any) -> FlowState:
-    """A PKCE flow answered by VERIFIER whose link has been opened, so that `auth_code` can be exchanged."""
+    """A PKCE flow with VERIFIER whose link has been opened, so that `auth_code` can be exchanged."""
     at = at or clock.now()
     values = {
         "user_id": user.id,
@@ -175,7 +175,7 @@ def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = No
 
 
 def make_older(*rows: Model, by: timedelta) -> None:
-    """As if `by` had passed: every time in these rows moves back. The instances given are not changed."""
+    """Moves every timestamp in these rows back by `by`. The passed instances are not changed."""
     for row in rows:
         times = [field.name for field in row._meta.concrete_fields if isinstance(field, DateTimeField)]
         type(row)._default_manager.filter(pk=row.pk).update(**{name: F(name) - by for name in times})

@@ -1,4 +1,4 @@
-"""What tests look at after a request: the refusal, the audit trail, what the tables hold."""
+"""Assertions and queries for use after a request: error responses, the audit trail, table contents."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _COUNTERS = frozenset({"rate_limits", "django_migrations"})
 
 
 def refused(answer: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
-    """Assert that this is the refusal, in the initial form and with nothing else in it."""
+    """Assert that the response is this error in the default format, without further members."""
     said = {"code": status, "error_code": error_code, "msg": text, **further}
     assert (answer.status_code, answer.json()) == (status, said)
     assert answer.headers["X-Sb-Error-Code"] == error_code
 
 
 def audit_trail() -> list[Audit]:
-    """Actions with their traits, in the order they were written."""
+    """Actions with their traits, in insertion order."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries ORDER BY ctid")
         return [(action, traits and orjson.loads(traits)) for action, traits in cursor.fetchall()]
@@ -38,7 +38,7 @@ def audit_payloads() -> list[dict[str, Any]]:
         return [orjson.loads(payload) for (payload,) in cursor.fetchall()]
 
 
-# Jobs that stand for no message are there for the time they take.
+# Placeholder jobs send no message; they exist only to equalize response times.
 _REAL = {
     "procrastinate_jobs": " WHERE task_name <> 'mailer.discard'",
     "procrastinate_events": (
@@ -48,7 +48,7 @@ _REAL = {
 
 
 def contents() -> dict[str, tuple[int, str]]:
-    """Table → number of rows and a digest of all they hold, for every table but the counters of limits."""
+    """Table → row count and digest of the contents, for every table except rate-limit counters."""
     with connection.cursor() as cursor:
         tables = sorted(set(connection.introspection.table_names(cursor)) - _COUNTERS)
         cursor.execute(
@@ -62,12 +62,12 @@ def contents() -> dict[str, tuple[int, str]]:
 
 
 def let_limits_pass(by: timedelta) -> None:
-    """As if `by` had passed for everything that is limited in frequency or number."""
+    """Moves all rate limits and minimum intervals back by `by`."""
     RateLimit.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
 
 
 def fragment_of(answer: Answer) -> dict[str, str]:
-    """The fragment of a redirect's target, which is in key order."""
+    """The fragment parameters of the redirect target; asserts that they are sorted by key."""
     pairs = parse_qsl(urlsplit(answer.headers["Location"]).fragment, keep_blank_values=True, strict_parsing=True)
     assert pairs == sorted(pairs)
     return dict(pairs)

@@ -1,4 +1,4 @@
-"""Holds answers against the OpenAPI document: status, body, headers, error code; nothing may be in them undeclared."""
+"""Checks responses against the OpenAPI document: status, body, headers and error code must be declared."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped
 from authsvc.api.openapi import views
 
 METHODS = ("get", "post", "put", "patch", "delete")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
-_LONGEST = 150
-_NOT_OF_THE_API = re.compile(r"/(inbox|operator)(/|$)")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
+_MAX_MESSAGE_LENGTH = 150
+_OUTSIDE_THE_API = re.compile(r"/(inbox|operator)(/|$)")
 
 _formats = FormatChecker(formats=())
 _formats.checks("uuid", raises=ValueError)(lambda text: not isinstance(text, str) or str(UUID(text)) == text)
-_formats.checks("date-time")(lambda text: not isinstance(text, str) or _MOMENT.fullmatch(text) is not None)
+_formats.checks("date-time")(lambda text: not isinstance(text, str) or _TIMESTAMP.fullmatch(text) is not None)
 
 
 @cache
 def document() -> dict[str, Any]:
-    """The document as it is checked in, but that objects have no members which it does not name."""
+    """The committed document, with undeclared members forbidden in objects."""
     found: dict[str, Any] = orjson.loads(views.FILE.read_bytes())
     for schema in found["components"]["schemas"].values():
         if schema.get("properties"):
@@ -37,20 +37,20 @@ def document() -> dict[str, Any]:
 
 @cache
 def _paths() -> list[tuple[re.Pattern[str], str]]:
-    """Those with fewer variables first."""
+    """Path patterns with their templates, those with fewer variables first."""
     paths = sorted(document()["paths"], key=lambda path: path.count("{"))
     return [(re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)) + "/?"), path) for path in paths]
 
 
 @cache
 def find(path: str) -> str | None:
-    """The path of the document that a request is for."""
+    """The template in the document that matches a request path, or None."""
     return next((template for pattern, template in _paths() if pattern.fullmatch(path)), None)
 
 
 @cache
 def validator(path: str, method: str, status: str, *, checks_formats: bool = True) -> Draft202012Validator | None:
-    """Of the body of an answer; None where there must be none, or none that is JSON."""
+    """The validator of a response body; None if the response has no JSON body."""
     responses = document()["paths"][path][method]["responses"]
     response = responses.get(status, document()["components"]["responses"]["Failure"])
     schema = response.get("content", {}).get("application/json", {}).get("schema")
@@ -64,9 +64,9 @@ def validator(path: str, method: str, status: str, *, checks_formats: bool = Tru
 def problems(
     method: str, url: str, status: int, *, headers: Mapping[str, str], content: bytes, checks_formats: bool = True
 ) -> list[str]:
-    """What an answer has that the document does not let it have, or lacks; nothing for what is not of the API."""
+    """Deviations of a response from the document; empty for paths outside the API."""
     path = urlsplit(url).path
-    if _NOT_OF_THE_API.match(path):
+    if _OUTSIDE_THE_API.match(path):
         return []
     template, method = find(path), method.lower()
     if template is None:
@@ -74,25 +74,27 @@ def problems(
     operation = document()["paths"][template].get(method)
     if operation is None:
         return [] if status == 405 else [f"{method} {template} is not in the document and answered {status}"]
-    asked = f"{method} {template} answered {status}"
+    prefix = f"{method} {template} answered {status}"
     response = operation["responses"].get(str(status))
-    found = [f"{asked}: {what}" for what in _undeclared(response, headers, content, status=status)]
+    found = [f"{prefix}: {what}" for what in _undeclared(response, headers, content, status=status)]
     checks = validator(template, method, str(status), checks_formats=checks_formats)
     if checks is None:
         kind = next(iter(response.get("content", {})), "") if response else ""
         if content and not kind:
-            found.append(f"{asked} with a body")
+            found.append(f"{prefix} with a body")
         return found
     if headers.get("Content-Type", "") != "application/json":
-        return [*found, f"{asked} as {headers.get('Content-Type')}"]
-    return found + [f"{asked}: {what}" for error in checks.iter_errors(orjson.loads(content)) for what in _told(error)]
+        return [*found, f"{prefix} as {headers.get('Content-Type')}"]
+    return found + [
+        f"{prefix}: {what}" for error in checks.iter_errors(orjson.loads(content)) for what in _messages(error)
+    ]
 
 
-def _told(error: ValidationError) -> list[str]:
-    """Where it is wrong, for each form that it could have; the value itself may hold secrets."""
+def _messages(error: ValidationError) -> list[str]:
+    """The failing location and message of each alternative; omits the value, which can hold secrets."""
     if error.context:
-        return [what for inner in error.context for what in _told(inner)]
-    return [f"{error.json_path}: {error.message[-_LONGEST:]}"]
+        return [what for inner in error.context for what in _messages(inner)]
+    return [f"{error.json_path}: {error.message[-_MAX_MESSAGE_LENGTH:]}"]
 
 
 def _undeclared(
@@ -114,6 +116,6 @@ def _undeclared(
         return ["undeclared"] if response is None else []
     code = headers.get("X-Sb-Error-Code", "")
     if not code:
-        # Of RFC 6749, or of a trigger that a test has put into the database.
+        # From RFC 6749, or from a database trigger created by a test.
         return []
     return [] if code in declared or code in anywhere else [f"with {code}"]

@@ -1,4 +1,4 @@
-"""Django settings of the test run: the service's own, whatever `.env` or the environment say."""
+"""Django settings of the test run, independent of `.env` and the environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENVIRONMENT = {
     "AUTH_JWT_DEFAULT_GROUP_NAME": "authenticated",
     "AUTH_LOG_LEVEL": "error",
 }
-"""What every test starts from, in this process and in servers that tests start."""
+"""Base settings of every test, in this process and in servers that tests start."""
 
 for _name in [name for name in os.environ if name.startswith(("AUTH_", "AUTHSVC_"))]:
     del os.environ[_name]

@@ -1,4 +1,4 @@
-"""The errors of the API as a whole: told apart on the wire, and none without a use."""
+"""Error classes of all apps: unique on the wire, valid codes and statuses, and no unused class."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def catalogue() -> set[type[ApiError]]:
     return set(subclasses(ApiError))
 
 
-def test_no_two_errors_say_the_same() -> None:
+def test_errors_are_unique() -> None:
     said = defaultdict(set)
     for error in catalogue():
-        # A text made by the constructor differs by what it is made from.
+        # Texts that a constructor builds differ by its arguments.
         if "message" in vars(error):
             said[error.status, error.error_code, error.message].add(error.__name__)
     assert [names for names in said.values() if len(names) > 1] == []
 
 
-def test_every_error_has_a_stable_code_and_a_status_of_its_kind() -> None:
+def test_errors_have_valid_code_and_status() -> None:
     for error in catalogue():
         assert re.fullmatch(r"[a-z][a-z0-9_]*", error.error_code), error
         assert 400 <= error.status <= 599, error

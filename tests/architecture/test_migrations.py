@@ -1,4 +1,4 @@
-"""The migrations say what the models say, and keep nobody waiting who serves meanwhile."""
+"""Migrations match the models and hold no long locks, so that running processes keep serving."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.live.servers import PROJECT
 
 @pytest.mark.parametrize("namespace", ["", "svc"])
 def test_no_migration_is_missing(namespace: str) -> None:
-    # The namespace is fixed when models are loaded, hence a process of its own.
+    # The namespace is fixed when models are loaded, so each one needs a separate process.
     done = subprocess.run(
         [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
         cwd=PROJECT,
@@ -37,8 +37,8 @@ ALLOWED = (
 )  # fmt: skip
 
 
-def offences(migration: Migration) -> list[str]:
-    """What in a migration would stand in the way of processes that serve meanwhile."""
+def violations(migration: Migration) -> list[str]:
+    """Operations of a migration that would block or break processes that are still serving."""
     new = {operation.name_lower for operation in migration.operations if isinstance(operation, operations.CreateModel)}
     found = []
     for operation in migration.operations:
@@ -57,21 +57,21 @@ def offences(migration: Migration) -> list[str]:
 
 
 def statements(operation: Any) -> list[str]:
-    """Those that a migration has written by hand."""
+    """Hand-written SQL statements of a migration operation."""
     if not isinstance(operation, operations.RunSQL):
         return []
     return [operation.sql] if isinstance(operation.sql, str) else [str(sql) for sql in operation.sql]
 
 
 def holds_a_lock(sql: str, migration: Migration) -> bool:
-    """Indexes that are not built concurrently, or cannot be built again after an interruption."""
+    """Return True for index builds that are not concurrent or cannot be repeated after an interruption."""
     if re.search(r"\bCREATE (UNIQUE )?INDEX (?!CONCURRENTLY)", sql) or re.search(r"\bDROP INDEX (?!CONCURRENTLY)", sql):
         return True
     return "CONCURRENTLY" in sql and migration.atomic
 
 
-# The first of each app makes its tables; there is nobody whom they could keep waiting.
-LATER = sorted(
+# The first migration of each app creates its tables, which no process uses yet.
+LATER_MIGRATIONS = sorted(
     (app, name)
     for app in ("accounts", "core", "mailer", "oauthproviders", "tokens")
     for app_label, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations
@@ -79,17 +79,17 @@ LATER = sorted(
 )
 
 
-@pytest.mark.parametrize(("app", "name"), LATER, ids=str)
-def test_a_later_migration_keeps_nobody_waiting(app: str, name: str) -> None:
+@pytest.mark.parametrize(("app", "name"), LATER_MIGRATIONS, ids=str)
+def test_later_migrations_hold_no_long_locks(app: str, name: str) -> None:
     migration = MigrationLoader(None, ignore_no_migrations=True).disk_migrations[app, name]
-    assert offences(migration) == KNOWN.get((app, name), [])
+    assert violations(migration) == KNOWN_VIOLATIONS.get((app, name), [])
 
 
-KNOWN: dict[tuple[str, str], list[str]] = {}
-"""Migrations from before the rule, each with what it does against it; never to grow."""
+KNOWN_VIOLATIONS: dict[tuple[str, str], list[str]] = {}
+"""Exceptions for migrations older than the rule, each with its violations. Must not grow."""
 
 
-def made(*parts: operations.base.Operation, atomic: bool = True) -> Migration:
+def migration_with(*parts: operations.base.Operation, atomic: bool = True) -> Migration:
     kind: Any = type("Made", (Migration,), {"operations": list(parts), "atomic": atomic})
     migration: Migration = kind("0009_made", "accounts")
     return migration
@@ -98,20 +98,29 @@ def made(*parts: operations.base.Operation, atomic: bool = True) -> Migration:
 @pytest.mark.parametrize(
     "migration",
     [
-        pytest.param(made(operations.AddIndex("user", models.Index(fields=["aud"], name="x"))), id="an index"),
-        pytest.param(made(operations.AlterField("user", "aud", models.TextField())), id="another type"),
-        pytest.param(made(operations.RemoveField("user", "aud")), id="a column that older processes read"),
-        pytest.param(made(operations.RenameField("user", "aud", "audience")), id="another name"),
-        pytest.param(made(operations.DeleteModel("user")), id="a table that older processes read"),
-        pytest.param(made(operations.AddField("user", "x", models.TextField(default=""))), id="no default for others"),
-        pytest.param(made(operations.RunPython(print)), id="rows one by one"),
-        pytest.param(made(operations.RunSQL("CREATE INDEX x ON users (aud)")), id="an index by hand"),
-        pytest.param(made(RunSQLByOwner("CREATE INDEX x ON procrastinate_jobs (id)")), id="an index of the queue"),
-        pytest.param(made(operations.RunSQL(["CREATE INDEX CONCURRENTLY x ON users (aud)"])), id="in a transaction"),
         pytest.param(
-            made(operations.AddConstraint("user", models.UniqueConstraint(fields=["aud"], name="x"))), id="a constraint"
+            migration_with(operations.AddIndex("user", models.Index(fields=["aud"], name="x"))), id="an index"
+        ),
+        pytest.param(migration_with(operations.AlterField("user", "aud", models.TextField())), id="another type"),
+        pytest.param(migration_with(operations.RemoveField("user", "aud")), id="a column that older processes read"),
+        pytest.param(migration_with(operations.RenameField("user", "aud", "audience")), id="another name"),
+        pytest.param(migration_with(operations.DeleteModel("user")), id="a table that older processes read"),
+        pytest.param(
+            migration_with(operations.AddField("user", "x", models.TextField(default=""))), id="no default for others"
+        ),
+        pytest.param(migration_with(operations.RunPython(print)), id="rows one by one"),
+        pytest.param(migration_with(operations.RunSQL("CREATE INDEX x ON users (aud)")), id="an index by hand"),
+        pytest.param(
+            migration_with(RunSQLByOwner("CREATE INDEX x ON procrastinate_jobs (id)")), id="an index of the queue"
+        ),
+        pytest.param(
+            migration_with(operations.RunSQL(["CREATE INDEX CONCURRENTLY x ON users (aud)"])), id="in a transaction"
+        ),
+        pytest.param(
+            migration_with(operations.AddConstraint("user", models.UniqueConstraint(fields=["aud"], name="x"))),
+            id="a constraint",
         ),
     ],
 )
-def test_the_rule_sees(migration: Migration) -> None:
-    assert offences(migration) != []
+def test_violations_are_detected(migration: Migration) -> None:
+    assert violations(migration) != []

@@ -1,4 +1,4 @@
-"""A whole story, told with the log wide open: no password, token, code or key is in what is logged, or in a repr."""
+"""No password, token, code or key appears in logs at any level, or in the repr of a value."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ PASSWORD = "open sesame, said the forty"
 WRONG = "open barley, said the brother"
 JWT_SECRET = "a-secret-known-to-this-service-alone"
 SMTP_PASSWORD = "letters-stay-here-with-this"
-EVERYBODYS = (PASSWORD, WRONG, JWT_SECRET, SMTP_PASSWORD, fakes.PASSWORD, VERIFIER)
-# Six digits may stand in any time or duration.
+SHARED_SECRETS = (PASSWORD, WRONG, JWT_SECRET, SMTP_PASSWORD, fakes.PASSWORD, VERIFIER)
+# A six-digit code can occur by chance in a timestamp or duration.
 LONG_CODES = {"otp_length": 10}
-OURS = ("authsvc", "accounts", "tokens", "mailer", "django", "procrastinate", "psycopg")
+LOGGERS = ("authsvc", "accounts", "tokens", "mailer", "django", "procrastinate", "psycopg")
 _PLAIN = frozenset(vars(logging.makeLogRecord({})))
 
 
 class Plain(logging.Handler):
-    """Keeps every record as somebody's own handler would see it, without our formatter."""
+    """Stores every record as a third-party handler receives it, without the service's formatter."""
 
     def __init__(self) -> None:
         super().__init__(level=0)
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        # The request that Django attaches to its own records is an object of this process, of which we write nothing.
+        # Django attaches the request object to its records; the service logs none of its attributes.
         further = {name: value for name, value in vars(record).items() if name not in _PLAIN and name != "request"}
         error = record.exc_info[1] if record.exc_info else None
         stack = "".join(traceback.format_exception(error)) if error else ""
@@ -89,14 +89,14 @@ class Log:
 
 @pytest.fixture(params=["debug", "trace"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
-    """The log as an operator sets it up at this level, and a plain handler beside ours on every logger."""
-    names = (None, *OURS, "django.server", "django.db.backends", "urllib3", "mail.log")
+    """The logging configuration of an operator at this level, plus a plain handler on every logger."""
+    names = (None, *LOGGERS, "django.server", "django.db.backends", "urllib3", "mail.log")
     touched = [logging.getLogger(name) for name in names]
     before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in touched]
-    logging.getLogger("mail.log").propagate = False  # the mail server of this test writes down what it receives
+    logging.getLogger("mail.log").propagate = False  # the fake SMTP server logs received emails
     file, plain = tmp_path / "log", Plain()
     dictConfig(logs.build_config(conf.Logging(level=request.param, file=str(file))))
-    for logger in [logging.getLogger(), *(logging.getLogger(name) for name in OURS)]:
+    for logger in [logging.getLogger(), *(logging.getLogger(name) for name in LOGGERS)]:
         logger.addHandler(plain)
     yield Log(file=file, plain=plain)
     for handler in logging.getLogger().handlers:
@@ -109,11 +109,11 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
 
 @dataclasses.dataclass
 class Story:
-    """One client's way through the service; `secrets` are what must stay between the two."""
+    """The requests of one client; `secrets` are the values that must not be logged."""
 
     api: Api
     mailbox: Mailbox
-    secrets: set[str] = dataclasses.field(default_factory=lambda: set(EVERYBODYS))
+    secrets: set[str] = dataclasses.field(default_factory=lambda: set(SHARED_SECRETS))
 
     def post(self, path: str, body: Any = None, **given: Any) -> Any:
         answer = self.api.post(path, body, **given)
@@ -134,16 +134,16 @@ class Story:
         return self.post("/token?grant_type=password", {"email": EMAIL, "password": password})
 
 
-def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) -> Story:
-    """Sign-up, mail, link, code, wrong and right passwords, refreshing, reuse, PKCE, logout, bad tokens, failures."""
+def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) -> Story:
+    """Sign-up, emails, links, codes, right and wrong passwords, refresh, reuse, PKCE, logout, bad tokens, failures."""
     story = Story(api, mailbox)
-    # Signing up, the letter going out, being refused and going out again; the link opened twice.
+    # Sign up, fail to send the email, send it again, and open the link twice.
     assert (
         story.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"full_name": "A. User"}}).status_code
         == 200
     )
     letter = story.letter()
-    send(mailbox)  # under a wrong password
+    send(mailbox)  # with a wrong SMTP password
     auth_config(smtp={"password": Secret(fakes.PASSWORD)})
     for answer in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {letter['Token']}, please"}, {}):
         smtp.answers = answer
@@ -162,7 +162,7 @@ def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) 
     make_older(*Session.objects.all(), by=timedelta(minutes=1))
     again = story.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
     assert again.json()["error_code"] == "refresh_token_already_used"
-    # A code typed by hand, first wrong.
+    # Verify a typed code, first a wrong one.
     assert story.post("/recover", {"email": EMAIL}).status_code == 200
     letter = story.letter()
     assert (
@@ -171,7 +171,7 @@ def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) 
     proof = {"type": "recovery", "email": EMAIL, "token": letter["Token"]}
     session = story.post("/verify", proof).json()
     assert story.post("/verify", {"type": "recovery", "token_hash": letter["TokenHash"]}).status_code == 403
-    # PKCE, with a page that tells where it came from.
+    # PKCE, with the code and tokens in the Referer header.
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     assert story.post("/magiclink", {"email": EMAIL, **pkce}).status_code == 200
     code = query_of(api.get(f"/verify?type=magiclink&token={story.letter()['TokenHash']}"))["code"]
@@ -184,7 +184,7 @@ def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) 
     assert story.post("/token?grant_type=pkce", right, headers=page).status_code == 404
     page = {"Referer": f"http://localhost:3000/cb#access_token={session['access_token']}"}
     assert api.get("/settings", headers=page).status_code == 200
-    # Tokens in the wrong place, bent, and after the end of their session.
+    # Tokens in wrong places, modified tokens, and a token whose session has ended.
     token = session["access_token"]
     assert api.get(f"/user?access_token={token}").status_code == 401
     assert api.get("/user", headers={"Authorization": f"Basic {token}"}).status_code == 401
@@ -200,11 +200,11 @@ def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) 
         story.post("/token?grant_type=refresh_token", {"refresh_token": f"{session['refresh_token']}x"}).status_code
         == 400
     )
-    # Failures of ours: in the middle of a sign-in and of a redemption, by a constraint, by a panic, by the clock.
+    # Server errors during sign-in and verification, through constraints, exceptions and the clock.
     user = User.objects.get()
     secret = make_one_time_token(user)
     story.secrets |= {secret.code, secret.link_token, user.password or PASSWORD}
-    with away("mfa_amr_claims"):
+    with renamed_table("mfa_amr_claims"):
         assert story.sign_in().status_code == 500
         assert "server_error" in api.get(f"/verify?type=recovery&token={secret.link_token}").headers["Location"]
         assert story.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}).status_code == 500
@@ -221,7 +221,7 @@ def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) 
     auth_config(api={"max_request_duration": timedelta(microseconds=1)})
     assert story.sign_in().status_code == 504
     auth_config(api={"max_request_duration": timedelta(seconds=10)})
-    # Too much of everything.
+    # Rate limits.
     for _ in range(40):
         limited = story.sign_in(WRONG)
     assert limited.status_code == 429
@@ -229,7 +229,7 @@ def told(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) 
 
 
 def send(mailbox: Mailbox) -> None:
-    """One attempt of the worker to send the last letter."""
+    """Run one attempt of the worker to send the last email."""
     message = mailbox.emails[-1]
     try:
         attempt.deliver(
@@ -246,8 +246,8 @@ def send(mailbox: Mailbox) -> None:
 
 
 @contextlib.contextmanager
-def away(table: str) -> Iterator[None]:
-    """A table is not where it should be."""
+def renamed_table(table: str) -> Iterator[None]:
+    """Renames a table for the duration of the block."""
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} RENAME TO {table}_away")
     try:
@@ -259,7 +259,7 @@ def away(table: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def constraint(table: str, condition: str) -> Iterator[None]:
-    """An operator's own constraint on new rows of one of our tables."""
+    """Adds a constraint on new rows of a table for the duration of the block."""
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT theirs CHECK ({condition}) NOT VALID")
     try:
@@ -270,7 +270,7 @@ def constraint(table: str, condition: str) -> Iterator[None]:
 
 
 def found_in(text: str, secrets: set[str]) -> list[str]:
-    """Where a secret stands, with a little of what is around it."""
+    """Each occurrence of a secret with a few surrounding characters."""
     assert all(len(secret) >= 6 for secret in secrets)
     places = [(secret, text.find(secret)) for secret in secrets]
     return [text[max(0, at - 80) : at + 20] for secret, at in places if at >= 0]
@@ -287,11 +287,11 @@ def story(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) -> St
                 "password": Secret(SMTP_PASSWORD), "logging_enabled": True,
             },
         )  # fmt: skip
-        return told(api, mailbox, smtp, auth_config)
+        return run_requests(api, mailbox, smtp, auth_config)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_secret_is_logged(story: Story, log: Log) -> None:
+def test_no_secret_is_logged(story: Story, log: Log) -> None:
     written = log.written()
     lines = [json.loads(line) for line in written.splitlines()]
     messages = {line["msg"] for line in lines}
@@ -301,14 +301,14 @@ def test_nothing_secret_is_logged(story: Story, log: Log) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_secret_reaches_a_handler_that_hides_nothing(story: Story, log: Log) -> None:
+def test_no_secret_reaches_plain_handler(story: Story, log: Log) -> None:
     seen = log.seen()
     assert "request completed" in seen
     assert "audit_event" in seen
     assert found_in(seen, story.secrets) == []
 
 
-def test_the_net_holds_where_a_client_puts_a_secret_into_a_path(api: Api, log: Log) -> None:
+def test_secrets_in_paths_are_redacted(api: Api, log: Log) -> None:
     made = make_session()
     link = make_one_time_token(made.user).link_token
     for secret in (made.access_token, made.refresh_token, link, f"pkce_{link}"):
@@ -321,7 +321,7 @@ def test_the_net_holds_where_a_client_puts_a_secret_into_a_path(api: Api, log: L
 
 
 def values() -> dict[str, tuple[Any, set[str]]]:
-    """The values that travel with secrets in them, and those secrets."""
+    """Name → a value that contains secrets, and those secrets."""
     user = make_user(email=EMAIL, password=PASSWORD)
     made = make_session(user)
     key = made.session.refresh_token_hmac_key or ""
@@ -386,7 +386,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
 
 
 def _redeemable(link_token: str) -> tuple[Any, Any]:
-    """A user with an outstanding secret, as verification reads them."""
+    """A user with a pending one-time token, as verification reads them."""
     found = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
     assert found is not None
     return found[0], one_time_tokens.from_row(found[1])
@@ -396,7 +396,7 @@ def _database_password(config: AuthConfig) -> set[str]:
     return {config.database.url.reveal()}
 
 
-DISCREET = (
+TYPES_WITH_SECRETS = (
     "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "AccessToken", "TokenPair",
     "Claims", "UserRecord", "User", "SignUp", "Outcome", "SignedInByPassword", "Verified", "Presented", "KeySet",
     "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
@@ -404,11 +404,11 @@ DISCREET = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DISCREET)
-def test_a_value_shows_nobody_its_secrets(auth_config: ChangeConfig, name: str) -> None:
+@pytest.mark.parametrize("name", TYPES_WITH_SECRETS)
+def test_repr_hides_secrets(auth_config: ChangeConfig, name: str) -> None:
     auth_config(jwt={"secret": Secret(JWT_SECRET)}, smtp={"password": Secret(SMTP_PASSWORD)}, mailer=LONG_CODES)
     known = values()
-    assert set(known) == {*DISCREET}
+    assert set(known) == {*TYPES_WITH_SECRETS}
     value, secrets = known[name]
     for text in (repr(value), str(value), f"{value}", repr([value]), repr({"value": value})):
         assert found_in(text, secrets) == []

@@ -10,7 +10,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 SAMPLES = {"uuid": "11111111-2222-4333-8444-555555555555", "int": "1", "str": "x", "slug": "x", "path": "x"}
 PAGES = ("inbox", "operator")
-"""Trees of pages for people, whose links are our own."""
+"""Path prefixes of HTML pages, which clients never build URLs for."""
 
 
 def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterator[str]:
@@ -29,12 +29,12 @@ def sample(route: str) -> str:
 ROUTES = sorted(set(routes(get_resolver().url_patterns)))
 
 
-def test_there_are_routes() -> None:
+def test_routes_are_found() -> None:
     assert "health" in ROUTES
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_route_has_its_twin(route: str) -> None:
+def test_route_exists_with_and_without_slash(route: str) -> None:
     path = sample(route).rstrip("/")
     if path:
         assert resolve(path).func == resolve(path + "/").func

@@ -1,8 +1,9 @@
-"""Real catalog servers for the tests that want them, each started once per test process."""
+"""Fixtures: fake and real catalog servers. A real server is started once per test process."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -17,7 +18,11 @@ from tests.catalogclient.servers.running import CatalogServer
 from tests.fakes.http_peer import HttpPeer
 
 AT_ONCE = RetryPolicy(backoff_base=0.001, backoff_max=0.01)
-"""Four attempts without pauses worth the name."""
+"""Four attempts with short delays."""
+
+
+plain_catalog = functools.partial(RestCatalog, config_mode="never")
+"""Creates a catalog that does not request the configuration."""
 
 
 class Connect(Protocol):
@@ -26,18 +31,20 @@ class Connect(Protocol):
 
 @pytest.fixture
 def peer() -> Iterator[HttpPeer]:
-    """A web server of this test that answers what it is told to."""
+    """Fake web server with prepared answers."""
     with HttpPeer() as running:
         yield running
 
 
 @pytest.fixture
 def connect(peer: HttpPeer) -> Iterator[Connect]:
-    """Catalogs at the peer, closed after the test."""
+    """Creates catalogs of the peer, which are closed after the test."""
     made: list[RestCatalog] = []
 
     def connected(path: str = "", **options: Any) -> RestCatalog:
-        made.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, **options}))
+        # Without a warehouse the tests are about single requests, so the configuration is not requested.
+        mode = "auto" if {"warehouse", "catalog_name"} & set(options) else "never"
+        made.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, "config_mode": mode, **options}))
         return made[-1]
 
     yield connected
@@ -87,7 +94,7 @@ def catalog(server: CatalogServer) -> Iterator[RestCatalog]:
 
 @pytest.fixture
 def namespace(server: CatalogServer, catalog: RestCatalog) -> Iterator[str]:
-    """A namespace of this test alone, emptied and dropped afterwards."""
+    """Namespace of this test. It is emptied and dropped afterwards."""
     name = server.namespace or f"test_{secrets.token_hex(4)}"
     catalog.create_namespace_if_not_exists(name)
     yield name
@@ -95,14 +102,14 @@ def namespace(server: CatalogServer, catalog: RestCatalog) -> Iterator[str]:
 
 
 def empty(catalog: RestCatalog, namespace: tuple[str, ...]) -> None:
-    """Drops the namespace with all it holds; what cannot be dropped stays until the server goes."""
+    """Drops a namespace with its content. Objects that cannot be dropped remain."""
     for child in list(catalog.iter_namespaces(parent=namespace)):
         if len(child.namespace) > len(namespace):
             empty(catalog, child.namespace)
     for table in list(catalog.iter_tables(namespace)):
         with contextlib.suppress(CatalogError):
             catalog.drop_table(table)
-    # A server without views has none to drop.
+    # Some servers do not support views.
     with contextlib.suppress(CatalogError):
         for view in list(catalog.iter_views(namespace)):
             catalog.drop_view(view)

@@ -1,4 +1,4 @@
-"""Credentials of every kind on the wire."""
+"""Authentication managers as seen by the server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from catalogclient import (
     SigV4Auth,
 )
 from catalogclient.auth import PreparedRequest
-from catalogclient.auth.choice import manager
+from catalogclient.auth._config import create_manager
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
@@ -86,7 +86,7 @@ def test_credentials_that_are_given(peer: HttpPeer, connect: Connect, auth: Any,
 )
 def test_descriptions_of_no_credentials_are_refused(auth: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        manager(auth)
+        create_manager(auth)
     assert "u:p" not in str(caught.value)
 
 
@@ -131,7 +131,7 @@ def test_a_manager_of_the_caller(peer: HttpPeer, connect: Connect) -> None:
 
 
 class Broken(AuthManager):
-    """Sets a field that would be two."""
+    """Sets a header field with an invalid value."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, value
@@ -213,8 +213,8 @@ def test_a_sibling_has_other_credentials_and_the_same_connections(peer: HttpPeer
         (GoogleAuth, "google"),
         (EntraAuth, "entra"),
         (lambda: SigV4Auth.from_botocore("eu", "glue"), "aws"),
-        (lambda: manager({"type": "google"}), "google"),
-        (lambda: manager({"type": "entra"}), "entra"),
+        (lambda: create_manager({"type": "google"}), "google"),
+        (lambda: create_manager({"type": "entra"}), "entra"),
     ],
 )
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, make: Any, extra: str) -> None:
@@ -225,7 +225,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, make: Any, ex
 
 
 class Entra:
-    """What azure-identity has as a credential."""
+    """Fake credential of azure-identity."""
 
     def __init__(self, *expiries: float) -> None:
         self.expiries = list(expiries)
@@ -255,7 +255,7 @@ def test_tokens_of_entra_are_kept_until_shortly_before_their_end(peer: HttpPeer,
 
 
 class Google:
-    """What google-auth has as credentials."""
+    """Fake credentials of google-auth."""
 
     def __init__(self) -> None:
         self.token: str | None = None

@@ -1,4 +1,4 @@
-"""The server's configuration: when it is asked for, and what follows from it."""
+"""The server's configuration: requests, caching and derived settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catalogclient import (
     UnauthorizedError,
     UnsupportedEndpointError,
 )
-from catalogclient.operations import configuration
+from catalogclient._operations import responses
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
@@ -49,13 +49,12 @@ def test_the_configuration_is_asked_for_once_and_its_prefix_used(peer: HttpPeer,
     [
         ({"overrides": {}, "defaults": {"prefix": "d"}}, {}, "d"),
         ({"overrides": {"prefix": "o"}, "defaults": {"prefix": "d"}}, {}, "o"),
-        ({"overrides": {}, "defaults": {}}, {}, "wh"),
+        ({"overrides": {}, "defaults": {}}, {}, ""),
         ({"overrides": {}, "defaults": {}}, {"warehouse": "s3://b/w"}, ""),
         ({"overrides": {}, "defaults": {}}, {"prefix": ""}, ""),
         ({"overrides": {"prefix": "o"}, "defaults": {}}, {"prefix": "mine"}, "mine"),
-        ({"overrides": None, "defaults": None}, {}, "wh"),
-        ({}, {"warehouse": "."}, ""),
-        ({}, {"config_mode": "always", "warehouse": None}, ""),
+        ({"overrides": None, "defaults": None}, {}, ""),
+        ({"defaults": {"prefix": "main"}}, {"config_mode": "auto", "warehouse": None}, "main"),
     ],
 )
 def test_where_the_prefix_comes_from(
@@ -71,6 +70,7 @@ def test_where_the_prefix_comes_from(
         ({"warehouse": "a", "catalog_name": "b"}, "?warehouse=a"),
         ({"catalog_name": "b"}, "?warehouse=b"),
         ({"config_mode": "always"}, ""),
+        ({"config_mode": "auto"}, ""),
         ({"warehouse": "a b&c"}, "?warehouse=a%20b%26c"),
     ],
 )
@@ -83,11 +83,10 @@ def test_what_is_asked_for(peer: HttpPeer, connect: Connect, options: dict[str, 
 @pytest.mark.parametrize(
     ("options", "target"),
     [
-        ({}, "/v1/namespaces"),
         ({"config_mode": "never"}, "/v1/namespaces"),
         ({"config_mode": "never", "warehouse": "a b/c"}, "/v1/a%20b%2Fc/namespaces"),
         ({"config_mode": "never", "warehouse": "w", "prefix": "p/q"}, "/v1/p/q/namespaces"),
-        ({"prefix": "p"}, "/v1/p/namespaces"),
+        ({"config_mode": "never", "prefix": "p"}, "/v1/p/namespaces"),
     ],
 )
 def test_when_nothing_is_asked_for(peer: HttpPeer, connect: Connect, options: dict[str, Any], target: str) -> None:
@@ -302,7 +301,7 @@ def test_header_fields_of_the_server_are_sent_unless_they_are_reserved(
     ],
 )
 def test_durations(text: object, expected: timedelta | None) -> None:
-    assert configuration.duration(text) == expected
+    assert responses.duration(text) == expected
 
 
 def test_secrets_of_the_configuration_are_not_shown(peer: HttpPeer, connect: Connect) -> None:

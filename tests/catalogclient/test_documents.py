@@ -1,4 +1,4 @@
-"""Builders of documents and questions about them."""
+"""Builders and helpers for documents."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def kinds(union: Any, discriminator: str) -> set[str]:
 
 
 def built(module: Any, discriminator: str) -> set[str]:
-    """What the builders of a module build, by their names."""
+    """Returns the results of the builders of a module by name."""
     found = {name.replace("_", "-") for name, _ in inspect.getmembers(module, inspect.isfunction)}
     return {each for each in found if each.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
 

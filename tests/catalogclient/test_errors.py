@@ -1,4 +1,4 @@
-"""Errors as objects: their texts, attributes and copies."""
+"""Texts, attributes and copies of errors."""
 
 from __future__ import annotations
 

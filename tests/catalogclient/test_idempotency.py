@@ -1,4 +1,4 @@
-"""The keys that let a server recognise a request."""
+"""Idempotency keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in all the forms in which callers may write them."""
+"""Input forms of identifiers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalogclient import InvalidArgumentError, NamespaceIdentifier, TableIdentifier, identifiers
+from catalogclient import InvalidArgumentError, NamespaceIdentifier, TableIdentifier, _identifiers
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from catalogclient import InvalidArgumentError, NamespaceIdentifier, TableIdenti
     ],
 )
 def test_namespaces(given: Any, levels: tuple[str, ...]) -> None:
-    assert identifiers.namespace(given) == NamespaceIdentifier(levels)
+    assert _identifiers.namespace(given) == NamespaceIdentifier(levels)
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def test_namespaces(given: Any, levels: tuple[str, ...]) -> None:
     ],
 )
 def test_tables(given: Any, expected: TableIdentifier) -> None:
-    assert identifiers.table(given) == expected
+    assert _identifiers.table(given) == expected
 
 
 @pytest.mark.parametrize("given", ["", "a..b", [], [""], ["."], [".."], [None], {"namespace": "ab"}, {}, 1, ["\udcff"]])
 def test_what_is_no_namespace_is_refused(given: Any) -> None:
     with pytest.raises(InvalidArgumentError):
-        identifiers.namespace(given)
+        _identifiers.namespace(given)
 
 
 @pytest.mark.parametrize("given", ["t", ["t"], "a.", {"namespace": ["a"]}, {"name": "t"}, TableIdentifier((), "t"), 1])
 def test_what_is_no_table_is_refused(given: Any) -> None:
     with pytest.raises(InvalidArgumentError):
-        identifiers.table(given)
+        _identifiers.table(given)
 
 
 def test_identifiers_are_values() -> None:

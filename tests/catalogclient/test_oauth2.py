@@ -1,4 +1,4 @@
-"""Tokens from a token endpoint."""
+"""OAuth 2.0 managers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catalogclient import (
     ServerError,
     UnauthorizedError,
 )
-from tests.catalogclient.conftest import AT_ONCE, Connect
+from tests.catalogclient.conftest import AT_ONCE, Connect, plain_catalog
 from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
 
 OWN = "/v1/oauth/tokens"
@@ -57,7 +57,9 @@ def test_the_catalogs_own_endpoint_gets_the_credentials_in_the_form(peer: HttpPe
     peer.answer(granted("t1", token_type="BEARER"), path="/iceberg/v1/oauth/tokens")
     peer.answer(in_json({}))
     with pytest.warns(DeprecationWarning, match="token endpoint") as caught:
-        catalog = RestCatalog(f"{peer.url}/iceberg", auth={"type": "oauth2", "client_id": "id", "client_secret": "s"})
+        catalog = RestCatalog(
+            f"{peer.url}/iceberg", config_mode="never", auth={"type": "oauth2", "client_id": "id", "client_secret": "s"}
+        )
     assert len(caught) == 1
     with catalog:
         catalog.list_namespaces()
@@ -148,7 +150,7 @@ def test_when_a_token_is_renewed(
     connect(auth=auth)
     before = time.monotonic()
     auth.token()
-    known = auth._granted
+    known = auth._known
     assert known is not None
     if lifetime is None or renewal is None:
         assert known.expires_at == known.refresh_at == float("inf")
@@ -164,8 +166,8 @@ def test_the_end_of_a_jwt_is_read_from_it(issuer: HttpPeer, connect: Connect) ->
         auth = credentials(issuer)
         connect(auth=auth)
         auth.token()
-        assert auth._granted is not None
-        left = auth._granted.expires_at - time.monotonic()
+        assert auth._known is not None
+        left = auth._known.expires_at - time.monotonic()
         assert left == pytest.approx(500, abs=60) if known_end else left == float("inf")
 
 
@@ -189,16 +191,16 @@ def test_a_renewal_that_fails_early_is_tried_again_and_the_old_token_used(
     age(catalog, by=40)
     with caplog.at_level(logging.WARNING, "catalogclient.auth"):
         catalog.list_namespaces()
-    assert "before its end" in caplog.text
+    assert "before its expiry failed" in caplog.text
     catalog.list_namespaces()
     assert sent_tokens(peer) == ["Bearer t1", "Bearer t1", "Bearer t2"]
 
 
 def age(catalog: RestCatalog, *, by: float) -> None:
-    """Makes the token of a catalog older, in seconds."""
-    auth: Any = catalog._auth
-    known = auth._granted
-    auth._granted = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
+    """Moves the expiry of a catalog's token by seconds."""
+    auth: Any = catalog._operations._auth
+    known = auth._known
+    auth._known = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
 
 
 def test_a_token_that_has_ended_is_not_used(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
@@ -250,7 +252,7 @@ def test_fifty_threads_ask_for_one_token(peer: HttpPeer, issuer: HttpPeer, conne
 
 
 class Forgetful(HttpPeer):
-    """Takes one token, and none but that."""
+    """Fake server that accepts one token."""
 
     token = "t1"
 
@@ -263,7 +265,10 @@ class Forgetful(HttpPeer):
 def test_threads_whose_token_is_refused_together_replace_it_once(issuer: HttpPeer) -> None:
     threads = 32
     meeting = threading.Barrier(threads)
-    with Forgetful() as peer, RestCatalog(peer.url, auth=credentials(issuer), pool_maxsize=threads) as catalog:
+    with (
+        Forgetful() as peer,
+        plain_catalog(peer.url, auth=credentials(issuer), pool_maxsize=threads) as catalog,
+    ):
         catalog.list_namespaces()
         peer.token = "t2"
         issuer.answer(granted("t2"))
@@ -354,11 +359,11 @@ def test_connections_to_the_token_endpoint_end_with_the_catalog(
     peer.answer(in_json({}))
     given: Any = {"type": "oauth2", "client_secret": "s", "token_url": f"{issuer.url}/t"}
     catalog = connect(auth=given)
-    auth: Any = catalog._auth
+    auth: Any = catalog._operations._auth
     catalog.list_namespaces()
-    auth.renew(refused="t1")
+    auth.renew(rejected="t1")
     catalog.close()
-    auth.renew(refused="t1")
+    auth.renew(rejected="t1")
     first, second, third = (each.connection for each in issuer.received)
     assert first == second != third
     auth.close()

@@ -1,4 +1,4 @@
-"""What every operation sends: method, address, header fields, body."""
+"""Requests of all operations: method, URL, header fields and body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalogclient import CatalogError, Endpoint, InvalidArgumentError, RestCatalog, TableIdentifier
-from catalogclient.endpoints import OPERATIONS
+from catalogclient._endpoints import OPERATIONS
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 

@@ -1,8 +1,9 @@
-"""Options, and options from the properties of other clients."""
+"""Options, and their conversion from properties of other clients."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from catalogclient import (
     RetryPolicy,
     SigV4Auth,
     Timeout,
-    properties,
+    _properties,
 )
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -79,10 +80,10 @@ def test_policies_that_cannot_be_used(wrong: Any) -> None:
 
 
 def test_time_outs_in_all_their_forms() -> None:
-    assert Timeout.given(5) == Timeout(5, 5)
-    assert Timeout.given((1, 2)) == Timeout(1, 2)
-    assert Timeout.given(None) == Timeout(None, None)
-    assert Timeout.given(Timeout(1, None)) == Timeout(1, None)
+    assert Timeout.parse(5) == Timeout(5, 5)
+    assert Timeout.parse((1, 2)) == Timeout(1, 2)
+    assert Timeout.parse(None) == Timeout(None, None)
+    assert Timeout.parse(Timeout(1, None)) == Timeout(1, None)
 
 
 def test_options_show_no_secret() -> None:
@@ -101,7 +102,7 @@ def test_options_show_no_secret() -> None:
 def test_doubtful_options_are_warned_of(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "catalogclient")
     peer.answer(in_json({}))
-    with RestCatalog(f"{peer.url}/iceberg/v1/", verify=False) as catalog:
+    with RestCatalog(f"{peer.url}/iceberg/v1/", verify=False, config_mode="never") as catalog:
         catalog.list_namespaces()
     assert peer.received[0].target == "/iceberg/v1/v1/namespaces"
     assert len(caplog.records) == 2
@@ -159,13 +160,15 @@ def test_a_server_without_prefix_is_taken_at_its_word(peer: HttpPeer) -> None:
 
 
 def test_credentials_from_properties() -> None:
-    auth = properties.options({**URI, "credential": "id:sec:ret", "scope": "s", "oauth2-server-uri": "http://h/t"}).auth
+    auth = _properties.options(
+        {**URI, "credential": "id:sec:ret", "scope": "s", "oauth2-server-uri": "http://h/t"}
+    ).auth
     assert isinstance(auth, OAuth2ClientCredentials)
-    assert (auth._client_id, auth._client_secret, auth._asked["scope"]) == ("id", "sec:ret", "s")
-    alone = properties.options({**URI, "credential": "secret"}).auth
+    assert (auth._client_id, auth._client_secret, auth._parameters["scope"]) == ("id", "sec:ret", "s")
+    alone = _properties.options({**URI, "credential": "secret"}).auth
     assert isinstance(alone, OAuth2ClientCredentials)
     assert (alone._client_id, alone._client_secret) == (None, "secret")
-    signing = properties.options(
+    signing = _properties.options(
         {
             **URI,
             "rest.sigv4-enabled": "true",
@@ -176,26 +179,29 @@ def test_credentials_from_properties() -> None:
     ).auth
     assert isinstance(signing, SigV4Auth)
     assert repr(signing) == "SigV4Auth(region='eu', service='execute-api')"
-    assert properties.options(URI).auth is None
+    assert _properties.options(URI).auth is None
 
 
-def test_limits_and_certificates_from_properties() -> None:
-    options = properties.options(
+def test_limits_and_certificates_from_properties(tmp_path: Path) -> None:
+    authority, certificate, key = (str(tmp_path / name) for name in ("ca.pem", "c.pem", "k.pem"))
+    for name in (authority, certificate, key):
+        Path(name).touch()
+    options = _properties.options(
         {
             **URI,
             "rest.client.connection-timeout-ms": "1500",
             "rest.client.max-retries": "0",
-            "ssl.cabundle": "/ca.pem",
-            "ssl.client.cert": "/c.pem",
-            "ssl.client.key": "/k.pem",
+            "ssl.cabundle": authority,
+            "ssl.client.cert": certificate,
+            "ssl.client.key": key,
             "header.X-Iceberg-Access-Delegation": "",
         }
     )
     assert options.timeout == Timeout(connect=1.5, read=60.0)
     assert options.retry is not None
     assert options.retry.max_attempts == 1
-    assert (options.verify, options.cert, options.access_delegation) == ("/ca.pem", ("/c.pem", "/k.pem"), None)
-    assert properties.options({**URI, "ssl.client.cert": "/c.pem"}).cert == "/c.pem"
+    assert (options.verify, options.cert, options.access_delegation) == (authority, (certificate, key), None)
+    assert _properties.options({**URI, "ssl.client.cert": certificate}).cert == certificate
 
 
 @pytest.mark.parametrize(

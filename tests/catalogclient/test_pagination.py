@@ -1,4 +1,4 @@
-"""Lists of any length."""
+"""Pagination."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from catalogclient import (
     RestCatalog,
     TableIdentifier,
     TablePage,
-    pagination,
+    _pagination,
 )
+from catalogclient._runtime import iterate
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json
 
@@ -67,33 +68,37 @@ def test_nothing_is_asked_before_it_is_needed(peer: HttpPeer, connect: Connect) 
 
 def test_a_token_that_repeats_is_refused(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(page(["x"], "t1"))
-    with pytest.raises(InvalidResponseError, match="do not end"):
+    with pytest.raises(InvalidResponseError, match="without end"):
         list(connect().iter_tables("a"))
     assert len(peer.received) == 2
 
 
+async def no_size() -> None:
+    """Returns no default page size."""
+
+
 def test_a_list_may_have_any_number_of_pages() -> None:
-    def fetch(_size: int | None, token: str | None) -> TablePage:
+    async def fetch(_size: int | None, token: str | None) -> TablePage:
         number = int(token or 0)
         found = [TableIdentifier(("a",), str(number))] if number % 2 else []
         return TablePage(found, str(number + 1) if number < 3_000 else None)
 
-    assert len(list(pagination.items(fetch, page_size=1, default_size=lambda: None))) == 1_500
+    assert len(list(iterate(_pagination.items(fetch, page_size=1, default_size=no_size)))) == 1_500
 
 
 def test_empty_pages_without_end_are_refused() -> None:
     tokens = itertools.count()
-    with pytest.raises(InvalidResponseError, match="do not end"):
-        list(
-            pagination.items(
-                lambda _size, _token: TablePage([], str(next(tokens))), page_size=1, default_size=lambda: None
-            )
-        )
+
+    async def fetch(_size: int | None, _token: str | None) -> TablePage:
+        return TablePage([], str(next(tokens)))
+
+    with pytest.raises(InvalidResponseError, match="without end"):
+        list(iterate(_pagination.items(fetch, page_size=1, default_size=no_size)))
     assert next(tokens) == 1_000
 
 
 class Tree(HttpPeer):
-    """A server of nested namespaces; with `flat` the top lists all levels."""
+    """Fake server of nested namespaces. With `flat` the top-level list has all levels."""
 
     names = [("a",), ("a", "x"), ("b",), ("a", "x", "deep"), ("a", "y")]
     flat = False

@@ -1,4 +1,4 @@
-"""What answers become."""
+"""Results of operations."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_large_numbers_and_unknown_keys_survive(peer: HttpPeer, connect: Connect
     catalog = connect()
     metadata = catalog.load_table("a.t")
     assert metadata["current-snapshot-id"] == largest
-    assert metadata["surprise"] == {"kept": [1]}  # type: ignore[typeddict-item]
+    assert metadata["surprise"] == {"kept": [1]}  # type: ignore[misc]
     catalog.update_table("a.t", requirements=[requirements.assert_ref_snapshot_id("main", largest)])
     assert peer.received[-1].json()["requirements"][0]["snapshot-id"] == largest
     catalog.update_table("a.t", requirements=[requirements.assert_ref_snapshot_id("main", None)])

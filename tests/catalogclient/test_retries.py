@@ -1,4 +1,4 @@
-"""Attempts on the wire: how often, with which key, and what comes of them."""
+"""Retries as seen by the server: number, keys and resulting errors."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from catalogclient import (
     ServerError,
     expressions,
 )
+from catalogclient._scan import AsyncScanPlan
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
@@ -56,31 +56,35 @@ def test_a_plan_that_is_ready_at_once(peer: HttpPeer, connect: Connect) -> None:
 
 
 class Planner:
-    """A server's side of a scan, told in advance."""
+    """Fake scan planning operations with prepared results."""
 
     def __init__(self, *plans: Any, tasks: dict[str, Any] | None = None) -> None:
+        self.delays: list[float] = []
         self.plans = list(plans)
         self.known = tasks or {}
         self.did: list[str] = []
 
-    def plan(self) -> PlanResult:
+    async def plan(self) -> PlanResult:
         self.did.append("plan")
         return self._next()
 
-    def fetch(self, plan_id: str) -> PlanResult:
+    async def fetch(self, plan_id: str) -> PlanResult:
         self.did.append(f"fetch {plan_id}")
         return self._next()
 
-    def tasks(self, plan_task: str) -> ScanTasks:
+    async def tasks(self, plan_task: str) -> ScanTasks:
         self.did.append(f"tasks {plan_task}")
         found = self.known[plan_task]
         if isinstance(found, Exception):
             raise found
         return ScanTasks(raw={}, **found)
 
-    def cancel(self, plan_id: str) -> None:
+    async def cancel(self, plan_id: str) -> None:
         self.did.append(f"cancel {plan_id}")
         raise ServerError("gone", status=500)
+
+    async def sleep(self, seconds: float) -> None:
+        self.delays.append(seconds)
 
     def _next(self) -> PlanResult:
         given = self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
@@ -92,8 +96,8 @@ def part(*files: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
     return {"file_scan_tasks": [task(each) for each in files], "delete_files": [], "plan_tasks": list(more)}
 
 
-def scan_of(planner: Planner, pause: Callable[[float], object] = lambda _: None, **more: Any) -> ScanPlan:
-    return ScanPlan(planner, poll_timeout=more.pop("poll_timeout", 300.0), pause=pause, **more)
+def scan_of(planner: Planner, *, poll_timeout: float = 300.0) -> ScanPlan:
+    return ScanPlan(AsyncScanPlan(planner, poll_timeout=poll_timeout))
 
 
 SUBMITTED = {"status": "submitted", "plan_id": "p"}
@@ -104,20 +108,18 @@ def test_a_plan_is_waited_for_and_its_tasks_followed_in_order() -> None:
     planner = Planner(
         SUBMITTED, {"status": "submitted"}, {"status": "completed", **part("f0", more=("k1", "k2"))}, tasks=tasks
     )
-    pauses: list[float] = []
-    with scan_of(planner, pauses.append) as scan:
+    with scan_of(planner) as scan:
         files = [each["data-file"]["file-path"] for each, _ in scan]
         assert scan.plan_id == "p"
     assert files == ["f0", "f1", "f2", "f3"]
-    assert pauses == [1.0, 2.0]
+    assert planner.delays == [1.0, 2.0]
     assert planner.did == ["plan", "fetch p", "fetch p", "tasks k1", "tasks k2", "tasks k3"]
 
 
 def test_pauses_grow_to_a_minute() -> None:
     planner = Planner(*[SUBMITTED] * 9, {"status": "completed"})
-    pauses: list[float] = []
-    assert list(scan_of(planner, pauses.append)) == []
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    assert list(scan_of(planner)) == []
+    assert planner.delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
 
 
 def test_waiting_ends() -> None:
@@ -165,6 +167,16 @@ def test_what_was_fetched_whole_is_not_cancelled_when_it_is_left() -> None:
         with scan_of(planner) as scan:
             next(scan)
         assert not any(each.startswith("cancel") for each in planner.did)
+
+
+def test_a_plan_task_that_names_itself_ends_with_an_error() -> None:
+    planner = Planner(
+        {"status": "completed", "plan_id": "p", **part(more=("k1",))},
+        tasks={"k1": part("f1", more=("k2",)), "k2": part("f2", more=("k1",))},
+    )
+    with pytest.raises(InvalidResponseError, match="repeats a plan task"), scan_of(planner) as scan:
+        list(scan)
+    assert planner.did == ["plan", "tasks k1", "tasks k2", "cancel p"]
 
 
 def test_a_plan_that_failed_or_was_cancelled_is_not_cancelled_again() -> None:

@@ -1,4 +1,4 @@
-"""What must never be seen: a canary in every secret, looked for in everything that comes out."""
+"""Secrets never appear in logs, errors and representations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CANARY = "c4n4ry-5ecret"
 
 @pytest.fixture
 def everything_seen(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
-    """All logs of all libraries at their most talkative, and all warnings, as one text."""
+    """Logs of all libraries at level DEBUG and all warnings, as one string."""
     caplog.set_level(logging.DEBUG)
     for name in ("catalogclient", "urllib3", "requests"):
         caplog.set_level(logging.DEBUG, name)

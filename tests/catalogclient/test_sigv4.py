@@ -1,4 +1,4 @@
-"""Signatures of AWS against values worked out elsewhere."""
+"""AWS signatures compared with known values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from catalogclient import BearerAuth, SigV4Auth
 from catalogclient.auth import PreparedRequest
-from catalogclient.auth.sigv4 import canonical_path, canonical_query
+from catalogclient.auth._sigv4 import canonical_path, canonical_query
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 

@@ -1,4 +1,4 @@
-"""One catalog and many threads, processes that fork, and the end of the interpreter."""
+"""Threads, forked processes and the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 import catalogclient
 from catalogclient import ClientClosedError, RestCatalog
-from catalogclient.single_flight import SingleFlight
+from catalogclient._single_flight import SingleFlight
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
@@ -49,7 +49,7 @@ def test_sixty_four_threads_share_one_catalog(peer: HttpPeer, connect: Connect) 
     assert (paths.count("/v1/config"), paths.count("/token")) == (1, 1)
     made = [each for each in peer.received if each.path == "/v1/p/namespaces"]
     assert len({each.headers["Idempotency-Key"] for each in made}) == 192
-    # Nothing of one call is seen in another.
+    # Calls do not share request data.
     assert all(each.json()["namespace"][0].startswith(f"n{each.headers['X-Thread']}_") for each in made)
 
 
@@ -145,7 +145,7 @@ def test_a_forked_process_has_connections_of_its_own(peer: HttpPeer, connect: Co
     catalog = connect()
     catalog.list_namespaces()
     with warnings.catch_warnings():
-        # The threads of the peer are not used by the child.
+        # The child process does not use the threads of the peer.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
@@ -218,7 +218,7 @@ def test_a_catalog_that_is_forgotten_leaves_no_warning(peer: HttpPeer) -> None:
 
 def test_siblings_close_the_connections_with_the_last_of_them(peer: HttpPeer) -> None:
     peer.answer(in_json({}))
-    catalog = RestCatalog(peer.url)
+    catalog = RestCatalog(peer.url, config_mode="never")
     siblings = [catalog.with_auth({"type": "bearer", "token": str(number)}) for number in range(3)]
     catalog.close()
     for each in siblings:

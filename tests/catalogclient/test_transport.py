@@ -1,4 +1,4 @@
-"""Servers that are slow, silent, broken or hostile, and what is left of time and memory afterwards."""
+"""Slow, silent, broken and hostile servers: timeouts and memory."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from catalogclient import (
     UnexpectedRedirectError,
 )
 from tests.catalogclient import certificates
-from tests.catalogclient.conftest import Connect
+from tests.catalogclient.conftest import Connect, plain_catalog
 from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
 
 TABLE = {"metadata-location": "s3://b/0.json", "metadata": {"format-version": 2, "table-uuid": "u"}}
 PATIENCE = 20.0
-"""Seconds in which an error must have come that should come after one."""
+"""Seconds within which a call with a timeout of one second must fail."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def soon() -> Iterator[None]:
 
 @contextmanager
 def raw_server(talk: Any) -> Iterator[str]:
-    """A server that does with each connection whatever `talk` does, after the request's head has come."""
+    """Server that calls `talk` with each connection after the request header."""
     listening = socket.create_server(("127.0.0.1", 0))
     stopping = threading.Event()
 
@@ -65,7 +65,7 @@ def raw_server(talk: Any) -> Iterator[str]:
                     received += piece
                 talk(connection, stopping)
             except OSError:
-                pass  # The client has had enough.
+                pass  # The client has closed the connection.
 
     def accept() -> None:
         while True:
@@ -106,7 +106,7 @@ DRIPS = {
 def test_a_server_that_drips_is_left_when_time_is_up(kind: str) -> None:
     with (
         raw_server(DRIPS[kind]) as address,
-        RestCatalog(address, total_timeout=1.0, timeout=0.7) as catalog,
+        plain_catalog(address, total_timeout=1.0, timeout=0.7) as catalog,
         soon(),
         pytest.raises(RequestTimeoutError) as caught,
     ):
@@ -129,7 +129,7 @@ def test_a_server_that_says_nothing_is_left(peer: HttpPeer, connect: Connect) ->
 
 
 def test_every_wait_ends_by_default(connect: Connect) -> None:
-    options = connect()._options
+    options = connect()._operations._options
     assert options.timeout == Timeout(connect=10.0, read=60.0)
     assert options.total_timeout == 600.0
     assert options.retry is not None
@@ -145,7 +145,9 @@ def test_a_host_that_does_not_accept_is_left() -> None:
                 each.setblocking(False)
                 each.connect_ex(deaf.getsockname())
             with (
-                RestCatalog(f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.3, retry=None) as catalog,
+                RestCatalog(
+                    f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.3, retry=None, config_mode="never"
+                ) as catalog,
                 soon(),
                 pytest.raises(NetworkError) as caught,
             ):
@@ -161,7 +163,7 @@ def test_a_host_that_does_not_accept_is_left() -> None:
 def test_a_connection_that_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    with RestCatalog(f"http://127.0.0.1:{port}", retry=None) as catalog:
+    with plain_catalog(f"http://127.0.0.1:{port}", retry=None) as catalog:
         with pytest.raises(ConnectError) as caught:
             catalog.update_table("a.t", updates=[])
         error = caught.value
@@ -171,13 +173,19 @@ def test_a_connection_that_is_refused() -> None:
 
 
 def test_a_name_that_leads_nowhere() -> None:
-    with RestCatalog("http://catalog.invalid", retry=None) as catalog, pytest.raises(ConnectError) as caught:
+    with (
+        plain_catalog("http://catalog.invalid", retry=None) as catalog,
+        pytest.raises(ConnectError) as caught,
+    ):
         catalog.list_namespaces()
     assert "name not resolved" in str(caught.value)
 
 
 def test_a_host_that_is_no_name() -> None:
-    with RestCatalog(f"http://{'x' * 70}.example", retry=None) as catalog, pytest.raises(CatalogError):
+    with (
+        plain_catalog(f"http://{'x' * 70}.example", retry=None) as catalog,
+        pytest.raises(CatalogError),
+    ):
         catalog.list_namespaces()
 
 
@@ -203,7 +211,10 @@ def bad_gzip(connection: socket.socket, _: threading.Event) -> None:
 
 @pytest.mark.parametrize("talk", [half, reset, nonsense, short_chunk, bad_gzip, lambda connection, _: None])
 def test_an_answer_that_breaks_off_is_a_network_failure_that_may_have_been_applied(talk: Any) -> None:
-    with raw_server(talk) as address, RestCatalog(address, retry=RetryPolicy(backoff_base=0.001)) as catalog:
+    with (
+        raw_server(talk) as address,
+        plain_catalog(address, retry=RetryPolicy(backoff_base=0.001)) as catalog,
+    ):
         with pytest.raises(NetworkError) as caught:
             catalog.list_namespaces()
         assert (caught.value.attempts, caught.value.maybe_applied) == (4, False)
@@ -236,7 +247,7 @@ def endless_gzip(connection: socket.socket, stopping: threading.Event) -> None:
 )
 def test_an_answer_without_end_is_refused_in_bounded_memory(talk: Any) -> None:
     most = 8_000_000
-    with raw_server(talk) as address, RestCatalog(address, max_response_bytes=most) as catalog:
+    with raw_server(talk) as address, plain_catalog(address, max_response_bytes=most) as catalog:
         tracemalloc.start()
         try:
             with soon(), pytest.raises(InvalidResponseError, match="longer than") as caught:
@@ -266,7 +277,12 @@ def test_an_endless_head_is_refused(peer: HttpPeer) -> None:
         while not stopping.is_set():
             connection.sendall(b"X-A: " + b"a" * 60_000 + b"\r\n")
 
-    with raw_server(talk) as address, RestCatalog(address, retry=None) as catalog, soon(), pytest.raises(NetworkError):
+    with (
+        raw_server(talk) as address,
+        plain_catalog(address, retry=None) as catalog,
+        soon(),
+        pytest.raises(NetworkError),
+    ):
         catalog.list_namespaces()
 
 
@@ -278,7 +294,12 @@ def test_an_error_page_without_end_is_still_that_error() -> None:
         while not stopping.is_set():
             connection.sendall(b"<" * 65536)
 
-    with raw_server(talk) as address, RestCatalog(address, retry=None) as catalog, soon(), pytest.raises(ServerError):
+    with (
+        raw_server(talk) as address,
+        plain_catalog(address, retry=None) as catalog,
+        soon(),
+        pytest.raises(ServerError),
+    ):
         catalog.list_namespaces()
 
 
@@ -340,13 +361,16 @@ def test_a_session_of_the_caller_is_used_for_its_adapters_alone(peer: HttpPeer, 
     session.headers["X-Session"] = "1"
     session.hooks["response"].append(lambda response, *_, **__: seen.append("hook"))
     peer.answer(in_json({}))
-    with RestCatalog(peer.url, session=session) as catalog:
+    with plain_catalog(peer.url, session=session) as catalog:
         catalog.list_namespaces()
     assert seen == [f"{peer.url}/v1/namespaces"]
     assert peer.received[0].headers["Authorization"] is None
     assert session.get(f"{peer.url}/still-open", auth=("a", "b")).status_code == 200
     peer.answer(Answer(raw=b"", close=True))
-    with RestCatalog(peer.url, session=session, retry=None) as catalog, pytest.raises(CommitStateUnknownError):
+    with (
+        plain_catalog(peer.url, session=session, retry=None) as catalog,
+        pytest.raises(CommitStateUnknownError),
+    ):
         catalog.update_table("a.t", updates=[])
     session.close()
 
@@ -354,7 +378,10 @@ def test_a_session_of_the_caller_is_used_for_its_adapters_alone(peer: HttpPeer, 
 def test_a_callers_session_that_cannot_connect_has_sent_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    with requests.Session() as session, RestCatalog(f"http://127.0.0.1:{port}", session=session, retry=None) as catalog:
+    with (
+        requests.Session() as session,
+        plain_catalog(f"http://127.0.0.1:{port}", session=session, retry=None) as catalog,
+    ):
         with pytest.raises(ConnectError) as caught:
             catalog.update_table("a.t", updates=[])
         assert not caught.value.sent
@@ -364,21 +391,24 @@ def test_proxies_of_options_and_environment_are_used(
     peer: HttpPeer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peer.answer(in_json({}))
-    with RestCatalog("http://catalog.example/x%2Ey", proxies={"http": peer.url}) as catalog:
+    with plain_catalog("http://catalog.example/x%2Ey", proxies={"http": peer.url}) as catalog:
         catalog.list_tables(["a.b", "c"])
     assert peer.received[-1].target == "http://catalog.example/x%2Ey/v1/namespaces/a.b%1Fc/tables"
     monkeypatch.setenv("HTTP_PROXY", peer.url)
-    with RestCatalog("http://other.example") as catalog:
+    with plain_catalog("http://other.example") as catalog:
         catalog.list_namespaces()
     assert peer.received[-1].target.startswith("http://other.example/")
-    with RestCatalog("http://catalog.invalid", trust_env=False, retry=None) as catalog, pytest.raises(ConnectError):
+    with (
+        plain_catalog("http://catalog.invalid", trust_env=False, retry=None) as catalog,
+        pytest.raises(ConnectError),
+    ):
         catalog.list_namespaces()
 
 
 def test_a_commit_that_a_proxy_loses_may_have_been_sent() -> None:
     with (
         raw_server(lambda connection, _: None) as proxy,
-        RestCatalog("http://catalog.example", proxies={"http": proxy}) as catalog,
+        plain_catalog("http://catalog.example", proxies={"http": proxy}) as catalog,
         pytest.raises(CommitStateUnknownError) as caught,
     ):
         catalog.update_table("a.t", updates=[])
@@ -388,7 +418,7 @@ def test_a_commit_that_a_proxy_loses_may_have_been_sent() -> None:
 def test_a_proxy_that_is_not_there_has_sent_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         proxy = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with RestCatalog("http://catalog.example", proxies={"http": proxy}, retry=None) as catalog:
+    with plain_catalog("http://catalog.example", proxies={"http": proxy}, retry=None) as catalog:
         with pytest.raises(ConnectError) as caught:
             catalog.update_table("a.t", updates=[])
         assert not caught.value.maybe_applied
@@ -398,7 +428,10 @@ def test_a_tunnel_that_ends_before_the_server_has_sent_nothing() -> None:
     def talk(connection: socket.socket, _: threading.Event) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
 
-    with raw_server(talk) as proxy, RestCatalog("https://catalog.example", proxies={"https": proxy}) as catalog:
+    with (
+        raw_server(talk) as proxy,
+        plain_catalog("https://catalog.example", proxies={"https": proxy}) as catalog,
+    ):
         with pytest.raises(NetworkError) as caught:
             catalog.update_table("a.t", updates=[])
         assert not caught.value.sent
@@ -415,9 +448,9 @@ def test_certificates_are_checked(authority: Path) -> None:
     context.load_cert_chain(authority)
     with HttpPeer(tls=context) as secure:
         secure.answer(in_json({}))
-        with RestCatalog(secure.url, verify=str(authority)) as catalog:
+        with plain_catalog(secure.url, verify=str(authority)) as catalog:
             catalog.list_namespaces()
-        with RestCatalog(secure.url) as catalog:
+        with plain_catalog(secure.url) as catalog:
             with pytest.raises(TlsError) as caught:
                 catalog.update_table("a.t", updates=[])
             assert caught.value.attempts == 1
@@ -427,6 +460,6 @@ def test_certificates_are_checked(authority: Path) -> None:
 
 def test_a_server_without_tls_is_none(peer: HttpPeer) -> None:
     address = peer.url.replace("http://", "https://")
-    with RestCatalog(address, retry=None) as catalog, pytest.raises(NetworkError) as caught:
+    with plain_catalog(address, retry=None) as catalog, pytest.raises(NetworkError) as caught:
         catalog.update_table("a.t", updates=[])
     assert not caught.value.sent

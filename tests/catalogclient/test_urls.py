@@ -1,4 +1,4 @@
-"""Addresses: what goes out comes back, whatever is in a name."""
+"""URLs: encoded names can be decoded."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalogclient import CatalogError, InvalidArgumentError, TableIdentifier, urls
-from catalogclient.urls import UNIT_SEPARATOR, Levels, References, Separator
+from catalogclient import CatalogError, InvalidArgumentError, TableIdentifier, _urls
+from catalogclient._urls import UNIT_SEPARATOR, Levels, References, Separator
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import HttpPeer, in_json
 
 PLACE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
-DOT = Separator.given("%2E")
+DOT = Separator.parse("%2E")
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
     lambda name: name not in (".", "..")
 )
-separators = st.sampled_from([UNIT_SEPARATOR, DOT, Separator.given("%1D"), Separator.given("/"), Separator.given("~~")])
+separators = st.sampled_from([UNIT_SEPARATOR, DOT, Separator.parse("%1D"), Separator.parse("/"), Separator.parse("~~")])
 
 
 def path(levels: tuple[str, ...], table: str = "t", *, separator: Separator = UNIT_SEPARATOR, prefix: str = "") -> str:
-    return urls.path(PLACE, {"namespace": levels, "table": table}, prefix=prefix, separator=separator)
+    return _urls.path(PLACE, {"namespace": levels, "table": table}, prefix=prefix, separator=separator)
 
 
 @given(st.lists(names, min_size=1, max_size=4), names)
@@ -56,7 +56,7 @@ def quoted(level: str) -> str:
 
 @given(st.lists(names, min_size=1, max_size=3), separators)
 def test_levels_come_back_from_a_query(levels: list[str], separator: Separator) -> None:
-    sent = urls.query((("parent", Levels(tuple(levels))),), separator=separator)
+    sent = _urls.query((("parent", Levels(tuple(levels))),), separator=separator)
     value = unquote(sent.removeprefix("?parent="))
     held = any(separator.plain in level for level in levels)
     if not held:
@@ -68,7 +68,7 @@ def test_levels_come_back_from_a_query(levels: list[str], separator: Separator) 
 @given(st.lists(st.tuples(names, names), min_size=1, max_size=3))
 def test_views_come_back_from_a_query(views: list[tuple[str, str]]) -> None:
     found = tuple(TableIdentifier((level,), name) for level, name in views)
-    sent = urls.query((("referenced-by", References(found)),), separator=UNIT_SEPARATOR)
+    sent = _urls.query((("referenced-by", References(found)),), separator=UNIT_SEPARATOR)
     items = sent.removeprefix("?referenced-by=").split(",")
     assert [unquote(each) for each in items] == [f"{level}\x1f{name}" for level, name in views]
 
@@ -76,10 +76,10 @@ def test_views_come_back_from_a_query(views: list[tuple[str, str]]) -> None:
 @given(st.text(max_size=30))
 def test_a_prefix_stays_inside_its_place(prefix: str) -> None:
     try:
-        sent = urls.prefix(prefix)
+        sent = _urls.prefix(prefix)
     except (CatalogError, UnicodeEncodeError):
         return
-    assert urls.is_sendable_path(sent)
+    assert _urls.is_sendable_path(sent)
     assert not sent.startswith("/")
 
 
@@ -101,14 +101,14 @@ def test_levels_in_a_path(levels: tuple[str, ...], expected: str) -> None:
     [("%2E", "%2E"), (".", "%2E"), ("%1F", "%1F"), ("\x1f", "%1F"), ("/", "%2F"), ("--", "%2D%2D")],
 )
 def test_separators_are_encoded_however_they_are_written(given_: str, encoded: str) -> None:
-    assert Separator.given(given_).encoded == encoded
+    assert Separator.parse(given_).encoded == encoded
 
 
 def test_a_level_with_the_separator_in_it_is_told_apart_where_servers_can(connect: Connect) -> None:
     assert path(("a", "b"), separator=DOT) == "/v1/namespaces/a%2Eb/tables/t"
     assert path(("x.y", "b"), separator=DOT) == "/v1/namespaces/x.y%2Eb/tables/t"
-    assert urls.query((("parent", Levels(("x.y", "b"))),), separator=DOT) == "?parent=x.y%1Fb"
-    assert urls.query((("parent", Levels(("x", "b"))),), separator=DOT) == "?parent=x.b"
+    assert _urls.query((("parent", Levels(("x.y", "b"))),), separator=DOT) == "?parent=x.y%1Fb"
+    assert _urls.query((("parent", Levels(("x", "b"))),), separator=DOT) == "?parent=x.b"
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_a_level_with_the_separator_in_it_is_told_apart_where_servers_can(connec
     ],
 )
 def test_prefixes_are_sent_as_they_are_but_for_what_no_path_can_hold(prefix: str, sent: str) -> None:
-    assert urls.prefix(prefix) == sent
+    assert _urls.prefix(prefix) == sent
 
 
 @pytest.mark.parametrize("prefix", ["..", "a/../b", "./a", "%2e%2E/a"])
 def test_prefixes_that_climb_are_refused(prefix: str) -> None:
     with pytest.raises(CatalogError, match="prefix"):
-        urls.prefix(prefix)
+        _urls.prefix(prefix)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_prefixes_that_climb_are_refused(prefix: str) -> None:
 )
 def test_addresses_that_are_no_root_are_refused_without_being_repeated(address: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        urls.root(address)
+        _urls.root(address)
     assert "u:p" not in repr(caught.value)
 
 
@@ -160,7 +160,7 @@ def test_addresses_that_are_no_root_are_refused_without_being_repeated(address: 
     ],
 )
 def test_this_machine_is_known(address: str, inside: bool) -> None:
-    assert urls.is_loopback(address) is inside
+    assert _urls.is_loopback(address) is inside
 
 
 def test_the_dot_between_levels_reaches_the_wire_encoded(peer: HttpPeer, connect: Connect) -> None:

@@ -1,4 +1,4 @@
-"""The type checkers that users run over their code, each as strict as it can be."""
+"""Runs mypy and pyright in strict mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def mypy(folder: Path, files: Sequence[str], *, python: str | Path, settings: str = "") -> set[str]:
-    """Where mypy finds errors, as `file:line`. `settings` are lines of its configuration."""
+    """Returns the errors of mypy as `file:line`. `settings` are lines of its configuration."""
     config = folder / "mypy.ini"
     config.write_text(f"[mypy]\nstrict = True\ncache_dir = {folder}/mypy\npython_executable = {python}\n{settings}")
     return _errors([sys.executable, "-m", "mypy", "--config-file", str(config), *files], folder)
@@ -24,7 +24,7 @@ def mypy(folder: Path, files: Sequence[str], *, python: str | Path, settings: st
 def pyright(
     folder: Path, files: Sequence[str], *, python: str | Path, source: Path | None = None, strict: bool = True
 ) -> set[str]:
-    """The same for pyright, in the build that comes from PyPI whole; the test is skipped where it is not installed."""
+    """Returns the errors of pyright as `file:line`. Skips the test if basedpyright is not installed."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     program = shutil.which("basedpyright", path=beside)
     if program is None:
@@ -39,7 +39,7 @@ def pyright(
 
 
 def _errors(command: Sequence[str], folder: Path) -> set[str]:
-    # Without the variables that would lead the checked environment back to this checkout.
+    # Without variables that refer to this checkout.
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
     run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     found = re.findall(r"(\w+\.py:\d+)(?::\d+)?(?:: | - )error", run.stdout)

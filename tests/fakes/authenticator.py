@@ -1,4 +1,4 @@
-"""An authenticator and browser that answer both WebAuthn ceremonies in their JSON forms.
+"""A WebAuthn authenticator and browser that answer both ceremonies in their JSON forms.
 
 Keyword arguments change parts of the response before it is signed.
 """
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 UP, UV, BE, BS, AT = 0x01, 0x04, 0x08, 0x10, 0x40
 NOBODY = UUID(int=0)
-"""The make of an authenticator that does not say."""
+"""The AAGUID of an authenticator that does not disclose its model."""
 
 _CURVES: dict[int, tuple[int, ec.EllipticCurve, hashes.HashAlgorithm]] = {
     -7: (1, ec.SECP256R1(), hashes.SHA256()),
@@ -88,7 +88,7 @@ class Credential:
 
 @dataclass(slots=True, kw_only=True)
 class Authenticator:
-    """Makes credentials and keeps them; `newest` is the last one made."""
+    """Creates and stores credentials; `newest` is the most recent one."""
 
     rp_id: str = "localhost"
     origin: str = "http://localhost:3000"
@@ -108,9 +108,9 @@ class Authenticator:
         credential: Credential | None = None,
         fmt: str = "none",
         transports: list[str] | None = None,
-        **bent: Any,
+        **changes: Any,
     ) -> dict[str, Any]:
-        """What `navigator.credentials.create` returns; `credential` instead of a new one."""
+        """The result of `navigator.credentials.create`, for a new credential unless `credential` is passed."""
         if credential is None:
             credential = Credential(
                 id=secrets.token_bytes(32),
@@ -119,12 +119,12 @@ class Authenticator:
                 user_handle=decode(options["user"]["id"]),
             )
             self.credentials.append(credential)
-        client_data = self._client_data("webauthn.create", options, bent)
+        client_data = self._client_data("webauthn.create", options, changes)
         attested = self.aaguid.bytes + len(credential.id).to_bytes(2, "big") + credential.id
         attested += cbor2.dumps(cose_key(credential.key, credential.algorithm))
-        data = self._data(bent, count=credential.count, further=AT) + attested
+        data = self._data(changes, count=credential.count, further=AT) + attested
         statement = self._statement(fmt, credential, data + hashlib.sha256(client_data).digest())
-        attestation = {"fmt": fmt, "attStmt": bent.get("statement", statement), "authData": data}
+        attestation = {"fmt": fmt, "attStmt": changes.get("statement", statement), "authData": data}
         response: dict[str, Any] = {
             "clientDataJSON": encode(client_data),
             "attestationObject": encode(cbor2.dumps(attestation)),
@@ -134,37 +134,37 @@ class Authenticator:
         return self._answer(credential, response)
 
     def get(
-        self, options: dict[str, Any], *, credential: Credential | None = None, names_user: bool = True, **bent: Any
+        self, options: dict[str, Any], *, credential: Credential | None = None, names_user: bool = True, **changes: Any
     ) -> dict[str, Any]:
-        """What `navigator.credentials.get` returns, by the newest credential unless one is given."""
+        """The result of `navigator.credentials.get`, for the newest credential unless one is passed."""
         credential = credential or self.newest
-        credential.count = bent.get("count", credential.count + 1)
-        client_data = self._client_data("webauthn.get", options, bent)
-        data = self._data(bent, count=credential.count)
+        credential.count = changes.get("count", credential.count + 1)
+        client_data = self._client_data("webauthn.get", options, changes)
+        data = self._data(changes, count=credential.count)
         signed = sign(credential.key, credential.algorithm, data + hashlib.sha256(client_data).digest())
         response = {
             "clientDataJSON": encode(client_data),
             "authenticatorData": encode(data),
-            "signature": encode(bent.get("signature", signed)),
+            "signature": encode(changes.get("signature", signed)),
         }
         if names_user:
-            response["userHandle"] = encode(bent.get("user_handle", credential.user_handle))
+            response["userHandle"] = encode(changes.get("user_handle", credential.user_handle))
         return self._answer(credential, response)
 
-    def _client_data(self, type: str, options: dict[str, Any], bent: dict[str, Any]) -> bytes:
+    def _client_data(self, type: str, options: dict[str, Any], changes: dict[str, Any]) -> bytes:
         said = {
-            "type": bent.get("type", type),
-            "challenge": bent.get("challenge", options["challenge"]),
-            "origin": bent.get("origin", self.origin),
+            "type": changes.get("type", type),
+            "challenge": changes.get("challenge", options["challenge"]),
+            "origin": changes.get("origin", self.origin),
             "crossOrigin": False,
         }
-        if "token_binding" in bent:
-            said["tokenBinding"] = bent["token_binding"]
+        if "token_binding" in changes:
+            said["tokenBinding"] = changes["token_binding"]
         return json.dumps(said).encode()
 
-    def _data(self, bent: dict[str, Any], *, count: int, further: int = 0) -> bytes:
-        party = hashlib.sha256(bent.get("rp_id", self.rp_id).encode()).digest()
-        return party + bytes([bent.get("flags", self.flags) | further]) + count.to_bytes(4, "big")
+    def _data(self, changes: dict[str, Any], *, count: int, further: int = 0) -> bytes:
+        party = hashlib.sha256(changes.get("rp_id", self.rp_id).encode()).digest()
+        return party + bytes([changes.get("flags", self.flags) | further]) + count.to_bytes(4, "big")
 
     @staticmethod
     def _statement(fmt: str, credential: Credential, signed: bytes) -> Any:

@@ -15,11 +15,11 @@ import grpc  # type: ignore[import-untyped]  # it ships no types
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
 class Span:
-    """A span as it came, with the attributes of its resource."""
+    """A received span with the attributes of its resource."""
 
     def __init__(self, span: Any, resource: dict[str, Any]) -> None:
         self.name: str = span.name
@@ -39,10 +39,10 @@ class Collector:
         self.port = 0
         self.spans: list[Span] = []
         self.metrics: dict[str, Any] = {}
-        """The newest of each name."""
+        """Name → newest metric."""
         self.resources: list[dict[str, Any]] = []
         self.raw: list[bytes] = []
-        """Every message as it came."""
+        """Every received message."""
         self._changed = threading.Condition()
         self._stop: Callable[[], object] = lambda: None
 
@@ -52,7 +52,7 @@ class Collector:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a server is told in order to send here at once."""
+        """Environment variables that make a server export to this collector without delay."""
         return {
             "OTEL_EXPORTER_OTLP_PROTOCOL": self.protocol,
             "OTEL_EXPORTER_OTLP_ENDPOINT": self.url,
@@ -77,8 +77,8 @@ class Collector:
             self._changed.notify_all()
 
     def wait_for_span(self, fits: Callable[[Span], bool]) -> Span:
-        """The first span that fits; AssertionError when none comes in time."""
-        deadline = time.monotonic() + PATIENCE
+        """Return the first span that `fits`; raise AssertionError after TIMEOUT_SECONDS."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         with self._changed:
             while not (found := [span for span in self.spans if fits(span)]):
                 remaining = deadline - time.monotonic()
@@ -87,12 +87,12 @@ class Collector:
         return found[0]
 
     def wait(self, holds: Callable[[], object]) -> None:
-        """Return when it holds after some message; AssertionError when it does not in time."""
+        """Wait until `holds` returns true after a message; raise AssertionError after TIMEOUT_SECONDS."""
         with self._changed:
-            assert self._changed.wait_for(holds, PATIENCE), "it never came to that"
+            assert self._changed.wait_for(holds, TIMEOUT_SECONDS), "condition not met in time"
 
     def wait_for_metric(self, name: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         with self._changed:
             while name not in self.metrics or not fits(self.metrics[name]):
                 remaining = deadline - time.monotonic()
@@ -139,7 +139,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Quiet."""
+                """Logs nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True

@@ -14,14 +14,14 @@ import dns.resolver
 import dns.rrset
 
 Question = tuple[str, str]
-"""A name without the last dot, and a type: `("example.com", "MX")`."""
+"""A name without the trailing dot, and a record type: `("example.com", "MX")`."""
 
 
 class FakeDns:
-    """Runs while its `with` block does; the process's resolver asks it alone, and asks each question once.
+    """Runs during its `with` block; the process's resolver sends queries only to it, one attempt per question.
 
-    `records` maps a question to the texts of its records. A name that is in no question does not exist. `fails` are
-    names that get SERVFAIL, `silent` ones that get nothing. `asked` holds the questions in the order they came.
+    `records` maps a question to the texts of its records. Names without any question do not exist. `fails` are
+    names that get SERVFAIL, `silent` are names that get no response. `asked` holds the questions in order of arrival.
     """
 
     def __init__(self) -> None:

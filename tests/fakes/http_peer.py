@@ -17,21 +17,21 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer. Content-Length is added unless `headers` say how long the body is."""
+    """One response. Content-Length is added unless `headers` define the body length."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     raw: bytes | None = None
-    """These bytes instead of an HTTP answer."""
+    """Sent instead of an HTTP response."""
     drip: float = 0.0
-    """Seconds before each single byte of what is sent, head included."""
+    """Seconds before each single byte sent, including the head."""
     delay: float = 0.0
-    """Seconds of silence before the answer."""
+    """Seconds before the response starts."""
     hang: bool = False
-    """No answer at all, and the connection stays open."""
+    """Send no response and keep the connection open."""
     close: bool = False
-    """The connection ends after the answer; with `raw=b""` without one."""
+    """Close the connection after the response; with `raw=b""` without any response."""
 
 
 def in_json(document: Any, *, status: int = 200) -> Answer:
@@ -44,16 +44,16 @@ def redirect(location: str, *, status: int = 302) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One request as it came."""
+    """One received request."""
 
     method: str
     target: str
-    """What the request line says: path and query."""
+    """Path and query of the request line."""
     headers: Message
-    """Looked up in any case."""
+    """Case-insensitive."""
     body: bytes
     connection: int
-    """Requests with the same number came over the same connection."""
+    """Requests with equal numbers came over the same connection."""
 
     @property
     def path(self) -> str:
@@ -78,10 +78,10 @@ def _first_values(text: str) -> dict[str, str]:
 
 
 class HttpPeer:
-    """Runs while its `with` block does, on a free port unless one is given; `received` holds the requests.
+    """Runs during its `with` block, on a free port unless `port` is passed; `received` holds the requests.
 
-    `answer(...)` sets what is answered to the next requests, in order, the last answer for ever; with `path` to those
-    of that path alone. A peer that was told nothing answers 404.
+    `answer(...)` sets the responses to the next requests in order; the last one repeats. With `path` it applies to
+    that path only. Requests without a configured response get 404.
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
@@ -96,7 +96,7 @@ class HttpPeer:
 
     @property
     def url(self) -> str:
-        """Scheme, host and port, without a slash at the end."""
+        """Scheme, host and port, without a trailing slash."""
         return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
 
     def answer(self, *answers: Answer, path: str = "") -> None:
@@ -137,7 +137,7 @@ class _Server(ThreadingHTTPServer):
             self.socket = tls.wrap_socket(self.socket, server_side=True)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that gave up is no error of the server."""
+        """Ignores clients that closed the connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Logs nothing."""
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -20,7 +20,7 @@ _CURVES: Mapping[str, type[ec.EllipticCurve]] = {"ES256": ec.SECP256R1, "ES384":
 
 
 class SigningKey:
-    """A key pair for one algorithm (RFC 7518 §3.1), with an id of its own unless it is given one."""
+    """A key pair for one algorithm (RFC 7518 §3.1), with a generated key ID unless `kid` is passed."""
 
     def __init__(self, algorithm: str = "RS256", *, kid: str | None = None, bits: int = 2048) -> None:
         self.algorithm = algorithm
@@ -29,14 +29,14 @@ class SigningKey:
 
     @property
     def jwk(self) -> dict[str, Any]:
-        """The public part as it is published; without `kid` when that is empty."""
+        """The published public key; without `kid` if that is empty."""
         public: Any = self.private.public_key()
         members: dict[str, Any] = get_default_algorithms()[self.algorithm].to_jwk(public, as_dict=True)
         members.pop("key_ops", None)
         return {**members, "alg": self.algorithm, "use": "sig", **({"kid": self.kid} if self.kid else {})}
 
     def sign(self, claims: Mapping[str, Any] | bytes, **header: Any) -> str:
-        """A token around these claims, which nobody looks at; `header` members beside those that name the key."""
+        """A signed token with these claims, unchecked; `header` adds members to `alg` and `kid`."""
         named = {"alg": self.algorithm, **({"kid": self.kid} if self.kid else {}), **header}
         payload = claims if isinstance(claims, bytes) else json.dumps(claims).encode()
         signed = f"{unpadded(json.dumps(named).encode())}.{unpadded(payload)}"
@@ -50,9 +50,9 @@ def unpadded(content: bytes) -> str:
 
 
 class Issuer:
-    """Answers on `peer` below `path`; `name`, its address unless changed, is what its documents and tokens call it.
+    """Serves `peer` below `path`; `name`, by default its URL, is the issuer in its documents and tokens.
 
-    `delay` is how many seconds it takes to describe itself.
+    `delay` is the response time of the discovery document in seconds.
     """
 
     delay = 0.0
@@ -74,7 +74,7 @@ class Issuer:
         return f"{self.path}/keys"
 
     def describes_itself(self, **changes: Any) -> None:
-        """`changes` of the discovery document, None for a member that is left out."""
+        """Publish the discovery document with these `changes`; None removes a member."""
         document = {
             "issuer": self.name,
             "authorization_endpoint": f"{self.url}/authorize",
@@ -93,7 +93,7 @@ class Issuer:
         self.peer.answer(in_json({"keys": [key.jwk for key in keys]}), path=self.keys_path)
 
     def token(self, *, key: SigningKey | None = None, **changes: Any) -> str:
-        """An ID token for Ada and the client `cid`; None for a claim that is left out."""
+        """An ID token for the user Ada and the client `cid`; None removes a claim."""
         now = int(time.time())
         claims = {
             "iss": self.name,
@@ -109,7 +109,7 @@ class Issuer:
         return (key or self.key).sign({name: value for name, value in claims.items() if value is not None})
 
     def asked(self, path: str) -> int:
-        """How often something has been asked for."""
+        """The number of requests for a path."""
         return sum(received.path == path for received in self.peer.received)
 
 

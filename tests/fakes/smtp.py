@@ -29,23 +29,23 @@ USER, PASSWORD = "postmaster", "correct horse"
 MECHANISMS = frozenset({"CRAM-MD5", "LOGIN", "PLAIN"})
 
 DROP = "close the connection"
-"""As an answer: none, and the connection is gone."""
+"""As a response: none; the connection is closed at once."""
 HANG = "say nothing"
-"""As an answer: none while it stands; then the connection is closed."""
+"""As a response: none; the connection stays open until this setting changes, then is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One letter and how it came."""
+    """One received email and its connection details."""
 
     sender: str
     recipients: list[str]
     content: bytes
     hello: str
-    """The name the client gave in EHLO."""
+    """The host name that the client sent in EHLO."""
     encrypted: bool
     mechanism: str
-    """The login used, or nothing."""
+    """The login used, or empty."""
 
     @property
     def message(self) -> EmailMessage:
@@ -53,13 +53,13 @@ class Received:
 
 
 class FakeSmtp:
-    """Runs while its `with` block does, on a free port unless one is given.
+    """Runs during its `with` block, on a free port unless `port` is passed.
 
-    `received` holds the letters it took, `transmitted` also those it then refused. `answers` maps a moment to what is
-    answered instead of success, DROP and HANG included: `CONNECT`, `MAIL`, `RCPT`, `BODY` (the letter is announced;
-    DROP takes a line of it) and `DATA` (the letter is there). `refusals` does so for the recipient it names, at `RCPT`.
-    `delay` is how long, in seconds, the server thinks before it answers EHLO. All may be changed while it runs.
-    `hanging` counts the connections that are kept waiting by HANG.
+    `received` holds accepted emails, `transmitted` also those that were rejected after transmission. `answers` maps a
+    stage to the response sent instead of success, including DROP and HANG: `CONNECT`, `MAIL`, `RCPT`, `BODY` (before
+    the content; DROP reads one line of it) and `DATA` (after the content). `refusals` maps a recipient to the response
+    to its `RCPT`. `delay` is the time in seconds before the response to EHLO. All can be changed while it runs.
+    `hanging` counts the connections that HANG keeps open.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class FakeSmtp:
         self._controller: _OnFreePort | None = None
 
     def start(self) -> None:
-        """Listen; after a `stop` on the same port, with the letters it has."""
+        """Listen; after `stop` on the same port, with the received emails kept."""
         self._controller = _OnFreePort(
             self, hostname=self.host, port=self.port, ssl_context=self._implicit_tls, **self._options
         )
@@ -98,7 +98,7 @@ class FakeSmtp:
         self.port = self._controller.port
 
     def stop(self) -> None:
-        """Refuse connections."""
+        """Stop listening, so that connections are refused."""
         if self._controller is not None:
             self._controller.stop()
             self._controller = None
@@ -115,7 +115,7 @@ class FakeSmtp:
         self.stop()
 
     async def fault(self, moment: str, server: SMTP) -> str | None:
-        """What to answer instead of success. Never returns when that is nothing: the connection's end cancels it."""
+        """The response to send instead of success. For HANG it never returns; closing the connection cancels it."""
         if self.answers.get(moment) == HANG:
             self.hanging += 1
             try:
@@ -150,7 +150,7 @@ class _OnFreePort(Controller):
 
 
 class _Server(SMTP):
-    """Fails at the moments that no handler is asked about."""
+    """Implements failures at stages without a handler hook."""
 
     def __init__(self, fake: FakeSmtp, handler: Any, **options: Any) -> None:
         self._fake = fake
@@ -239,7 +239,7 @@ def _check_password(
 
 
 def server_tls(folder: Path, *, host: str) -> tuple[ssl.SSLContext, Path]:
-    """What a TLS server at `host`, a name or an address, needs, and the file of the authority that vouches for it."""
+    """The TLS context of a server at `host` (name or address), and the CA file that verifies it."""
     now = dt.datetime.now(dt.UTC)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])

@@ -7,7 +7,45 @@ credentials on requests, and `credentials` what chooses among those for storage.
 
 from __future__ import annotations
 
-from catalogclient import auth, credentials, expressions, requirements, types, updates
+from catalogclient import auth, changes, credentials, expressions, requirements, types, updates
+from catalogclient._async_client import AsyncRestCatalog
+from catalogclient._endpoints import Endpoint
+from catalogclient._event_hooks import RequestHook, RequestInfo, ResponseInfo, RetryInfo
+from catalogclient._idempotency import generate_idempotency_key
+from catalogclient._identifiers import NamespaceIdentifier, NamespaceLike, TableIdentifier, TableLike
+from catalogclient._messages import UNSET, RawResponse
+from catalogclient._metadata import current_snapshot, current_snapshot_id, get_current_schema, ref, snapshot_by_id
+from catalogclient._options import AccessDelegation, RestCatalogOptions, RetryPolicy, Snapshots, Timeout
+from catalogclient._results import (
+    CatalogConfig,
+    CommitTableResult,
+    FunctionPage,
+    LoadFunctionResult,
+    LoadTableResult,
+    LoadViewResult,
+    NamespaceMetadata,
+    NamespacePage,
+    PlanResult,
+    RemoteSignResult,
+    ScanTasks,
+    SecretDict,
+    StorageCredential,
+    TablePage,
+    UnregisterTableResult,
+    UpdateNamespacePropertiesResult,
+    ViewPage,
+)
+from catalogclient._scan import AsyncScanPlan, ScanPlan
+from catalogclient._sync_client import RestCatalog
+from catalogclient._type_strings import (
+    DecimalType,
+    FixedType,
+    is_decimal_type,
+    is_fixed_type,
+    parse_decimal_type,
+    parse_fixed_type,
+    types_equal,
+)
 from catalogclient._version import __version__
 from catalogclient.auth import (
     AuthManager,
@@ -22,9 +60,7 @@ from catalogclient.auth import (
     OAuth2TokenExchange,
     SigV4Auth,
 )
-from catalogclient.catalog import RestCatalog
 from catalogclient.credentials import effective_config, select_credential
-from catalogclient.endpoints import Endpoint
 from catalogclient.errors import (
     AlreadyExistsError,
     AuthenticationTimeoutError,
@@ -66,41 +102,6 @@ from catalogclient.errors import (
     UnsupportedEndpointError,
     UnsupportedOperationError,
 )
-from catalogclient.hooks import RequestHook, RequestInfo, ResponseInfo, RetryInfo
-from catalogclient.idempotency import generate_idempotency_key
-from catalogclient.identifiers import NamespaceIdentifier, NamespaceLike, TableIdentifier, TableLike
-from catalogclient.messages import UNSET, RawResponse
-from catalogclient.metadata import current_snapshot, current_snapshot_id, get_current_schema, ref, snapshot_by_id
-from catalogclient.options import AccessDelegation, RestCatalogOptions, RetryPolicy, Snapshots, Timeout
-from catalogclient.results import (
-    CatalogConfig,
-    CommitTableResult,
-    FunctionPage,
-    LoadFunctionResult,
-    LoadTableResult,
-    LoadViewResult,
-    NamespaceMetadata,
-    NamespacePage,
-    PlanResult,
-    RemoteSignResult,
-    ScanTasks,
-    SecretDict,
-    StorageCredential,
-    TablePage,
-    UnregisterTableResult,
-    UpdateNamespacePropertiesResult,
-    ViewPage,
-)
-from catalogclient.scan import ScanPlan
-from catalogclient.type_strings import (
-    DecimalType,
-    FixedType,
-    is_decimal_type,
-    is_fixed_type,
-    parse_decimal_type,
-    parse_fixed_type,
-    types_equal,
-)
 
 ICEBERG_REST_SPEC_TAG = "apache-iceberg-1.11.0"
 """Release whose OpenAPI document this version was checked against."""
@@ -114,6 +115,8 @@ __all__ = [
     "UNSET",
     "AccessDelegation",
     "AlreadyExistsError",
+    "AsyncRestCatalog",
+    "AsyncScanPlan",
     "AuthManager",
     "AuthenticationTimeoutError",
     "BadRequestError",
@@ -200,6 +203,7 @@ __all__ = [
     "ViewPage",
     "__version__",
     "auth",
+    "changes",
     "credentials",
     "current_snapshot",
     "current_snapshot_id",

@@ -1,15 +1,21 @@
-"""`python -m catalogclient`: the command line of the extra `cli`."""
+"""Runs the command line with `python -m catalogclient`. Requires the extra `cli`."""
 
 from __future__ import annotations
 
 import sys
 
 try:
-    from catalogclient.cli.run import main
+    from catalogclient._cli.run import main
 except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.partition(".")[0] != "rich":
         raise
-    sys.exit("The command line needs one more package: pip install 'catalogclient[cli]'")
+    sys.exit("The command line requires the extra cli. Run: pip install 'catalogclient[cli]'")
+
+
+def script() -> None:
+    """Entry point of the console script."""
+    sys.exit(main(sys.argv[1:]))
+
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    script()

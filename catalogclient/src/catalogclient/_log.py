@@ -1,4 +1,4 @@
-"""The loggers of the library."""
+"""Loggers of the library."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""What may be shown of what must not be: addresses without query and user, texts without control characters."""
+"""Makes URLs and messages safe to log: no query, user or password, and no control characters."""
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-_LONGEST = 500
+_MAX_LENGTH = 500
 
 
 def one_line(text: str) -> str:
-    """`text` cut to 500 characters, with control characters escaped so that it cannot forge lines of a log."""
-    cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """Returns `text` cut to 500 characters, with control characters escaped so that it cannot forge log lines."""
+    cut = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
     return cut if cut.isprintable() else "".join(each if each.isprintable() else _escaped(each) for each in cut)
 
 
-def address(url: str) -> str:
-    """`url` without user, password, query and fragment."""
+def url_without_secrets(url: str) -> str:
+    """Returns `url` without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,3 +1,3 @@
-"""The version of the library, as package metadata and the headers of requests say it."""
+"""Version of the library, used by the package metadata and the User-Agent header."""
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"

@@ -1,10 +1,10 @@
-"""Every failure of the library, as one tree under `CatalogError`.
+"""Exception classes. Every failure of the library is an instance of `CatalogError`.
 
 CatalogError
-├─ InvalidArgumentError · ClientClosedError · UnsupportedEndpointError      nothing was sent
-├─ NetworkError: ConnectError · TlsError · RequestTimeoutError              no answer came
-├─ InvalidResponseError · UnexpectedRedirectError                           an answer that cannot be used
-├─ ResponseError                                                            the server refused
+├─ InvalidArgumentError · ClientClosedError · UnsupportedEndpointError      no request was sent
+├─ NetworkError: ConnectError · TlsError · RequestTimeoutError              no complete response was received
+├─ InvalidResponseError · UnexpectedRedirectError                           the response is not usable
+├─ ResponseError                                                            the server returned status 400 or above
 │   ├─ BadRequestError · UnprocessableEntityError · TooManyRequestsError
 │   ├─ UnauthorizedError: AuthenticationTimeoutError
 │   ├─ ForbiddenError · UnsupportedOperationError
@@ -12,7 +12,7 @@ CatalogError
 │   ├─ ConflictError: AlreadyExistsError · NamespaceNotEmptyError · CommitFailedError
 │   └─ ServerError: ServiceUnavailableError
 ├─ CommitStateUnknownError                                                  a commit may have been applied
-├─ OAuthError                                                               the token endpoint refused
+├─ OAuthError                                                               the token endpoint returned an error
 └─ ScanPlanningError: PlanFailedError · PlanCancelledError · PlanTimeoutError
 """
 
@@ -24,32 +24,32 @@ from catalogclient import _redact
 
 
 class CatalogError(Exception):
-    """Any failure of this library. Its text is the message of the server where there is one, and never a secret."""
+    """Base class of all errors. The text is the server's message if it sent one, and never contains secrets."""
 
     message: str
     status: int
-    """Of HTTP; 0 when there was no answer."""
+    """HTTP status; 0 if there was no response."""
     type: str | None
-    """The server's word for the error, for example `NoSuchTableException`."""
+    """Error type of the response body, for example `NoSuchTableException`."""
     code: int | None
-    """The number in the body, which may differ from `status`."""
+    """Numeric code of the response body. It may differ from `status`."""
     stack: list[str]
-    """Lines of the server's stack trace, for debugging servers."""
+    """Lines of the server's stack trace."""
     details: Any
-    """The parsed body of the error, or up to 2,000 characters of its text; of a network failure its cause."""
+    """Parsed body of the error response, or up to 2,000 characters of its text. For a network failure, its cause."""
     method: str | None
     url: str | None
-    """Without the query."""
+    """Request URL without the query."""
     operation: str | None
-    """Name of the method of RestCatalog."""
+    """Name of the RestCatalog method."""
     request_id: str | None
     retry_after: float | None
-    """Seconds the server asks to wait."""
+    """Value of Retry-After in seconds."""
     attempts: int
-    """How often the request was sent, or was tried to be."""
+    """Number of attempts, including attempts that did not connect."""
     idempotency_key: str | None
     maybe_applied: bool
-    """The change may have taken effect although the call failed."""
+    """True if the change may have taken effect although the call failed."""
     is_commit_state_unknown: bool
 
     def __init__(
@@ -109,7 +109,7 @@ class CatalogError(Exception):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request, had it no effects, might succeed when sent again."""
+        """True if a request without side effects may succeed when it is sent again."""
         return self.status in (408, 429, 500, 502, 503, 504)
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class CatalogError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The cause of a network failure may hold a socket, and `details` whatever the server repeated of the request.
+        # `details` is dropped: it may hold a socket, or request data that the server echoed.
         state = {**vars(self), "details": None}
         return _restored, (type(self), self.message, state)
 
@@ -135,7 +135,7 @@ def _restored(kind: type[CatalogError], message: str, state: dict[str, Any]) -> 
 
 
 class InvalidArgumentError(CatalogError, ValueError):
-    """An argument or option cannot be used; nothing was sent."""
+    """An argument or option is invalid. No request was sent."""
 
 
 class ClientClosedError(CatalogError):
@@ -143,14 +143,14 @@ class ClientClosedError(CatalogError):
 
 
 class UnsupportedEndpointError(CatalogError):
-    """The server does not list the endpoint, and `endpoint_check="strict"` forbids asking."""
+    """The server does not list the endpoint and `endpoint_check="strict"` is set. No request was sent."""
 
 
 class NetworkError(CatalogError):
-    """No answer came, or half of one."""
+    """No response, or an incomplete response, was received."""
 
     sent = False
-    """Whether the request may have reached the server."""
+    """True if the request may have reached the server."""
 
     @property
     def is_retryable(self) -> bool:
@@ -158,15 +158,15 @@ class NetworkError(CatalogError):
 
 
 class ConnectError(NetworkError):
-    """No connection was made: the name is unknown, the host refuses or cannot be reached. Nothing was sent."""
+    """The connection failed: unknown host name, connection refused or unreachable host. No request was sent."""
 
 
 class TlsError(NetworkError):
-    """No secure connection was made. Nothing was sent."""
+    """The TLS handshake failed. No request was sent."""
 
 
 class RequestTimeoutError(NetworkError, TimeoutError):
-    """It took too long: to connect, until the next bytes (`read`), or the call as a whole (`total`)."""
+    """A timeout expired: of the connection (`connect`), of the next bytes (`read`), or of the whole call (`total`)."""
 
     phase: Literal["connect", "read", "total"]
 
@@ -176,11 +176,11 @@ class RequestTimeoutError(NetworkError, TimeoutError):
 
 
 class InvalidResponseError(CatalogError):
-    """The answer is not what the interface promises."""
+    """The response does not match the OpenAPI document."""
 
 
 class UnexpectedRedirectError(CatalogError):
-    """The server redirects; no redirect is ever followed, since credentials would travel along."""
+    """The server answered with a redirect. Redirects are not followed, because they would forward credentials."""
 
     location: str | None
 
@@ -190,39 +190,39 @@ class UnexpectedRedirectError(CatalogError):
 
 
 class ResponseError(CatalogError):
-    """The server refused, or failed: status 400 or above."""
+    """The server returned status 400 or above."""
 
 
 class BadRequestError(ResponseError):
-    """400."""
+    """Status 400."""
 
 
 class UnprocessableEntityError(ResponseError):
-    """422."""
+    """Status 422."""
 
 
 class TooManyRequestsError(ResponseError):
-    """429."""
+    """Status 429."""
 
 
 class UnauthorizedError(ResponseError):
-    """401."""
+    """Status 401."""
 
 
 class AuthenticationTimeoutError(UnauthorizedError):
-    """419: the credentials have expired."""
+    """Status 419: the credentials have expired."""
 
 
 class ForbiddenError(ResponseError):
-    """403."""
+    """Status 403."""
 
 
 class UnsupportedOperationError(ResponseError):
-    """405, 406 or 501."""
+    """Status 405, 406 or 501."""
 
 
 class NotFoundError(ResponseError):
-    """404."""
+    """Status 404."""
 
 
 class NoSuchWarehouseError(NotFoundError):
@@ -246,41 +246,41 @@ class NoSuchFunctionError(NotFoundError):
 
 
 class NoSuchPlanIdError(NotFoundError):
-    """The scan plan does not exist, or no longer."""
+    """The scan plan does not exist or has expired."""
 
 
 class NoSuchPlanTaskError(NotFoundError):
-    """The plan task does not exist, or no longer."""
+    """The plan task does not exist or has expired."""
 
 
 class ConflictError(ResponseError):
-    """409."""
+    """Status 409."""
 
 
 class AlreadyExistsError(ConflictError):
-    """Something of that name exists."""
+    """An object with that name exists."""
 
 
 class NamespaceNotEmptyError(ConflictError):
-    """A namespace with content is not dropped; some servers say so with status 400."""
+    """The namespace is not empty. Some servers report this with status 400."""
 
 
 class CommitFailedError(ConflictError):
-    """A requirement does not hold: somebody else was faster. Nothing was changed."""
+    """A requirement of the commit does not hold, because the table was changed concurrently. Nothing was changed."""
 
 
 class ServerError(ResponseError):
-    """500 or above."""
+    """Status 500 or above."""
 
 
 class ServiceUnavailableError(ServerError):
-    """503."""
+    """Status 503."""
 
 
 class CommitStateUnknownError(CatalogError):
-    """A commit may have been applied or not; neither send it again blindly nor delete the files it names.
+    """The outcome of a commit is unknown. Do not resend it without its key and do not delete the files it references.
 
-    `__cause__` is the failure itself.
+    `__cause__` is the original failure.
     """
 
     def __init__(self, message: str = "", **more: Any) -> None:
@@ -289,7 +289,7 @@ class CommitStateUnknownError(CatalogError):
 
 
 class OAuthError(CatalogError):
-    """The token endpoint refused (RFC 6749 §5.2)."""
+    """The token endpoint returned an error response (RFC 6749 §5.2)."""
 
     error: str
     error_description: str | None
@@ -311,11 +311,11 @@ class OAuthError(CatalogError):
 
 
 class ScanPlanningError(CatalogError):
-    """A scan was not planned."""
+    """Scan planning failed."""
 
 
 class PlanFailedError(ScanPlanningError):
-    """The server could not plan the scan."""
+    """The server reported that planning failed."""
 
 
 class PlanCancelledError(ScanPlanningError):
@@ -323,8 +323,8 @@ class PlanCancelledError(ScanPlanningError):
 
 
 class PlanTimeoutError(ScanPlanningError):
-    """The plan was not ready in time."""
+    """The plan was not completed within `poll_timeout`."""
 
 
 class InsecureTransportWarning(UserWarning):
-    """Credentials are about to travel without TLS to another host."""
+    """Credentials will be sent to another host without TLS."""

@@ -1,8 +1,8 @@
-"""Filters of scans as JSON documents (OpenAPI, `Expression`).
+"""Builders for scan filters as JSON documents (OpenAPI, `Expression`).
 
-`style="legacy"`, the default, names a column by `term` as the Java servers read it; `style="current"` is that of the
-newer document. Values are bare: text, numbers, booleans; dates as `2026-01-31`, decimals as text, binary as
-hexadecimal digits.
+`style="legacy"`, the default, refers to a column by `term`, which Java servers up to release 1.11 require.
+`style="current"` is the form of the newer OpenAPI document. Values are strings, numbers and booleans. Write dates as
+`2026-01-31`, decimals as strings, and binary values as hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
+from catalogclient import _guards
 from catalogclient.types import Expression
 
 Style: TypeAlias = Literal["legacy", "current"]
@@ -17,12 +18,12 @@ Value: TypeAlias = bool | int | float | str
 
 
 def and_(left: Expression, right: Expression, *more: Expression) -> Expression:
-    """All of them hold."""
+    """Combines filters: all must match."""
     return _joined("and", (left, right, *more))
 
 
 def or_(left: Expression, right: Expression, *more: Expression) -> Expression:
-    """One of them holds."""
+    """Combines filters: at least one must match."""
     return _joined("or", (left, right, *more))
 
 
@@ -111,3 +112,6 @@ def _listed(kind: str, column: str, values: Iterable[Value], style: Style) -> Ex
     if style == "legacy":
         return {"type": kind, "term": column, "values": list(values)}
     return {"type": kind, "child": _reference(column), "values": list(values)}
+
+
+_guards.guard_public_functions(globals())

@@ -1,10 +1,11 @@
-"""Requirements of commits: one builder for each, and the usual set for given updates."""
+"""Builders for the requirements of commits, and the derivation of requirements from updates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from catalogclient import _guards
 from catalogclient.errors import InvalidArgumentError
 from catalogclient.types import (
     AssertCreate,
@@ -25,67 +26,72 @@ from catalogclient.types import (
 
 
 def assert_create() -> AssertCreate:
-    """The table does not exist."""
+    """Requires that the table does not exist."""
     return {"type": "assert-create"}
 
 
 def assert_table_uuid(uuid: str) -> AssertTableUuid:
-    """The table is the one with this id."""
+    """Requires that the table has this UUID."""
     return {"type": "assert-table-uuid", "uuid": uuid}
 
 
 def assert_ref_snapshot_id(ref: str, snapshot_id: int | None) -> AssertRefSnapshotId:
-    """A branch or tag is at this snapshot, or with None does not exist."""
+    """Requires that a branch or tag points to this snapshot, or does not exist if `snapshot_id` is None."""
     return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": snapshot_id}
 
 
 def assert_last_assigned_field_id(field_id: int) -> AssertLastAssignedFieldId:
-    """No column was added since this id."""
+    """Requires that no column was added after this field id."""
     return {"type": "assert-last-assigned-field-id", "last-assigned-field-id": field_id}
 
 
 def assert_current_schema_id(schema_id: int) -> AssertCurrentSchemaId:
-    """This schema is the current one."""
+    """Requires that this schema is the current schema."""
     return {"type": "assert-current-schema-id", "current-schema-id": schema_id}
 
 
 def assert_last_assigned_partition_id(partition_id: int) -> AssertLastAssignedPartitionId:
-    """No partition field was added since this id."""
+    """Requires that no partition field was added after this id."""
     return {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": partition_id}
 
 
 def assert_default_spec_id(spec_id: int) -> AssertDefaultSpecId:
-    """This partition spec is the default."""
+    """Requires that this partition spec is the default."""
     return {"type": "assert-default-spec-id", "default-spec-id": spec_id}
 
 
 def assert_default_sort_order_id(sort_order_id: int) -> AssertDefaultSortOrderId:
-    """This sort order is the default."""
+    """Requires that this sort order is the default."""
     return {"type": "assert-default-sort-order-id", "default-sort-order-id": sort_order_id}
 
 
 def assert_view_uuid(uuid: str) -> AssertViewUuid:
-    """The view is the one with this id."""
+    """Requires that the view has this UUID."""
     return {"type": "assert-view-uuid", "uuid": uuid}
 
 
+def combine(*conditions: TableRequirement) -> list[TableRequirement]:
+    """Returns requirements as a list whose type needs no annotation."""
+    return list(conditions)
+
+
 def for_create() -> list[TableRequirement]:
-    """For the commit that creates a staged table."""
+    """Returns the requirements of a commit that creates a staged table."""
     return [assert_create()]
 
 
 def for_replace_view(metadata: ViewMetadata) -> list[ViewRequirement]:
-    """For a commit on a view as it was loaded."""
+    """Returns the requirements of a commit on a view that was loaded as `metadata`."""
     return [assert_view_uuid(metadata["view-uuid"])]
 
 
 def for_update(
     metadata: TableMetadata, updates: Iterable[TableUpdate], *, replace: bool = False
 ) -> list[TableRequirement]:
-    """What must hold for `updates` to be right on top of `metadata`, each requirement once.
+    """Derives the requirements for `updates` that are based on `metadata`, each requirement once.
 
-    With `replace` the table is being replaced as a whole, and what others made of its schema, specs and references
-    meanwhile does not matter. Raises InvalidArgumentError when the metadata lacks what an update needs.
+    `replace=True` is for replacing a whole table: concurrent changes of its schema, specs and references are ignored.
+    Raises InvalidArgumentError if the metadata lacks a key that an update needs.
     """
     base: Mapping[str, Any] = {**metadata}
     found: list[TableRequirement] = [assert_table_uuid(metadata["table-uuid"])]
@@ -95,7 +101,7 @@ def for_update(
             found.append(requirement)
 
     def add_branches() -> None:
-        # A schema or spec may go only if no branch has started to use it.
+        # A schema or spec must not be removed if a branch has started to use it.
         for name, ref in (metadata.get("refs") or {}).items():
             if ref["type"] == "branch" and name != "main":
                 add(assert_ref_snapshot_id(name, ref["snapshot-id"]))
@@ -124,5 +130,8 @@ def for_update(
                 case "set-default-sort-order" if not replace:
                     add(assert_default_sort_order_id(base["default-sort-order-id"]))
     except KeyError as missing:
-        raise InvalidArgumentError(f"the metadata has no {missing}") from None
+        raise InvalidArgumentError(f"the metadata has no key {missing}") from None
     return found
+
+
+_guards.guard_public_functions(globals())

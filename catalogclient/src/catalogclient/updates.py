@@ -1,10 +1,11 @@
-"""Updates of tables and views: one builder for each, and the whole list for a staged table."""
+"""Builders for the updates of tables and views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from catalogclient import _guards
 from catalogclient.types import (
     AddEncryptionKey,
     AddSchema,
@@ -44,7 +45,7 @@ from catalogclient.types import (
 )
 
 LAST_ADDED = -1
-"""As an id: that of the schema, spec, sort order or view version that the same commit adds."""
+"""Id that refers to the schema, spec, sort order or view version added last in the same commit."""
 
 
 def assign_uuid(uuid: str) -> AssignUuid:
@@ -167,8 +168,13 @@ def set_current_view_version(view_version_id: int = LAST_ADDED) -> SetCurrentVie
     return {"action": "set-current-view-version", "view-version-id": view_version_id}
 
 
+def combine(*changes: TableUpdate) -> list[TableUpdate]:
+    """Returns updates as a list whose type needs no annotation."""
+    return list(changes)
+
+
 def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
-    """The updates that make a table of what a staged create returned, for a commit with `assert_create`."""
+    """Returns the updates that create a table from the metadata of a staged create. Commit with `assert_create`."""
     found: list[TableUpdate] = [
         assign_uuid(metadata["table-uuid"]),
         upgrade_format_version(metadata["format-version"]),
@@ -188,3 +194,6 @@ def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
     if properties:
         found.append(set_properties(properties))
     return found
+
+
+_guards.guard_public_functions(globals())

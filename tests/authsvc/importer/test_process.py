@@ -19,7 +19,7 @@ from tests.authsvc.importer.reference import Reference
 from tests.live import servers
 from tests.settings import ENVIRONMENT
 
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 def environment(database_url: str, **more: str) -> dict[str, str]:
@@ -74,12 +74,12 @@ def test_a_run_that_is_interrupted_has_changed_nothing(reference: Reference) -> 
             stderr=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'sessions'::regclass AND NOT granted"
         while other.execute(waiting).fetchone() == (0,) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130
     assert said.strip().endswith("interrupted: nothing was written; run it again")
     assert not User.objects.exists()
@@ -111,6 +111,6 @@ def test_a_terminal_sees_how_far_it_is(reference: Reference) -> None:
         pass
     finally:
         os.close(ours)
-    assert process.wait(PATIENCE_SECONDS) == 0
+    assert process.wait(TIMEOUT_SECONDS) == 0
     assert b" of 20,000 rows of users" in seen
     assert b"\r[" in seen

@@ -1,4 +1,4 @@
-"""What the README tells to type works when it is typed, on a server started as the README says."""
+"""The examples of the README run against a server that is started as in the README."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of the server that the README's command starts, on other ports than the usual ones."""
+    """Starts the server with the command of the README on free ports. Returns its base URL."""
     folder = tmp_path_factory.mktemp("readme")
     [block] = [text for text in blocks.blocks(blocks.README, "sh") if "weed mini" in text]
     words = shlex.split(block.replace("\\\n", " "))
@@ -54,7 +54,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def printed(address: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the Python examples print, run one after the other as one program."""
+    """Runs the Python examples as one program. Returns its output."""
     script = tmp_path_factory.mktemp("examples") / "examples.py"
     script.write_text("\n".join(blocks.blocks(blocks.README, "python")).replace(ADDRESS, address))
     run = subprocess.run(
@@ -79,10 +79,14 @@ def test_the_other_examples_do_what_they_are_for(printed: str) -> None:
 def test_the_command_line_does_what_it_says(address: str, printed: str, tmp_path: Path) -> None:
     [block] = blocks.section(blocks.README, "Command line", "sh")
     (tmp_path / "schema.json").write_text(json.dumps(documents.SCHEMA))
+    # The console script of a checkout that is not installed.
+    script = tmp_path / "catalogclient"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m catalogclient "$@"\n')
+    script.chmod(0o755)
     run = subprocess.run(
         ["bash", "-e", "-c", block.replace(ADDRESS, address)],
         cwd=tmp_path,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "PATH": os.pathsep.join([str(tmp_path), ENVIRONMENT["PATH"]]), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

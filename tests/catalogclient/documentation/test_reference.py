@@ -1,4 +1,4 @@
-"""The reference says what the docstrings say."""
+"""The reference is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the documents pass strict type checks, as a user's own code would."""
+"""The examples of the documents pass strict type checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE = blocks.PACKAGE / "src"
 
 @pytest.fixture
 def examples(tmp_path: Path) -> Path:
-    """A folder with the examples of each document as one program."""
+    """Folder with one program per document."""
     (tmp_path / "readme.py").write_text("\n".join(blocks.blocks(blocks.README, "python")))
     handover = BEFORE_HANDOVER + "\n".join(blocks.blocks(blocks.HANDOVER, "python"))
     (tmp_path / "handover.py").write_text(handover)
@@ -27,7 +27,7 @@ def examples(tmp_path: Path) -> Path:
 def test_mypy_finds_nothing_in_them(examples: Path) -> None:
     settings = (
         f"mypy_path = {SOURCE}\n"
-        # What others deliver without types is none of the examples' business.
+        # Other packages without types are ignored.
         "[mypy-pyarrow.*,duckdb.*,pyiceberg.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
     )
     files = ["readme.py", "handover.py"]
@@ -35,7 +35,7 @@ def test_mypy_finds_nothing_in_them(examples: Path) -> None:
 
 
 def test_pyright_finds_nothing_in_them_nor_in_the_library(examples: Path) -> None:
-    # The other document goes on with libraries that are delivered without types.
+    # The other document uses libraries without types.
     readme = examples / "readme.py"
     readme.write_text(f"# pyright: strict\n{readme.read_text()}")
     files = ["readme.py", os.path.relpath(SOURCE / "catalogclient", examples)]

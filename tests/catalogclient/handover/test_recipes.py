@@ -1,4 +1,4 @@
-"""The recipes of the documentation read a real table's files with the credentials that its server hands out."""
+"""The examples of the handover document read files of a real table with vended credentials."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 @pytest.fixture(scope="module")
 def catalog(seaweedfs: CatalogServer) -> Iterator[RestCatalog]:
-    """With `sales.orders`, three rows in two files."""
+    """Catalog with the table `sales.orders`, which has three rows in two files."""
     with seaweedfs.connect() as connected:
         connected.create_namespace("sales")
         connected.create_table("sales", documents.table("orders"))
@@ -38,7 +38,7 @@ def catalog(seaweedfs: CatalogServer) -> Iterator[RestCatalog]:
 
 
 def _run(catalog: RestCatalog, monkeypatch: pytest.MonkeyPatch, *titles: str) -> dict[str, Any]:
-    """The names that the examples of these sections define, run in order without any other credentials at hand."""
+    """Runs the examples of the sections in order without other credentials. Returns their names."""
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -88,7 +88,7 @@ def test_duckdb_queries_rows_and_files(catalog: RestCatalog, monkeypatch: pytest
 
 def test_duckdb_reads_with_a_secret(catalog: RestCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
-    # DuckDB would fetch its extension from a server of its own; the package has the same file, signed by DuckDB.
+    # DuckDB would download its extension. The package contains the same signed file.
     package = pytest.importorskip("duckdb_extension_httpfs", reason="DuckDB's extension httpfs is not installed")
     extension = Path(package.__file__).parent / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
     connection = duckdb.connect()

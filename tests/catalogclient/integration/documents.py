@@ -1,4 +1,4 @@
-"""Documents that the tests send to real servers."""
+"""Request documents for real servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA: types.Schema = {
 
 
 def table(name: str, **more: str) -> types.CreateTableRequest:
-    """A request to create a table; `more` are its properties."""
+    """Returns a request to create a table with properties `more`."""
     request: types.CreateTableRequest = {"name": name, "schema": SCHEMA}
     if more:
         request["properties"] = more
@@ -34,7 +34,7 @@ def version(number: int, sql: str, *, namespace: str) -> types.ViewVersion:
 
 
 def view(name: str, *, namespace: str) -> types.CreateViewRequest:
-    """A request to create a view."""
+    """Returns a request to create a view."""
     return {
         "name": name,
         "schema": SCHEMA,

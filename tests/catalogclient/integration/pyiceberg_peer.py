@@ -1,4 +1,4 @@
-"""PyIceberg beside our client: another reader and writer of the same catalog."""
+"""PyIceberg as a second client of the same catalog."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.catalogclient.servers.running import CatalogServer
 
 
 def connect(server: CatalogServer) -> Catalog:
-    """PyIceberg's catalog of the server, with the keys of its storage where it has one of its own."""
+    """Returns a PyIceberg catalog of the server, with storage keys if the server has storage."""
     properties = server.pyiceberg_properties()
     if server.s3_url:
         properties |= {
@@ -22,6 +22,6 @@ def connect(server: CatalogServer) -> Catalog:
 
 
 def rows(*ids: int) -> pa.Table:
-    """Rows of the schema that the tests create tables with."""
+    """Returns rows for the schema of the test tables."""
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("town", pa.string())])
     return pa.table({"id": ids, "town": [f"town {number}" for number in ids]}, schema=schema)

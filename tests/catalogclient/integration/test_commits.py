@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,8 +14,11 @@ from catalogclient import (
     CommitFailedError,
     CommitStateUnknownError,
     RestCatalog,
+    RetryPolicy,
     UnprocessableEntityError,
+    changes,
     generate_idempotency_key,
+    get_current_schema,
     requirements,
     types,
     updates,
@@ -62,7 +66,7 @@ def test_an_unknown_change_is_refused(server: CatalogServer, catalog: RestCatalo
     catalog.create_table(namespace, documents.table("orders"))
     unknown: Any = {"requirements": [], "updates": [{"action": "sing"}]}
     refusals = {"seaweedfs": BadRequestError, "lakana": UnprocessableEntityError}
-    # Apache's server answers 500 to what it cannot read, and after a 500 nobody knows whether a commit was applied.
+    # Apache's server answers 500 to an unknown update, and a 500 leaves the outcome of a commit unknown.
     with pytest.raises(refusals.get(server.name, CommitStateUnknownError)):
         catalog.update_table((namespace, "orders"), unknown)
 
@@ -140,3 +144,48 @@ def test_of_twenty_writers_on_one_base_one_wins(catalog: RestCatalog, namespace:
     with ThreadPoolExecutor(WRITERS) as writers:
         outcomes = list(writers.map(write, range(WRITERS)))
     assert sorted(outcomes, key=str) == sorted([None, *[CommitFailedError] * (WRITERS - 1)], key=str)
+
+
+def test_changes_by_name_are_accepted_by_every_server(
+    catalog: RestCatalog, namespace: str, server: CatalogServer
+) -> None:
+    catalog.create_table(namespace, documents.table("evolving"))
+    table = (namespace, "evolving")
+    point: types.StructType = {
+        "type": "struct",
+        "fields": [{"id": 1, "name": "x", "type": "int", "required": False}],
+    }
+    catalog.commit(table, changes.add_column("shape", point), changes.add_column("note", "string"))
+    catalog.commit(
+        table,
+        changes.add_column("shape.y", "float"),
+        changes.widen_type("shape.x", "long"),
+        changes.rename_column("note", "remark"),
+        changes.add_partition_field("remark", "bucket[4]"),
+        changes.sort_by("remark", "desc"),
+        updates.set_properties({"owner": "shop"}),
+    )
+    catalog.commit(table, changes.drop_partition_field("remark_bucket_4"), changes.unsorted())
+    catalog.commit(table, changes.drop_column("remark"))
+    metadata = catalog.load_table(table)
+    schema = get_current_schema(metadata)
+    assert schema is not None
+    shape: Any = next(each for each in schema["fields"] if each["name"] == "shape")
+    assert [(each["name"], each["type"]) for each in shape["type"]["fields"]] == [("x", "long"), ("y", "float")]
+    ids = [shape["id"], *(each["id"] for each in shape["type"]["fields"])]
+    assert len(set(ids)) == 3
+    assert "remark" not in [each["name"] for each in schema["fields"]]
+    assert metadata["properties"]["owner"] == "shop"
+
+
+def test_concurrent_changes_by_name_all_succeed(catalog: RestCatalog, namespace: str) -> None:
+    catalog.create_table(namespace, documents.table("contended"))
+    table = (namespace, "contended")
+    patient = RetryPolicy(max_attempts=30, backoff_base=0.02, backoff_max=0.5)
+    with ThreadPoolExecutor(4) as pool:
+        options = dataclasses.replace(catalog._operations._options, retry=patient)
+        with RestCatalog(options) as other:
+            list(pool.map(lambda number: other.commit(table, changes.add_column(f"c{number}", "int")), range(8)))
+    schema = get_current_schema(catalog.load_table(table))
+    assert schema is not None
+    assert {f"c{number}" for number in range(8)} <= {each["name"] for each in schema["fields"]}

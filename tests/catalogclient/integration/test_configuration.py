@@ -1,4 +1,4 @@
-"""What every server says about itself, and what it does with operations it does not have."""
+"""Configuration of every server, and responses to unsupported operations."""
 
 from __future__ import annotations
 

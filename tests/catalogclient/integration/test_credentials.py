@@ -1,4 +1,4 @@
-"""Credentials that a real server hands out for the files of one table."""
+"""Vended credentials of a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of every kind: what goes out to a real server comes back as it was."""
+"""Names with special characters round-trip through a real server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.catalogclient.integration import documents
 from tests.catalogclient.servers.running import CatalogServer
 
 SEPARATOR = "\x1f"
-"""In a path Apache's server takes it for the end of a level, whatever separator it announces."""
+"""The client refuses it in a level, because servers take it as the separator."""
 NUL = "\x00"
-"""Which it refuses everywhere."""
+"""Apache's server refuses it everywhere."""
 
 AWKWARD = "a Z/.%+~&=?#;:@!$'()*,[]{}|\\\"<>^`éß日本🎈\u200b\u0301\x01\x7f"
 TEXT = st.text(st.one_of(st.sampled_from(AWKWARD), st.characters(exclude_categories=["Cs"])), min_size=1, max_size=12)
@@ -54,7 +54,7 @@ def test_any_name_comes_back(memory: RestCatalog, levels: list[str], name: str) 
     assert not memory.namespace_exists(namespace)
 
 
-@pytest.mark.parametrize("level", ["two words", "a/b", "a.b", "100%", "%2F", "1+1", "Straße", "日本", f"a{SEPARATOR}b"])
+@pytest.mark.parametrize("level", ["two words", "a/b", "a.b", "100%", "%2F", "1+1", "Straße", "日本"])
 def test_a_level_comes_back_in_the_list(memory: RestCatalog, level: str) -> None:
     if not memory.create_namespace_if_not_exists([level]):
         pytest.fail("made twice")

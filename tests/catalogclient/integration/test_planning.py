@@ -1,4 +1,4 @@
-"""Scan planning at once and in the background on Apache's server."""
+"""Synchronous and asynchronous scan planning on Apache's server."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 @pytest.fixture(params=[name for name, abilities in apache.ABILITIES.items() if Ability.PLANNING in abilities])
 def server(request: pytest.FixtureRequest, apache_servers: dict[str, CatalogServer]) -> CatalogServer:
-    """Those that plan scans."""
+    """Servers that support scan planning."""
     return apache_servers[request.param]
 
 
 @pytest.fixture
 def orders(server: CatalogServer, catalog: RestCatalog, namespace: str) -> tuple[str, str]:
-    """A table of three files."""
+    """Table with three files."""
     catalog.create_table(namespace, documents.table("orders"))
     table = pyiceberg_peer.connect(server).load_table((namespace, "orders"))
     for number in range(3):

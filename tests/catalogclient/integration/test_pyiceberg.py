@@ -1,4 +1,4 @@
-"""PyIceberg reads what we made, and we read what it made, on the same server."""
+"""PyIceberg and catalogclient read each other's tables on the same server."""
 
 from __future__ import annotations
 

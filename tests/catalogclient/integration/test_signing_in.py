@@ -1,4 +1,4 @@
-"""Signing in to a real server: tokens of its own endpoint, bad ones, none, and signatures."""
+"""Authentication with a real server: tokens, invalid tokens, no token and signatures."""
 
 from __future__ import annotations
 

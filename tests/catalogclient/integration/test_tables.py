@@ -97,7 +97,7 @@ def test_a_metadata_file_that_is_not_there_is_told_in_the_servers_words(
     with pytest.raises(CatalogError) as refused:
         catalog.register_table(namespace, request)
     assert "lost.metadata.json" in str(refused.value)
-    # The class of a 404 follows from the operation; the word beside it does not speak of a namespace.
+    # The operation decides about the class of the error. `type` does not name a namespace.
     assert refused.value.type in {"NotFoundException", "BadRequestException"}
     assert not catalog.table_exists((namespace, "again"))
 

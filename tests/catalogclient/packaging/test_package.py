@@ -1,8 +1,11 @@
-"""The package as users get it: built, installed alone into a clean environment, imported and type-checked."""
+"""The built package: installed into a clean environment, imported and type-checked."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,11 +20,24 @@ from tests.catalogclient import type_checkers
 
 PACKAGE = Path(__file__).parents[3] / "catalogclient"
 UV = Path(sys.executable).with_name("uv")
+EPOCH = {"SOURCE_DATE_EPOCH": "1700000000"}
+"""File times of the archives."""
 
 USER_SCRIPT = """\
 from collections.abc import Iterator
 
-from catalogclient import BearerAuth, CatalogError, LoadTableResult, RestCatalog, TableIdentifier, requirements, updates
+from catalogclient import (
+    AsyncRestCatalog,
+    BearerAuth,
+    CatalogError,
+    LoadTableResult,
+    RawResponse,
+    RestCatalog,
+    TableIdentifier,
+    changes,
+    requirements,
+    updates,
+)
 from catalogclient.types import Schema, TableMetadata
 
 
@@ -39,9 +55,23 @@ def loaded(catalog: RestCatalog) -> LoadTableResult:
 
 
 def touch(catalog: RestCatalog, metadata: TableMetadata) -> str:
-    changes = [updates.set_properties({"a": "b"})]
-    conditions = requirements.for_update(metadata, changes)
-    return catalog.update_table("a.t", requirements=conditions, updates=changes).metadata_location
+    sent = updates.combine(updates.set_properties({"a": "b"}), updates.remove_properties(["c"]))
+    conditions = requirements.for_update(metadata, sent)
+    conditions = requirements.combine(*conditions, requirements.assert_ref_snapshot_id("main", None))
+    return catalog.update_table("a.t", requirements=conditions, updates=sent).metadata_location
+
+
+def prefixes(catalog: RestCatalog, raw: bool) -> list[str]:
+    result = catalog.load_table_result("a.t")
+    unread = catalog.load_table_result("a.t", raw=raw)
+    assert isinstance(unread, LoadTableResult | RawResponse)
+    return [each["prefix"] for each in result["storage-credentials"]]
+
+
+async def changed_by_name(catalog: AsyncRestCatalog) -> str:
+    result = await catalog.commit("a.t", changes.add_column("note", "string"), updates.set_properties({"a": "b"}))
+    names = [table.name async for table in catalog.iter_tables("a")]
+    return result.metadata_location + "".join(names)
 
 
 schema: Schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": True}]}
@@ -63,12 +93,13 @@ class Built:
     sdist: Path
     wheel: Path
     python: Path
-    """Of an environment with nothing but the wheel and what it needs."""
+    """Interpreter of an environment with the wheel and its dependencies."""
 
 
-def _run(*command: str | Path, folder: Path | None = None) -> str:
-    # Without the variables that would lead the clean environment back to this checkout.
+def _run(*command: str | Path, folder: Path | None = None, variables: dict[str, str] | None = None) -> str:
+    # Without variables that refer to this checkout.
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
+    env |= variables or {}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -94,10 +125,44 @@ def test_the_wheel_is_for_every_platform_and_holds_the_package_alone(built: Buil
     assert "catalogclient/py.typed" in names
 
 
+def test_the_wheel_is_reproducible(tmp_path: Path) -> None:
+    digests = set()
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        shutil.copytree(PACKAGE, folder / "source", ignore=shutil.ignore_patterns("*.egg-info", "build", "__pycache__"))
+        _run(
+            UV,
+            "build",
+            "-q",
+            "--wheel",
+            "--python",
+            sys.executable,
+            "--out-dir",
+            folder,
+            folder / "source",
+            variables=EPOCH,
+        )
+        [wheel] = folder.glob("*.whl")
+        digests.add(hashlib.sha256(wheel.read_bytes()).hexdigest())
+    assert len(digests) == 1
+
+
+def test_the_metadata_has_urls_and_a_console_script(built: Built) -> None:
+    archive = zipfile.ZipFile(built.wheel)
+    [metadata] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+    text = archive.read(metadata).decode()
+    assert "Project-URL: Specification, https://" in text
+    assert not re.findall(r"\]\((?!https?://|#)[^)]*\)", text), "a relative link leads nowhere outside the sources"
+    script = built.python.with_name("catalogclient")
+    run = subprocess.run([script, "list"], capture_output=True, text=True, check=False)
+    assert "catalogclient[cli]" in run.stderr
+
+
 def test_the_sdist_holds_the_documents_too(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"README.md", "pyproject.toml", "src/catalogclient/py.typed"} <= names
+    documents = {"README.md", "CHANGELOG.md", "docs/handover.md", "docs/reference.md"}
+    assert {*documents, "pyproject.toml", "src/catalogclient/py.typed"} <= names
     assert not any(name.startswith("tests") or "__pycache__" in name for name in names)
 
 

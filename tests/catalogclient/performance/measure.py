@@ -1,7 +1,9 @@
-"""Prints what the library costs: `python -m tests.catalogclient.performance.measure`."""
+"""Prints the cost of the library: `python -m tests.catalogclient.performance.measure`."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 import resource
 import statistics
@@ -9,17 +11,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import requests
+from pyiceberg.catalog import load_catalog
 
-from catalogclient import RestCatalog
+from catalogclient import AsyncRestCatalog, RestCatalog
 from tests.catalogclient.performance import peer
 
 ROUNDS = 15
 CALLS = 200
 STARTS = 20
+BATCH = 1_000
+IN_FLIGHT = (1, 16, 256)
 SNAPSHOTS = 905_000
-"""As many as make a document of 250 MB."""
+"""Number of snapshots in a document of 250 MB."""
 
 BARE = """
 import json, requests, resource, sys
@@ -47,7 +53,7 @@ def _cpu(call: Callable[[], object]) -> float:
 
 
 def overhead(address: str) -> None:
-    """CPU of `load_table` beside the same request by a bare session, alternating in one run."""
+    """CPU of `load_table` compared with the same request of a requests session, alternating in one run."""
     url = f"{address}/v1/namespaces/a/tables/t1"
     with requests.Session() as session, RestCatalog(address) as catalog:
         bare: list[float] = []
@@ -63,7 +69,7 @@ def overhead(address: str) -> None:
 
 
 def memory(address: str) -> None:
-    """Largest resident memory for a document of 250 MB, beside `json.loads` of it."""
+    """Peak resident memory for a document of 250 MB, compared with `json.loads` of it."""
 
     def peak(program: str) -> tuple[int, int]:
         command = [sys.executable, "-c", program, address, str(SNAPSHOTS)]
@@ -80,7 +86,7 @@ def memory(address: str) -> None:
 
 
 def imports() -> None:
-    """CPU of a program that imports the library and no more, beside one that imports `requests`: medians."""
+    """Median CPU of a program that imports the library, compared with one that imports `requests`."""
     programs = ("pass", "import catalogclient", "import requests")
     spent: dict[str, list[float]] = {program: [] for program in programs}
     for _ in range(STARTS):
@@ -96,6 +102,66 @@ def imports() -> None:
     )
 
 
+def lists(address: str) -> None:
+    """CPU of a list of 1,000 tables compared with the same request of a requests session."""
+    url = f"{address}/v1/namespaces/a/tables"
+    with requests.Session() as session, RestCatalog(address) as catalog:
+        bare: list[float] = []
+        ours: list[float] = []
+        for _ in range(ROUNDS):
+            bare.append(_cpu(lambda: json.loads(session.get(url, timeout=60).content)))
+            ours.append(_cpu(lambda: catalog.list_tables("a")))
+    sys.stdout.write(f"list_tables of {peer.PAGE_SIZE} tables: {min(ours) / min(bare):.2f} times the bare session\n")
+
+
+def concurrency(address: str) -> None:
+    """CPU and calls per second of loading a small table with several calls in flight."""
+    url = f"{address}/v1/namespaces/a/tables/t1"
+    with requests.Session() as session, RestCatalog(address, pool_maxsize=256) as catalog:
+        session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=256))
+        other = load_catalog("peer", type="rest", uri=address)
+        calls: dict[str, Callable[[], object]] = {
+            "requests": lambda: json.loads(session.get(url, timeout=60).content),
+            "RestCatalog": lambda: catalog.load_table(("a", "t1")),
+            "PyIceberg": lambda: other.load_table(("a", "t1")),
+        }
+        for in_flight in IN_FLIGHT:
+            for name, call in calls.items():
+                _report(name, in_flight, functools.partial(_in_threads, call, in_flight))
+            _report("AsyncRestCatalog", in_flight, functools.partial(_in_tasks, address, in_flight))
+
+
+def _in_threads(call: Callable[[], object], in_flight: int) -> None:
+    with ThreadPoolExecutor(in_flight) as pool:
+        list(pool.map(lambda _: call(), range(BATCH)))
+
+
+def _in_tasks(address: str, in_flight: int) -> None:
+    asyncio.run(_load_async(address, in_flight))
+
+
+def _report(name: str, in_flight: int, batch: Callable[[], object]) -> None:
+    results = []
+    for _ in range(3):
+        cpu, clock = time.process_time(), time.monotonic()
+        batch()
+        results.append((time.process_time() - cpu, time.monotonic() - clock))
+    cpu, clock = min(results)
+    cost = f"{cpu / BATCH * 1e6:6.0f} us of CPU, {BATCH / clock:6.0f} calls/s"
+    sys.stdout.write(f"{in_flight:4} in flight, {name:17} {cost}\n")
+
+
+async def _load_async(address: str, in_flight: int) -> None:
+    limit = asyncio.Semaphore(in_flight)
+
+    async def load(catalog: AsyncRestCatalog) -> None:
+        async with limit:
+            await catalog.load_table(("a", "t1"))
+
+    async with AsyncRestCatalog(address, pool_maxsize=256) as catalog:
+        await asyncio.gather(*(load(catalog) for _ in range(BATCH)))
+
+
 def names(address: str) -> None:
     with RestCatalog(address) as catalog:
         start = time.process_time()
@@ -108,6 +174,8 @@ def names(address: str) -> None:
 if __name__ == "__main__":
     imports()
     with peer.serve() as running:
+        concurrency(running)
         overhead(running)
+        lists(running)
         names(running)
         memory(running)

@@ -1,4 +1,4 @@
-"""A catalog in a process of its own that answers quickly from memory, so that only the client's work is measured."""
+"""Fake catalog in a separate process, so that only the client is measured."""
 
 from __future__ import annotations
 
@@ -23,13 +23,21 @@ SNAPSHOT = {
 
 
 def table(snapshots: int) -> dict[str, Any]:
-    """The answer to loading a table with that many snapshots."""
+    """Returns the load result of a table with that many snapshots."""
     history = [{**SNAPSHOT, "snapshot-id": SNAPSHOT["snapshot-id"] + number} for number in range(snapshots)]  # type: ignore[operator]
     metadata = {
         "format-version": 2,
         "table-uuid": "0b1c7c2e-52d4-4f0e-9a51-0d7c1d1c9b11",
         "location": "s3://warehouse/sales/orders",
+        "last-updated-ms": 1_760_000_000_000,
+        "last-sequence-number": 0,
+        "last-column-id": 1,
         "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
         "schemas": [
             {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "type": "long", "required": True}]}
         ],
@@ -41,14 +49,16 @@ def table(snapshots: int) -> dict[str, Any]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Header and body in one segment, or the client would wait for a delayed acknowledgement.
+    # Header and body are sent in one segment, to avoid a delayed acknowledgement.
     wbufsize = -1
     bodies: dict[int, bytes]
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
         query = parse_qs(address.query)
-        if address.path.endswith("/tables"):
+        if address.path == "/v1/config":
+            body = b"{}"
+        elif address.path.endswith("/tables"):
             body = self._page(int(query.get("pageToken", ["0"])[0] or 0))
         else:
             body = self._table(int(address.path.rpartition("/t")[2]))
@@ -72,12 +82,17 @@ class _Handler(BaseHTTPRequestHandler):
         return self.bodies[snapshots]
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Does not log."""
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 512
+    daemon_threads = True
 
 
 @contextlib.contextmanager
 def serve() -> Iterator[str]:
-    """Base URL of a peer that runs until the block is left."""
+    """Runs the server inside the block and yields its base URL."""
     process = subprocess.Popen([sys.executable, "-m", __name__], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -90,7 +105,7 @@ def serve() -> Iterator[str]:
 
 if __name__ == "__main__":
     _Handler.bodies = {}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
     sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()
     server.serve_forever()

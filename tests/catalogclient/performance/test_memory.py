@@ -1,4 +1,4 @@
-"""What answers cost in memory: long lists stream, and a large document costs no more than its objects do anyway."""
+"""Memory of lists and of large documents."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.catalogclient.performance import peer
 
 T = TypeVar("T")
 SNAPSHOTS = 18_000
-"""As many as make a document of 5 MB."""
+"""Number of snapshots in a document of 5 MB."""
 
 
 def _peak(call: Callable[[], T]) -> tuple[T, int]:
-    """What the call returns, and how many bytes it takes at most, that included."""
+    """Returns the result of a call and its peak memory in bytes, including the result."""
     tracemalloc.start()
     try:
         return call(), tracemalloc.get_traced_memory()[1]

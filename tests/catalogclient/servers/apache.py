@@ -1,4 +1,4 @@
-"""Apache Iceberg's own REST test server: Java, with its jars fetched by Maven and compared with `jars.lock`."""
+"""Apache Iceberg's REST test server (Java). Maven fetches its jars, which are verified with `jars.lock`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _java() -> str:
 
 
 def _locked() -> dict[str, str]:
-    """Coordinates of every jar, and the SHA-256 it must have."""
+    """Returns the coordinates and the SHA-256 of every jar."""
     lines = [line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#")]
     return {coordinates: digest for coordinates, digest in lines}  # noqa: C416  (pairs by shape, not by type)
 
 
 def _pom() -> str:
-    """Names the locked jars and nothing they depend on."""
+    """Returns a POM with the locked jars, without their dependencies."""
     dependencies = ""
     for coordinates in _locked():
         group, artifact, version, *classifier = coordinates.split(":")
@@ -78,7 +78,7 @@ def _resolve(kept: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         pytest.skip("no Maven: Apache's server was not tested")
-    # Two processes of one test run may come here at once; each writes files of its own.
+    # Two processes of a test run may be here at the same time, so each writes its own files.
     pom = kept.with_suffix(f".{os.getpid()}.xml")
     found = kept.with_suffix(f".{os.getpid()}.found")
     pom.write_text(_pom())
@@ -105,15 +105,15 @@ _ON_DISK = _ALL | Ability.PLANNING | Ability.FILES
 ABILITIES = {
     "apache": _ON_DISK,
     "apache-async": _ON_DISK | Ability.ASYNC_PLANNING,
-    # Its database joins the levels of a namespace with dots, so only the one in memory keeps every name apart.
+    # The SQL database joins levels with dots. Only the in-memory catalog distinguishes all names.
     "apache-memory": _ALL | Ability.ANY_NAME,
 }
-"""In the order of the ports that CatalogServer.java takes."""
+"""In the order of the port arguments of CatalogServer.java."""
 
 
 @contextlib.contextmanager
 def serve(folder: Path, *, cache: Path) -> Iterator[dict[str, CatalogServer]]:
-    """Runs its three catalogs, by name, in `folder` until the block is left."""
+    """Runs the three catalogs in `folder` inside the block. Yields them by name."""
     java = _java()
     jars = class_path(cache)
     warehouse = folder / "warehouse"
@@ -125,7 +125,7 @@ def serve(folder: Path, *, cache: Path) -> Iterator[dict[str, CatalogServer]]:
     command = [
         java,
         "-Xmx512m",
-        # It runs for seconds: the quick compiler alone is enough.
+        # The fast compiler is sufficient for a short run.
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
         "-cp",

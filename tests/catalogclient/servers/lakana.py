@@ -1,4 +1,4 @@
-"""Lakana: a small catalog in Python, used where its program is on the path; with all it needs it is half a gigabyte."""
+"""Lakana, a catalog server in Python. It is tested if its program is on the path (480 MB installed)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.catalogclient.servers import process
 from tests.catalogclient.servers.running import Ability, CatalogServer
 
 ENVIRONMENT = "dev"
-"""Stands in every path, though its configuration does not say so."""
+"""Prefix of all paths. The configuration does not contain it."""
 LAYER = "bronze"
-"""One of the three namespaces that may have tables."""
+"""One of the three namespaces that accept tables."""
 
 
 def program() -> str | None:
-    """Path of its command line; None where it is not installed."""
+    """Returns the path of its program, or None if it is not installed."""
     return shutil.which("lakana")
 
 
 @contextlib.contextmanager
 def serve(folder: Path) -> Iterator[CatalogServer]:
-    """Runs it in `folder` until the block is left."""
+    """Runs the server in `folder` inside the block."""
     [port] = process.free_ports(1)
     base_url = f"http://127.0.0.1:{port}"
     command = [program() or "", "server", "start", "--local", "--port", str(port), "--data-dir", str(folder / "data")]
@@ -46,7 +46,7 @@ def _home(folder: Path) -> dict[str, str]:
 
 
 def _token(folder: Path) -> str:
-    """What it made for its operator at its first start; empty until then."""
+    """Returns the token that the server creates at its first start, or an empty string before."""
     config = folder / ".config" / "lakana" / "config.toml"
     if not config.exists():
         return ""

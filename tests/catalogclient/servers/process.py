@@ -1,4 +1,4 @@
-"""A server in a process of its own: started on free ports, waited for, stopped by its process id."""
+"""Starts and stops a server process on free ports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _is_free(port: int) -> bool:
 def running(
     command: Sequence[str], *, folder: Path, is_ready: Callable[[], bool], env: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Runs `command` in `folder` until the block is left; the block is entered when `is_ready()` says so."""
+    """Runs `command` in `folder` inside the block, which is entered when `is_ready()` returns True."""
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What a test needs to know about a running catalog server, and in what the servers differ."""
+"""Address and abilities of a running catalog server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalogclient import RestCatalog
 
 
 class Ability(enum.Flag):
-    """What only some of the servers can do."""
+    """Abilities that only some servers have."""
 
     ETAGS = enum.auto()
     """Sends an ETag with a table and answers 304 to it."""
@@ -43,7 +43,7 @@ class Ability(enum.Flag):
     REPORTS = enum.auto()
     """Takes reports of metrics."""
     WHOLE = PAGES | VIEWS | TRANSACTIONS | REGISTER_TABLE | STAGES | REPORTS
-    """What a catalog is expected to have."""
+    """Abilities of a complete catalog."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,9 @@ class CatalogServer:
     abilities: Ability
     warehouse: str | None = None
     prefix: str | None = None
-    """Where the server does not say it."""
+    """Prefix, if the configuration does not contain it."""
     namespace: str = ""
-    """The one that tests share where a new one is of no use."""
+    """Shared namespace, if new namespaces cannot have tables."""
     token: str = field(default="", repr=False)
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
@@ -65,7 +65,7 @@ class CatalogServer:
         return ability in self.abilities
 
     def need(self, ability: Ability) -> None:
-        """Skip the test when the server cannot do it."""
+        """Skips the test if the server lacks the ability."""
         if not self.can(ability):
             pytest.skip(f"{self.name} cannot do it: {ability.name}")
 
@@ -82,12 +82,12 @@ class CatalogServer:
         }
 
     def connect(self, **options: Any) -> RestCatalog:
-        """A catalog of this server; the caller closes it."""
+        """Returns a catalog of this server. The caller closes it."""
         usual = {"warehouse": self.warehouse, "prefix": self.prefix, "auth": self.auth()}
         return RestCatalog(self.base_url, **{**usual, **options})
 
     def pyiceberg_properties(self) -> dict[str, str]:
-        """How PyIceberg's `load_catalog` reaches the same server."""
+        """Returns the properties for `load_catalog` of PyIceberg."""
         properties = {"type": "rest", "uri": self.base_url}
         if self.warehouse:
             properties["warehouse"] = self.warehouse

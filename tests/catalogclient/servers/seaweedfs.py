@@ -22,10 +22,10 @@ CLIENT_SECRET = "catalog-test-secret"
 WAREHOUSE = "warehouse"
 PORTS = ("s3.port.iceberg", "s3.port", "master.port", "volume.port", "filer.port", "admin.port")
 GRPC_OFFSET = 10_000
-"""Each of these ports takes another one, that much higher."""
+"""Each server also listens on its port plus this number."""
 
 ROLE = "arn:aws:iam::role/TableFiles"
-# Credentials are given out by assuming this role; the server narrows them to the files of one table.
+# Vended credentials assume this role. The server limits them to one table.
 IDENTITIES = {
     "sts": {
         "issuer": "catalog-test",
@@ -63,7 +63,7 @@ IDENTITIES = {
 
 
 def program() -> str:
-    """Where `weed` is."""
+    """Returns the path of `weed`."""
     beside = Path(sys.executable).with_name("weed")
     found = str(beside) if beside.exists() else shutil.which("weed")
     if found:
@@ -75,7 +75,7 @@ def program() -> str:
 
 @contextlib.contextmanager
 def serve(folder: Path) -> Iterator[CatalogServer]:
-    """Runs in `folder` until the block is left."""
+    """Runs the server in `folder` inside the block."""
     ports = dict(zip(PORTS, process.free_ports(len(PORTS), beside=GRPC_OFFSET), strict=True))
     identities = folder / "identities.json"
     identities.write_text(json.dumps(IDENTITIES))
@@ -117,7 +117,7 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
 
 
 def remove_sockets(ports: Iterable[int]) -> None:
-    """It leaves them behind, and takes no other folder for all of them."""
+    """Removes the sockets that the server leaves in /tmp."""
     for port in ports:
         for number in (port, port + GRPC_OFFSET):
             for socket in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
@@ -125,7 +125,7 @@ def remove_sockets(ports: Iterable[int]) -> None:
 
 
 def is_ready(base_url: str, *, client_id: str, client_secret: str) -> bool:
-    """The configuration is answered before the warehouse exists, so a request into the warehouse is what counts."""
+    """Returns True if the warehouse exists. The configuration is available earlier."""
     form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
     try:
         answer = requests.post(f"{base_url}/v1/oauth/tokens", data=form, timeout=5)

@@ -1,4 +1,4 @@
-"""What the tests of a running server share: its mail, its processes, its people, and patience."""
+"""Fixtures and helpers for tests of a running server: emails, processes, sign-ups and timeouts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.fakes.smtp import FakeSmtp
 from tests.live.clients.postbox import Postbox
 from tests.live.servers import LiveServer
 
-PATIENCE_SECONDS = 60
-"""How long anything may take before it counts as never happening; far more than it needs."""
+TIMEOUT_SECONDS = 60
+"""Timeout of every wait; much longer than any operation needs."""
 PASSWORD = "correct horse battery"
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Return when `condition` holds; fail, naming `what` was waited for, when it never does."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(condition: Callable[[], object], expected: str) -> None:
+    """Wait until `condition` holds; raise AssertionError that names `expected` after the timeout."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"this never happened: {what}"
+        assert time.monotonic() < deadline, f"timed out waiting for: {expected}"
         time.sleep(0.1)
 
 
@@ -39,7 +39,7 @@ def post() -> Iterator[Postbox]:
 
 
 def settings_for(post: Postbox) -> dict[str, str]:
-    """Settings of a server that sends its mail to `post`, with the code in the subject, and limits nobody."""
+    """Settings of a server that sends emails to `post`, with the code in the subject, without rate limits."""
     return {
         "AUTH_SMTP_HOST": post.smtp.host,
         "AUTH_SMTP_PORT": str(post.smtp.port),
@@ -51,39 +51,39 @@ def settings_for(post: Postbox) -> dict[str, str]:
 
 
 def sign_up(server: LiveServer, email: str) -> requests.Response | None:
-    """The answer, or None when the server went away before it had answered. Fails when it takes its time."""
+    """The response, or None if the server closed the connection first. Raises if the server exceeds the timeout."""
     body = {"email": email, "password": PASSWORD}
     try:
-        return requests.post(f"{server.url}/signup", json=body, timeout=PATIENCE_SECONDS)
+        return requests.post(f"{server.url}/signup", json=body, timeout=TIMEOUT_SECONDS)
     except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
         return None
 
 
 def sign_up_to_sign_in(server: LiveServer, post: Postbox, email: str) -> str:
-    """The whole story of one person: sign up, open the link in the mail, sign in. Returns the access token."""
+    """Sign up, open the link in the email and sign in. Returns the access token."""
     made = sign_up(server, email)
     assert made is not None
     assert made.status_code == 200, made.text
-    letter = post.wait(email, seconds=PATIENCE_SECONDS)
-    landed = requests.get(letter.link, allow_redirects=False, timeout=PATIENCE_SECONDS)
+    letter = post.wait(email, seconds=TIMEOUT_SECONDS)
+    landed = requests.get(letter.link, allow_redirects=False, timeout=TIMEOUT_SECONDS)
     assert "access_token=" in landed.headers["Location"]
     signed_in = requests.post(
         f"{server.url}/token",
         params={"grant_type": "password"},
         json={"email": email, "password": PASSWORD},
-        timeout=PATIENCE_SECONDS,
+        timeout=TIMEOUT_SECONDS,
     )
     assert signed_in.status_code == 200, signed_in.text
     return str(signed_in.json()["access_token"])
 
 
 class HalfSent:
-    """A sign-up whose body stops in the middle until `finish` sends the rest: a request that runs for as long."""
+    """A sign-up whose body stops half-way until `finish` sends the rest, so the request stays in progress."""
 
     def __init__(self, server: LiveServer, email: str) -> None:
         self.email = email
         self._body = json.dumps({"email": email, "password": PASSWORD}).encode()
-        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS)
+        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_SECONDS)
         head = "POST /signup HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: "
         self._socket.sendall(f"{head}{len(self._body)}\r\n\r\n".encode() + self._body[:5])
 
@@ -97,7 +97,7 @@ class HalfSent:
 
 
 def message_ids(smtp: FakeSmtp) -> dict[str, list[str]]:
-    """Recipient → the Message-IDs of what has come for them, one for each copy."""
+    """Recipient → the Message-IDs of received emails, one per copy."""
     found: dict[str, list[str]] = {}
     for letter in list(smtp.received):
         for recipient in letter.recipients:
@@ -113,23 +113,23 @@ def count(database_url: str, table: str) -> int:
 
 
 def descendants(server: LiveServer) -> list[psutil.Process]:
-    """Every process the server has made that still exists."""
+    """All existing child processes of the server."""
     return list(psutil.Process(server.process.pid).children(recursive=True))
 
 
 def serving_processes(server: LiveServer) -> list[psutil.Process]:
-    """Those that answer requests, oldest first: only they have threads."""
+    """Processes that handle requests, oldest first: only these have threads."""
     return [process for process in sorted(descendants(server), key=_age) if _runs(process) and _has_threads(process)]
 
 
 def all_serving_processes(server: LiveServer) -> list[psutil.Process]:
-    """The same, once as many are there as `LiveServer` asks for; `/health` answers when the first is."""
+    """The same, once as many exist as `LiveServer` configures; `/health` answers after the first one starts."""
     wait_until(lambda: len(serving_processes(server)) == 2, "two serving processes")
     return serving_processes(server)
 
 
 def are_gone(processes: list[psutil.Process]) -> bool:
-    """Whether none of these runs any more; one that its parent has not noticed yet counts as gone."""
+    """Return True if none of these processes runs any more; zombies count as gone."""
     return not any(_runs(process) for process in processes)
 
 

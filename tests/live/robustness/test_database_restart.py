@@ -1,4 +1,4 @@
-"""PostgreSQL dies under load and comes back: requests fail quickly meanwhile, and nothing that was promised is lost."""
+"""PostgreSQL is killed under load and restarted: requests fail fast meanwhile, and no accepted sign-up is lost."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
 
-PEOPLE = 6
-"""Who sign up at the same time, each one address after the other."""
+CLIENTS = 6
+"""Number of concurrent clients; each signs up one address after the other."""
 
 
 class Cluster:
-    """A PostgreSQL of this test alone, as durable as in production, that can be killed and started again."""
+    """A PostgreSQL for one test, with production durability, that can be killed and restarted."""
 
     def __init__(self) -> None:
-        # Not pytest's folder: a socket's path must be short, or it changes with every start.
+        # Socket paths have a length limit; pytest's directories exceed it or change with every start.
         self._folder = Path(tempfile.mkdtemp(prefix="authsvc-outage-"))
         self.url = embedded.start(self._folder)
 
-    def die(self, number: signal.Signals) -> None:
-        """Send the signal to the server process and return when it and its children have gone."""
+    def kill(self, number: signal.Signals) -> None:
+        """Send the signal to the server process and wait until it and its children are gone."""
         lock = self._folder / "data" / "postmaster.pid"
         server = psutil.Process(int(lock.read_text().split()[0]))
-        everybody = [server, *server.children(recursive=True)]
+        processes = [server, *server.children(recursive=True)]
         server.send_signal(number)
-        robust.wait_until(lambda: robust.are_gone(everybody), "PostgreSQL is gone")
-        # Where dead orphans are collected late or never, as in many a container, the id in these files stays in use.
-        for left_behind in (lock, self._folder / f".s.PGSQL.{embedded.PORT}.lock"):
-            left_behind.unlink(missing_ok=True)
+        robust.wait_until(lambda: robust.are_gone(processes), "PostgreSQL to exit")
+        # In containers without a reaping init process, zombies keep the process IDs in these files in use.
+        for stale_lock in (lock, self._folder / f".s.PGSQL.{embedded.PORT}.lock"):
+            stale_lock.unlink(missing_ok=True)
 
-    def come_back(self) -> None:
+    def restart(self) -> None:
         embedded.stop(self._folder)
         assert embedded.start(self._folder) == self.url
 
@@ -74,17 +74,17 @@ class Attempt:
 
 @dataclass
 class Load:
-    """Sign-ups without a pause until told to stop, and what became of them."""
+    """Continuous sign-ups until stopped, with their results."""
 
     server: servers.LiveServer
     attempts: list[Attempt] = field(default_factory=list)
     has_ended: threading.Event = field(default_factory=threading.Event)
 
-    def sign_up(self, person: int) -> None:
+    def sign_up(self, client: int) -> None:
         number = 0
         while not self.has_ended.is_set():
             number += 1
-            email = f"person{person}.{number}@example.com"
+            email = f"client{client}.{number}@example.com"
             begun = time.monotonic()
             attempt = Attempt(email=email, begun=begun, answer=robust.sign_up(self.server, email))
             self.attempts.append(attempt)
@@ -105,36 +105,38 @@ def emails(url: str) -> set[str]:
 
 
 def sizes(url: str) -> dict[str, int]:
-    """Rows of every table but those that live workers write all the time."""
+    """Row counts of every table, except tables that workers update continuously."""
     query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE 'procrastinate%'"
     with psycopg.connect(url) as connection:
         tables = [table for (table,) in connection.execute(query).fetchall()]
     return {table: robust.count(url, table) for table in tables}
 
 
-# SIGQUIT is what `pg_ctl stop -m immediate` sends.
+# `pg_ctl stop -m immediate` sends SIGQUIT.
 @pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGKILL])
 @pytest.mark.timeout(300)
-def test_the_server_goes_on_when_postgresql_is_killed_and_started_again(
+def test_server_recovers_after_postgresql_restart(
     number: signal.Signals, tmp_path: Path, cluster: Cluster, post: Postbox
 ) -> None:
     with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=robust.settings_for(post)) as server:
         load = Load(server)
-        people = [threading.Thread(target=load.sign_up, args=(person,)) for person in range(PEOPLE)]
-        for person in people:
-            person.start()
+        threads = [threading.Thread(target=load.sign_up, args=(client,)) for client in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
         try:
-            robust.wait_until(lambda: successes(load.since(0)) > 2 * PEOPLE, "everybody has signed up")
-            cluster.die(number)
+            robust.wait_until(lambda: successes(load.since(0)) > 2 * CLIENTS, "sign-ups by every client")
+            cluster.kill(number)
             gone = time.monotonic()
-            robust.wait_until(lambda: len(load.since(gone)) > 5 * PEOPLE, "requests are answered during the outage")
-            cluster.come_back()
+            robust.wait_until(lambda: len(load.since(gone)) > 5 * CLIENTS, "responses during the outage")
+            cluster.restart()
             back = time.monotonic()
-            robust.wait_until(lambda: successes(load.since(back)) > 4 * PEOPLE, "sign-ups succeed again")
+            robust.wait_until(
+                lambda: successes(load.since(back)) > 4 * CLIENTS, "successful sign-ups after the restart"
+            )
         finally:
             load.has_ended.set()
-            for person in people:
-                person.join()
+            for thread in threads:
+                thread.join()
 
         refusals = [attempt.answer for attempt in load.attempts if not attempt.succeeded]
         assert refusals != []
@@ -145,29 +147,27 @@ def test_the_server_goes_on_when_postgresql_is_killed_and_started_again(
             assert refusal.json().keys() >= {"code", "error_code", "msg"}
         assert successes(load.since(back)) == len(load.since(back))
 
-        promised = {attempt.email for attempt in load.attempts if attempt.succeeded}
-        assert promised <= emails(cluster.url)
-        robust.wait_until(lambda: promised <= robust.message_ids(post.smtp).keys(), "all promised letters have come")
+        accepted = {attempt.email for attempt in load.attempts if attempt.succeeded}
+        assert accepted <= emails(cluster.url)
+        robust.wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
         robust.wait_until(lambda: robust.count(cluster.url, "procrastinate_jobs") == 0, "an empty queue")
         assert server.stop() == 0
     assert [ids for ids in robust.message_ids(post.smtp).values() if len(set(ids)) > 1] == []
 
 
-def test_connections_that_went_stale_unused_cost_nobody_an_answer(
-    tmp_path: Path, cluster: Cluster, post: Postbox
-) -> None:
+def test_stale_idle_connections_fail_no_request(tmp_path: Path, cluster: Cluster, post: Postbox) -> None:
     with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=robust.settings_for(post)) as server:
         token = robust.sign_up_to_sign_in(server, post, "ada@example.com")
 
         def ask(_: int) -> int:
             headers = {"Authorization": f"Bearer {token}"}
-            return requests.get(f"{server.url}/user", headers=headers, timeout=robust.PATIENCE_SECONDS).status_code
+            return requests.get(f"{server.url}/user", headers=headers, timeout=robust.TIMEOUT_SECONDS).status_code
 
-        with ThreadPoolExecutor(16) as people:
-            assert set(people.map(ask, range(200))) == {200}  # every serving thread has its connection now
+        with ThreadPoolExecutor(16) as pool:
+            assert set(pool.map(ask, range(200))) == {200}  # every serving thread now has a connection
             before = sizes(cluster.url)
-            cluster.die(signal.SIGKILL)
-            cluster.come_back()
-            # Limits are counted in a table that PostgreSQL empties after a crash.
+            cluster.kill(signal.SIGKILL)
+            cluster.restart()
+            # PostgreSQL empties the unlogged table of rate limits after a crash.
             assert sizes(cluster.url) == before | {"rate_limits": 0} != before
-            assert set(people.map(ask, range(200))) == {200}
+            assert set(pool.map(ask, range(200))) == {200}

@@ -36,7 +36,7 @@ def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn
 
 
 @pytest.mark.timeout(300)
-def test_a_user_signs_up_and_in_and_a_running_request_outlives_sigterm(gunicorn: Gunicorn, post: Postbox) -> None:
+def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
 
@@ -46,17 +46,17 @@ def test_a_user_signs_up_and_in_and_a_running_request_outlives_sigterm(gunicorn:
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         assert running.finish() == 200
-        assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(processes), "all processes have left")
+        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
         server.launch()
         server.wait()
-        post.wait("late@example.com", seconds=robust.PATIENCE_SECONDS)
+        post.wait("late@example.com", seconds=robust.TIMEOUT_SECONDS)
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
+def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
         post.smtp.delay = 60
         people = [f"person{number}@example.com" for number in range(3)]
@@ -70,7 +70,7 @@ def test_a_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, 
         for process in killed:
             process.kill()
         for email in people:
-            post.wait(email, seconds=robust.PATIENCE_SECONDS)
+            post.wait(email, seconds=robust.TIMEOUT_SECONDS)
         assert not set(robust.serving_processes(server)) & set(killed)
     assert {len(ids) for ids in robust.message_ids(post.smtp).values()} == {1}
 
@@ -80,14 +80,14 @@ def test_new_processes_answer_after_sighup(gunicorn: Gunicorn) -> None:
     with gunicorn() as server:
         before = robust.all_serving_processes(server)
         server.process.send_signal(signal.SIGHUP)
-        robust.wait_until(lambda: robust.are_gone(before), "the old processes have left")
+        robust.wait_until(lambda: robust.are_gone(before), "the old processes to exit")
         for _ in range(8):
-            assert requests.get(f"{server.url}/health", timeout=robust.PATIENCE_SECONDS).status_code == 200
+            assert requests.get(f"{server.url}/health", timeout=robust.TIMEOUT_SECONDS).status_code == 200
 
 
-def test_a_port_in_use_ends_the_start(gunicorn: Gunicorn) -> None:
+def test_start_fails_if_port_is_in_use(gunicorn: Gunicorn) -> None:
     with gunicorn() as server:
         second = gunicorn(server.port)
         second.launch()
-        assert second.process.wait(robust.PATIENCE_SECONDS) == 1
+        assert second.process.wait(robust.TIMEOUT_SECONDS) == 1
         assert "http server listen failed" in second.log.read_text()

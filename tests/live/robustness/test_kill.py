@@ -1,4 +1,4 @@
-"""Processes of the server are killed at any moment: every letter that was promised arrives all the same."""
+"""Server processes are killed at arbitrary moments: every accepted email is still delivered."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
 
 SIGN_UPS = 12
-"""In each round; a quarter of them at once."""
+"""Sign-ups per round; a quarter of them concurrently."""
 
 
 def kill_serving_process(server: servers.LiveServer) -> None:
-    """The server has to replace it by itself."""
+    """Kill one serving process and wait until the supervisor has replaced it."""
     before = robust.all_serving_processes(server)
     before[0].kill()
-    robust.wait_until(
-        lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "another process in its place"
-    )
+    robust.wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "a replacement process")
 
 
 def kill_supervisor(server: servers.LiveServer) -> None:
     orphans = robust.descendants(server)
     server.process.kill()
     server.process.wait()
-    robust.wait_until(lambda: robust.are_gone(orphans), "the children of the killed one have left")
+    robust.wait_until(lambda: robust.are_gone(orphans), "the children of the killed supervisor to exit")
     server.launch()
     server.wait()
 
@@ -42,11 +40,9 @@ def kill_everything(server: servers.LiveServer) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_every_promised_letter_arrives_whatever_is_killed(
-    tmp_path: Path, fresh_database_url: str, post: Postbox
-) -> None:
+def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
     post.smtp.delay = 0.2
-    promised: set[str] = set()
+    accepted: set[str] = set()
     server = servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=robust.settings_for(post))
 
     def sign_up(number: int) -> None:
@@ -54,7 +50,7 @@ def test_every_promised_letter_arrives_whatever_is_killed(
         made = robust.sign_up(server, email)
         if made is not None:
             assert made.status_code == 200, made.text
-            promised.add(email)
+            accepted.add(email)
 
     kills = (kill_serving_process, kill_supervisor, kill_serving_process, kill_everything, kill_serving_process)
     with server, ThreadPoolExecutor(SIGN_UPS // 4) as people:
@@ -66,21 +62,21 @@ def test_every_promised_letter_arrives_whatever_is_killed(
             for answer in answers:
                 answer.result()
         post.smtp.delay = 0
-        robust.wait_until(lambda: promised <= robust.message_ids(post.smtp).keys(), "all promised letters have come")
+        robust.wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
         robust.wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
 
-    assert len(promised) > SIGN_UPS
+    assert len(accepted) > SIGN_UPS
     copies = robust.message_ids(post.smtp)
     assert [ids for ids in copies.values() if len(set(ids)) > 1] == []
 
 
-def test_two_processes_killed_at_once_are_both_replaced(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
+def test_two_concurrently_killed_processes_are_replaced(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=robust.settings_for(post)) as server:
         before = robust.all_serving_processes(server)
         for process in before:
             process.kill()
         robust.wait_until(
-            lambda: len(set(robust.serving_processes(server)) - set(before)) == 2, "two others in their place"
+            lambda: len(set(robust.serving_processes(server)) - set(before)) == 2, "two replacement processes"
         )
         server.wait()
 

@@ -1,4 +1,4 @@
-"""Migrations while others use the tables, and after one that was killed half-way."""
+"""Migrations while other transactions use the tables, and after an interrupted migration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def applied(url: str) -> int:
 
 
 def launch(url: str, folder: Path, *arguments: str) -> servers.LiveServer:
-    """Begin to migrate, by itself, with the log in `folder`."""
+    """Start a migration in the background, with the log in `folder`."""
     running = servers.LiveServer(folder=folder, database_url=url, command=(*MIGRATE, *arguments))
     running.launch()
     return running
@@ -27,12 +27,12 @@ def launch(url: str, folder: Path, *arguments: str) -> servers.LiveServer:
 
 def migrate(url: str, folder: Path, *arguments: str) -> None:
     done = launch(url, folder, *arguments)
-    assert done.process.wait(robust.PATIENCE_SECONDS) == 0, done.log.read_text()
+    assert done.process.wait(robust.TIMEOUT_SECONDS) == 0, done.log.read_text()
 
 
-def test_a_migration_killed_half_way_is_gone_on_with(tmp_path: Path, empty_database_url: str) -> None:
+def test_killed_migration_is_resumed(tmp_path: Path, empty_database_url: str) -> None:
     first = launch(empty_database_url, tmp_path)
-    robust.wait_until(lambda: applied(empty_database_url) >= 25, "some are applied")
+    robust.wait_until(lambda: applied(empty_database_url) >= 25, "some applied migrations")
     first.kill()
     assert applied(empty_database_url) < 60
     migrate(empty_database_url, tmp_path)
@@ -45,16 +45,18 @@ def test_a_migration_killed_half_way_is_gone_on_with(tmp_path: Path, empty_datab
     assert invalid == (0,)
 
 
-def test_a_table_in_use_is_waited_for_without_being_in_the_way(tmp_path: Path, empty_database_url: str) -> None:
+def test_migration_waits_for_table_without_blocking_readers(tmp_path: Path, empty_database_url: str) -> None:
     migrate(empty_database_url, tmp_path)
     migrate(empty_database_url, tmp_path, "accounts", "0003")
 
     with psycopg.connect(empty_database_url) as reader, psycopg.connect(empty_database_url, autocommit=True) as other:
         reader.execute("SELECT count(*) FROM users, mfa_factors")
         running = launch(empty_database_url, tmp_path)
-        robust.wait_until(lambda: "waits for a table" in running.log.read_text(), "it lets others pass")
-        # Who comes after it gets through although the first reader is still there.
+        robust.wait_until(
+            lambda: "waits for a table" in running.log.read_text(), "the migration to release its lock request"
+        )
+        # A later reader gets through although the first reader still holds its lock.
         other.execute("SELECT count(*) FROM users, mfa_factors")
         assert running.process.poll() is None
         reader.rollback()
-        assert running.process.wait(robust.PATIENCE_SECONDS) == 0
+        assert running.process.wait(robust.TIMEOUT_SECONDS) == 0

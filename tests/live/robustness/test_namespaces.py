@@ -1,4 +1,4 @@
-"""Installations that share a database and keep apart: tables, queue, letters."""
+"""Installations in one database with separate tables, queues and emails."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.live.robustness import conftest as robust
 from tests.live.robustness.test_two_servers import migrations_applied
 
 PREFIXES = {"": "", "a": "a_", "b_": "b_"}
-"""Namespace → what stands in front of its names."""
+"""Namespace → table prefix."""
 _DIGEST = re.compile(r"_[0-9a-f]{8}(?=(_uniq|_like)?$)")
 EMAIL = "ada@example.com"
 
 
 class Installation:
-    """One namespace with a mail server of its own."""
+    """One namespace with its own mail server."""
 
     def __init__(self, *, folder: Path, database_url: str, namespace: str, post: Postbox) -> None:
         self.post = post
@@ -50,27 +50,25 @@ def installations(tmp_path: Path, empty_database_url: str) -> Iterator[list[Inst
 
 
 def names(url: str, kinds: str) -> set[str]:
-    """What there is of these kinds of pg_class, but for the queue's, which is everybody's."""
+    """Relations of these `relkind`s, except those of the queue, which all namespaces share."""
     query = """
         SELECT relname FROM pg_class
          WHERE relnamespace = 'public'::regnamespace AND relkind = ANY (%s) AND relname NOT LIKE '%%procrastinate%%'
     """
     with psycopg.connect(url) as connection:
-        # Django ends the names of its own indexes in a digest of the table's name, which begins with the namespace.
+        # Django's index names end in a digest of the table name, which includes the namespace.
         return {_DIGEST.sub("", name) for (name,) in connection.execute(query, [list(kinds)]).fetchall()}
 
 
 def waiting(url: str) -> list[str]:
-    """Queues of the jobs that nobody has begun."""
+    """Queues of the jobs that have not started."""
     with psycopg.connect(url) as connection:
         query = "SELECT queue_name FROM procrastinate_jobs WHERE status = 'todo' AND task_name = 'mailer.deliver'"
         return [queue for (queue,) in connection.execute(query).fetchall()]
 
 
 @pytest.mark.timeout(300)
-def test_three_installations_serve_from_one_database(
-    empty_database_url: str, installations: list[Installation]
-) -> None:
+def test_three_installations_share_one_database(empty_database_url: str, installations: list[Installation]) -> None:
     with contextlib.ExitStack() as running:
         servers = [running.enter_context(one.server()) for one in installations]
         for one, server in zip(installations, servers, strict=True):
@@ -92,7 +90,7 @@ def test_three_installations_serve_from_one_database(
 
 
 @pytest.mark.timeout(300)
-def test_a_letter_waits_for_a_worker_of_its_own_installation(
+def test_email_is_sent_by_worker_of_same_installation(
     empty_database_url: str, installations: list[Installation]
 ) -> None:
     *others, last = installations
@@ -104,19 +102,17 @@ def test_a_letter_waits_for_a_worker_of_its_own_installation(
         assert waiting(empty_database_url) == ["b_"]
         assert not last.post.smtp.received
     with last.server():
-        last.post.wait(EMAIL, seconds=robust.PATIENCE_SECONDS)
+        last.post.wait(EMAIL, seconds=robust.TIMEOUT_SECONDS)
     assert [len(one.post.smtp.received) for one in installations] == [1] * 3
 
 
-def test_what_one_installation_has_done_to_the_queues_tables_is_not_done_again(
-    empty_database_url: str, installations: list[Installation]
-) -> None:
+def test_queue_migrations_are_applied_once(empty_database_url: str, installations: list[Installation]) -> None:
     plain, other, _ = installations
     with plain.server():
         pass
     with other.server():
         pass
-    # As if the first had brought a new version of the queue's library, which the second has yet to hear of.
+    # Simulates a newer Procrastinate version that only the first installation has migrated to.
     forget = "DELETE FROM {} WHERE app = 'procrastinate' AND name >= '0035'"
     with psycopg.connect(empty_database_url) as connection:
         forgotten = connection.execute(sql.SQL(forget).format(sql.Identifier("a_django_migrations"))).rowcount

@@ -42,8 +42,8 @@ def test_a_busy_server_stops_in_order(
         stop(server)
         time.sleep(0.5)
         assert [request.finish() for request in running] == [200] * 4
-        assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(processes), "all processes have left")
+        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
         # The next server delivers the queued messages.
@@ -60,7 +60,7 @@ def test_a_busy_server_stops_in_order(
 @pytest.mark.parametrize(
     ("http_server", "stop"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
 )
-def test_the_embedded_database_ends_with_its_server(
+def test_embedded_database_stops_with_server(
     http_server: str, stop: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
 ) -> None:
     folder = tmp_path / "pg"
@@ -73,6 +73,6 @@ def test_the_embedded_database_ends_with_its_server(
         processes = [*robust.descendants(server), database, *database.children(recursive=True)]
 
         stop(server)
-        assert server.process.wait(robust.PATIENCE_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(processes), "all processes have left")
+        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
+        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
     assert not (folder / "data" / "postmaster.pid").exists()

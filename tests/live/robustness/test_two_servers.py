@@ -1,4 +1,4 @@
-"""Servers started at the same moment on an empty database."""
+"""Starts servers concurrently on an empty database."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from tests.live.robustness import conftest as robust
 
 
 def migrations_applied(server: live.LiveServer) -> int:
-    """How many the server says it has applied at its start."""
+    """The number of applied migrations that the server logged at its start."""
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
     [number] = [line["count"] for line in lines if line["msg"] == "migrations applied"]
     return int(number)
 
 
-def test_two_servers_and_one_of_another_namespace_come_up_together(
-    tmp_path: Path, empty_database_url: str, post: Postbox
-) -> None:
+def test_concurrent_servers_migrate_and_start(tmp_path: Path, empty_database_url: str, post: Postbox) -> None:
     env = {**robust.settings_for(post), "WEB_CONCURRENCY": "1"}
     servers = [
         live.LiveServer(folder=tmp_path, database_url=empty_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})

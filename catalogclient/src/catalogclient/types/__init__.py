@@ -1,27 +1,9 @@
-"""The documents that travel between client and server, as TypedDicts with the keys of the wire.
+"""Request and response documents as TypedDicts with the keys of the OpenAPI document (`components/schemas`).
 
-They are plain dictionaries at run time: unknown keys survive, and what was read can be sent back unchanged. Source:
-Iceberg REST OpenAPI, `components/schemas`.
+The documents are plain dictionaries at run time. Unknown keys are kept.
 """
 
-from catalogclient.types.bodies import (
-    CommitTableRequest,
-    CommitTransactionRequest,
-    CommitViewRequest,
-    CreateNamespaceRequest,
-    CreateTableRequest,
-    CreateViewRequest,
-    FetchScanTasksRequest,
-    PlanTableScanRequest,
-    RegisterTableRequest,
-    RegisterViewRequest,
-    RemoteSigningConfig,
-    RemoteSignRequest,
-    RenameTableRequest,
-    TableReference,
-    UpdateNamespacePropertiesRequest,
-)
-from catalogclient.types.changes import (
+from catalogclient.types._changes import (
     AddEncryptionKey,
     AddSchema,
     AddSnapshot,
@@ -61,7 +43,24 @@ from catalogclient.types.changes import (
     ViewRequirement,
     ViewUpdate,
 )
-from catalogclient.types.scans import (
+from catalogclient.types._requests import (
+    CommitTableRequest,
+    CommitTransactionRequest,
+    CommitViewRequest,
+    CreateNamespaceRequest,
+    CreateTableRequest,
+    CreateViewRequest,
+    FetchScanTasksRequest,
+    PlanTableScanRequest,
+    RegisterTableRequest,
+    RegisterViewRequest,
+    RemoteSigningConfig,
+    RemoteSignRequest,
+    RenameTableRequest,
+    TableReference,
+    UpdateNamespacePropertiesRequest,
+)
+from catalogclient.types._scans import (
     CommitReport,
     ContentFile,
     CounterResult,
@@ -75,7 +74,7 @@ from catalogclient.types.scans import (
     TimerResult,
     ValueMap,
 )
-from catalogclient.types.schemas import (
+from catalogclient.types._schemas import (
     IcebergType,
     ListType,
     MapType,
@@ -88,7 +87,7 @@ from catalogclient.types.schemas import (
     StructField,
     StructType,
 )
-from catalogclient.types.tables import (
+from catalogclient.types._tables import (
     BlobMetadata,
     EncryptedKey,
     MetadataLogEntry,
@@ -99,7 +98,7 @@ from catalogclient.types.tables import (
     StatisticsFile,
     TableMetadata,
 )
-from catalogclient.types.views import (
+from catalogclient.types._views import (
     DefinitionLogEntry,
     DefinitionVersionReference,
     FunctionDefinition,

@@ -1,0 +1,1 @@
+"""Command line: tables on a terminal, JSON for programs, and exit statuses."""

@@ -1,0 +1,198 @@
+"""Defines and parses the command line arguments."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from catalogclient import __version__
+
+
+class Status(enum.IntEnum):
+    """Exit statuses."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NOT_ALLOWED = 4
+    CONFLICT = 5
+    NO_RESPONSE = 6
+    UNKNOWN = 7
+    INTERRUPTED = 130
+
+
+EPILOG = """\
+Options may be placed before or after the command.
+
+catalogs:
+  --catalog NAME selects a catalog from these sources, the first one wins for each property:
+    CATALOGCLIENT_CATALOG__<NAME>__<PROPERTY>   environment; __ means a dot and _ a hyphen in the property name
+    ~/.config/catalogclient.toml                [catalogs.NAME] sections, `default = "NAME"`; or CATALOGCLIENT_CONFIG
+    .pyiceberg.yaml                             in PYICEBERG_HOME, the home folder or the current folder
+  The properties are those of PyIceberg: uri, warehouse, prefix, token, credential, oauth2-server-uri, scope,
+  rest.sigv4-enabled, header.<NAME> and others. Without --catalog and --uri, CATALOGCLIENT_CATALOG, the default of the
+  file or the name "default" applies.
+
+environment:
+  CATALOG_URI          URL of the catalog
+  CATALOG_WAREHOUSE    warehouse
+  CATALOG_TOKEN        bearer token
+  CATALOG_CREDENTIAL   CLIENT_ID:CLIENT_SECRET, exchanged for a token at --token-url
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN   keys for --sigv4-region
+A token or secret is never accepted as an argument, because all users of the machine can read arguments.
+
+names:
+  Levels are separated by dots: accounting.tax.paid. Write a name that contains a dot as a JSON list:
+  '["accounting", "tax.2026", "paid"]'.
+
+exit status:
+  0  done                                  4  not authenticated or not authorized
+  1  the server returned an error          5  conflict: exists, is not empty, or was changed concurrently
+  2  wrong usage                           6  no response from the server
+  3  not found                             7  unknown outcome of a change; check it before you try again
+"""
+
+
+class _RejectSecret(argparse.Action):
+    """Rejects an argument that would expose a secret. The message does not contain its value."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        parser.error("arguments are visible to other users: put the secret into an environment variable or a file")
+
+
+def identifier(text: str) -> tuple[str, ...]:
+    """Parses `a.b.c` or a JSON list of names."""
+    if not text.startswith("["):
+        return tuple(text.split("."))
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise argparse.ArgumentTypeError(f"not a JSON list of names: {text}")
+    return tuple(names)
+
+
+def table_identifier(text: str) -> tuple[str, ...]:
+    """Parses an identifier that has a namespace."""
+    names = identifier(text)
+    if len(names) < 2:
+        raise argparse.ArgumentTypeError(f"the namespace is missing: NAMESPACE.{text}")
+    return names
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Parses `KEY=VALUE`."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"not KEY=VALUE: {text}")
+    return key, value
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parses the arguments. Exits with `Status.USAGE` if they are wrong."""
+    top = argparse.ArgumentParser(
+        prog="catalogclient",
+        description="Show and change an Iceberg REST catalog.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"catalogclient {__version__}")
+    for name, settings in COMMON.items():
+        top.add_argument(name, **settings)
+    _add_commands(top)
+    return top.parse_args(arguments)
+
+
+COMMON: Mapping[str, dict[str, Any]] = {
+    "--catalog": {"metavar": "NAME", "help": "named catalog, see below"},
+    "--uri": {"metavar": "URL", "help": "URL of the catalog"},
+    "--warehouse": {"help": "warehouse"},
+    "--prefix": {"help": "prefix of all paths instead of the server's; empty for none"},
+    "--config-mode": {
+        "choices": ("auto", "always", "never"),
+        "help": "when to request the server's configuration (default: auto)",
+    },
+    "--token-file": {"type": Path, "metavar": "FILE", "help": "file with a bearer token"},
+    "--credential-file": {"type": Path, "metavar": "FILE", "help": "file with CLIENT_ID:CLIENT_SECRET"},
+    "--token-url": {"metavar": "URL", "help": "token endpoint for a credential"},
+    "--scope": {"help": "scope of the token (default: catalog)"},
+    "--header-file": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "file with an auth header field NAME: VALUE",
+    },
+    "--sigv4-region": {"metavar": "REGION", "help": "sign requests with AWS Signature Version 4"},
+    "--sigv4-service": {"metavar": "NAME", "help": "service of the signature (default: execute-api)"},
+    "--token": {"action": _RejectSecret, "help": argparse.SUPPRESS},
+    "--credential": {"action": _RejectSecret, "help": argparse.SUPPRESS},
+    "--output": {
+        "choices": ("auto", "table", "json"),
+        "help": "auto is a table on a terminal, otherwise JSON (default: auto)",
+    },
+}
+"""Options of every command."""
+
+
+def _add_commands(top: argparse.ArgumentParser) -> None:
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, summary: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        for option, settings in COMMON.items():
+            # Without a default, an option before the command stays valid.
+            added.add_argument(option, **{**settings, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS})
+        return added
+
+    listed = command("list", "list namespaces, or the content of a namespace")
+    listed.add_argument("namespace", type=identifier, nargs="?", default=(), metavar="NAMESPACE")
+    listed.add_argument("--views", action="store_true", help="views instead of tables")
+    listed.add_argument("--recursive", action="store_true", help="namespaces of all levels")
+
+    shown = command("show", "show columns, properties and snapshots of a table")
+    shown.add_argument("table", type=table_identifier, metavar="TABLE")
+    shown.add_argument("--view", action="store_true", help="TABLE is a view")
+
+    properties = command("properties", "show or change properties of a namespace or table")
+    properties.add_argument("name", type=identifier, metavar="NAME")
+    properties.add_argument("--table", action="store_true", help="NAME is a table, not a namespace")
+    properties.add_argument("--set", type=pair, action="append", default=[], metavar="KEY=VALUE")
+    properties.add_argument("--remove", action="append", default=[], metavar="KEY")
+
+    created = command("create", "create a table")
+    created.add_argument("table", type=table_identifier, metavar="TABLE")
+    created.add_argument(
+        "schema",
+        type=Path,
+        metavar="SCHEMA_FILE",
+        help="JSON file with an Iceberg schema or a create request that has a `schema`; - for stdin",
+    )
+    created.add_argument("--location", metavar="URI", help="location of the table")
+    created.add_argument("--property", type=pair, action="append", default=[], metavar="KEY=VALUE")
+
+    namespace = command("create-namespace", "create a namespace")
+    namespace.add_argument("namespace", type=identifier, metavar="NAMESPACE")
+    namespace.add_argument("--property", type=pair, action="append", default=[], metavar="KEY=VALUE")
+
+    renamed = command("rename", "rename a table")
+    renamed.add_argument("source", type=table_identifier, metavar="TABLE")
+    renamed.add_argument("destination", type=table_identifier, metavar="NEW_NAME")
+    renamed.add_argument("--view", action="store_true", help="TABLE is a view")
+
+    dropped = command("drop", "drop a table from the catalog")
+    dropped.add_argument("table", type=table_identifier, metavar="TABLE")
+    kind = dropped.add_mutually_exclusive_group()
+    kind.add_argument("--view", action="store_true", help="TABLE is a view")
+    kind.add_argument("--purge", action="store_true", help="request the server to delete the files of the table")
+
+    emptied = command("drop-namespace", "drop an empty namespace")
+    emptied.add_argument("namespace", type=identifier, metavar="NAMESPACE")
+
+    credentials = command("credentials", "show the credentials for the files of a table, with masked secrets")
+    credentials.add_argument("table", type=table_identifier, metavar="TABLE")

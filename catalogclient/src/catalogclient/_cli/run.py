@@ -1,0 +1,119 @@
+"""Runs a command and returns its exit status."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalogclient import (
+    CatalogError,
+    CommitStateUnknownError,
+    InvalidArgumentError,
+    InvalidResponseError,
+    NetworkError,
+    OAuthError,
+    RestCatalog,
+    RestCatalogOptions,
+    SigV4Auth,
+    _properties,
+)
+from catalogclient._cli import arguments, commands, display, settings
+from catalogclient._cli.arguments import Status
+from catalogclient._guards import converted
+
+
+def main(given: Sequence[str]) -> int:
+    """Returns the exit status. Wrong arguments exit at once."""
+    parsed = arguments.parse(given)
+    warnings.showwarning = _show_warning
+    # A lone surrogate becomes its JSON escape.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        options = _options(parsed, os.environ)
+        as_json = parsed.output == "json" or (parsed.output != "table" and not sys.stdout.isatty())
+        with RestCatalog(options) as catalog, converted("the response is invalid", InvalidResponseError):
+            text = display.render(commands.COMMANDS[parsed.command](catalog, parsed), as_json=as_json)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except CatalogError as error:
+        return _failed(str(error), _status(error))
+    except BrokenPipeError:
+        # The reader has closed the pipe (`| head`). The interpreter must not flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Status.DONE
+    except OSError as error:
+        return _failed(f"{error.filename}: {error.strerror}", Status.USAGE)
+    except UnicodeDecodeError:
+        return _failed("a file is not UTF-8 text", Status.USAGE)
+    except KeyboardInterrupt:
+        return Status.INTERRUPTED
+    return Status.DONE
+
+
+def _options(parsed: argparse.Namespace, environment: Mapping[str, str]) -> RestCatalogOptions:
+    properties: dict[str, str] = {}
+    short = settings.short_variables(environment)
+    if parsed.catalog or not (parsed.uri or "uri" in short):
+        properties = settings.properties(parsed.catalog, environment)
+    if not parsed.catalog:
+        properties |= short
+    for name in ("uri", "warehouse", "prefix", "scope"):
+        if getattr(parsed, name) is not None:
+            properties[name] = getattr(parsed, name)
+    if not properties.get("uri"):
+        raise InvalidArgumentError("no catalog given: use --uri, --catalog, CATALOG_URI or a configuration file")
+    secret = parsed.token_file or parsed.credential_file
+    if secret:
+        for name in ("token", "credential"):
+            properties.pop(name, None)
+        properties["token" if parsed.token_file else "credential"] = secret.read_text(encoding="utf-8").strip()
+    own_endpoint = f"{properties['uri'].rstrip('/')}/v1/oauth/tokens"
+    properties["oauth2-server-uri"] = parsed.token_url or properties.get("oauth2-server-uri") or own_endpoint
+    options = _properties.options(properties)
+    changes: dict[str, Any] = {"config_mode": parsed.config_mode or "auto"}
+    if parsed.header_file:
+        name, colon, value = parsed.header_file.read_text(encoding="utf-8").strip().partition(":")
+        if not colon:
+            raise InvalidArgumentError(f"{parsed.header_file} does not contain NAME: VALUE")
+        changes["auth"] = {"type": "header", "name": name.strip(), "value": value.strip()}
+    if parsed.sigv4_region:
+        changes["auth"] = _sigv4(parsed.sigv4_region, parsed.sigv4_service or "execute-api", environment)
+    return dataclasses.replace(options, **changes)
+
+
+def _sigv4(region: str, service: str, environment: Mapping[str, str]) -> SigV4Auth:
+    if not environment.get("AWS_ACCESS_KEY_ID"):
+        return SigV4Auth.from_botocore(region, service)
+    return SigV4Auth(
+        region,
+        service=service,
+        access_key=environment["AWS_ACCESS_KEY_ID"],
+        secret_key=environment.get("AWS_SECRET_ACCESS_KEY"),
+        session_token=environment.get("AWS_SESSION_TOKEN"),
+    )
+
+
+def _status(error: CatalogError) -> Status:
+    if error.is_commit_state_unknown or error.maybe_applied or isinstance(error, CommitStateUnknownError):
+        return Status.UNKNOWN
+    if isinstance(error, NetworkError):
+        return Status.NO_RESPONSE
+    if isinstance(error, InvalidArgumentError):
+        return Status.USAGE
+    if error.is_unauthorized or error.is_forbidden or error.is_authentication_timeout or isinstance(error, OAuthError):
+        return Status.NOT_ALLOWED
+    return {404: Status.NOT_FOUND, 409: Status.CONFLICT}.get(error.status, Status.FAILED)
+
+
+def _failed(message: str, status: Status) -> Status:
+    sys.stderr.write(f"error: {display.printable(message)}\n")
+    return status
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"warning: {display.printable(message)}\n")

@@ -1,0 +1,196 @@
+"""Commits and transactions (OpenAPI, `updateTable` and `commitTransaction`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from catalogclient import _metadata
+from catalogclient._endpoints import OPERATIONS, Endpoint
+from catalogclient._identifiers import TableLike
+from catalogclient._messages import Call, encode_json
+from catalogclient._operations import requests as parts
+from catalogclient._operations import responses
+from catalogclient._operations.core import operation
+from catalogclient._operations.tables import TableOperations
+from catalogclient._options import CallOptions, MutationOptions
+from catalogclient._results import CommitTableResult, LoadTableResult
+from catalogclient.changes import Change, updates_for
+from catalogclient.errors import CatalogError, CommitFailedError, CommitStateUnknownError, InvalidArgumentError
+from catalogclient.requirements import for_update
+from catalogclient.types import CommitTableRequest, TableMetadata, TableRequirement, TableUpdate
+
+
+class CommitOperations(TableOperations):
+    """Commits."""
+
+    @operation
+    async def update_table(
+        self,
+        table: TableLike,
+        request: CommitTableRequest | None = None,
+        *,
+        requirements: Sequence[TableRequirement] = (),
+        updates: Sequence[TableUpdate] = (),
+        **call: Unpack[MutationOptions],
+    ) -> CommitTableResult:
+        """Changes a table if all requirements hold. Without requirements it overwrites concurrent changes.
+
+        Raises NoSuchTableError, CommitFailedError if a requirement does not hold, and CommitStateUnknownError if the
+        change may have been applied. In the last case do not resend it without its key and do not delete the files
+        that it references; see reconcile_commit. Source: OpenAPI, `updateTable`.
+        """
+        if request is not None and (requirements or updates):
+            raise InvalidArgumentError("pass either the request or requirements and updates")
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.UPDATE_TABLE],
+                values=parts.object_path(table),
+                body=encode_json(_commit(request or {"requirements": [*requirements], "updates": [*updates]})),
+                read=responses.commit,
+            ),
+            **call,
+        )
+
+    commit_table = update_table
+
+    @operation
+    async def commit(
+        self, table: TableLike, *changes: Change | TableUpdate, **call: Unpack[CallOptions]
+    ) -> CommitTableResult:
+        """Loads a table, commits changes with the derived requirements, and repeats both after a conflict.
+
+        `changes` are updates and the changes of `catalogclient.changes`. The number of attempts and the delays are
+        those of `retry`. After an unknown outcome the table is loaded: the result is returned if the changes are in
+        it. Nothing is committed if the table already is in the new state.
+
+        Raises NoSuchTableError, InvalidArgumentError if a change does not apply (any more), CommitFailedError after
+        the last conflict, and CommitStateUnknownError if the outcome remains unknown.
+        """
+        policy = self._options.retry
+        attempt = 1
+        while True:
+            base = await self.load_table_result(table, **call)
+            found = updates_for(base.metadata, changes)
+            if not found:
+                return _as_commit_result(base)
+            try:
+                return await self.update_table(
+                    table, requirements=for_update(base.metadata, found), updates=found, **call
+                )
+            except CommitFailedError:
+                if policy is None or attempt >= policy.max_attempts:
+                    raise
+                await self._runtime.sleep(policy.delay(attempt))
+                attempt += 1
+            except CommitStateUnknownError as unknown:
+                try:
+                    current = await self.load_table_result(table, snapshots="all", **call)
+                except CatalogError as error:
+                    raise unknown from error
+                if not _is_applied(found, current.metadata):
+                    raise
+                return _as_commit_result(current)
+
+    @operation
+    async def commit_transaction(
+        self, table_changes: Sequence[CommitTableRequest], **call: Unpack[MutationOptions]
+    ) -> None:
+        """Changes all tables or none. Each change has the `identifier` of its table. Raises as update_table."""
+        if not table_changes:
+            raise InvalidArgumentError("a transaction needs at least one change")
+        changes = [_commit(each) for each in table_changes]
+        if not all("identifier" in each for each in changes):
+            raise InvalidArgumentError("every change of a transaction needs the identifier of its table")
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.COMMIT_TRANSACTION],
+            body=encode_json({"table-changes": changes}),
+            read=responses.nothing,
+        )
+        await self._send(prepared, **call)
+
+    @operation
+    async def reconcile_commit(
+        self, table: TableLike, request: CommitTableRequest, **call: Unpack[CallOptions]
+    ) -> CommitTableResult | None:
+        """Checks after CommitStateUnknownError if a commit was applied. Returns the table, or None if it is uncertain.
+
+        Only a commit that adds one snapshot, optionally as `main`, can be recognised.
+        """
+        snapshot_id = _only_snapshot(request)
+        if snapshot_id is None:
+            return None
+        result = await self.load_table_result(table, snapshots="all", **call)
+        if result.metadata_location is None or _metadata.snapshot_by_id(result.metadata, snapshot_id) is None:
+            return None
+        return _as_commit_result(result)
+
+
+def _as_commit_result(result: LoadTableResult) -> CommitTableResult:
+    location = result.metadata_location or ""
+    return CommitTableResult(
+        raw={"metadata-location": location, "metadata": result.metadata},
+        metadata=result.metadata,
+        metadata_location=location,
+        etag=result.etag,
+    )
+
+
+def _is_applied(sent: Sequence[TableUpdate], metadata: TableMetadata) -> bool:
+    """Returns True if the metadata certainly contains the effects of all updates."""
+    document: Any = metadata
+    schema: Any = _metadata.get_current_schema(metadata) or {}
+    properties = metadata.get("properties") or {}
+    for update in sent:
+        match update["action"]:
+            case "add-schema":
+                applied = schema.get("fields") == update["schema"]["fields"]
+            case "add-spec":
+                applied = any(each["fields"] == update["spec"]["fields"] for each in document["partition-specs"])
+            case "add-sort-order":
+                applied = any(each["fields"] == update["sort-order"]["fields"] for each in document["sort-orders"])
+            case "set-current-schema":
+                applied = update["schema-id"] in (-1, metadata.get("current-schema-id"))
+            case "set-default-spec":
+                applied = update["spec-id"] in (-1, metadata.get("default-spec-id"))
+            case "set-default-sort-order":
+                applied = update["sort-order-id"] in (-1, metadata.get("default-sort-order-id"))
+            case "set-properties":
+                applied = all(properties.get(name) == value for name, value in update["updates"].items())
+            case "remove-properties":
+                applied = not any(name in properties for name in update["removals"])
+            case "set-location":
+                applied = metadata.get("location") == update["location"]
+            case "add-snapshot":
+                applied = _metadata.snapshot_by_id(metadata, update["snapshot"]["snapshot-id"]) is not None
+            case "set-snapshot-ref":
+                ref = _metadata.ref(metadata, update["ref-name"])
+                applied = ref is not None and ref["snapshot-id"] == update["snapshot-id"]
+            case _:
+                applied = False
+        if not applied:
+            return False
+    return True
+
+
+def _commit(request: CommitTableRequest) -> dict[str, Any]:
+    document = parts.with_plain_identifier(request)
+    if "properties" in document and "updates" not in document and "requirements" not in document:
+        raise InvalidArgumentError(
+            "a commit has requirements and updates; for properties pass updates=[updates.set_properties({...})]"
+        )
+    return {"requirements": [], "updates": [], **document}
+
+
+def _only_snapshot(request: CommitTableRequest) -> int | None:
+    """Returns the id of the snapshot if the commit only adds one snapshot, optionally as `main`."""
+    updates = list(request.get("updates") or ())
+    added = [each["snapshot"]["snapshot-id"] for each in updates if each["action"] == "add-snapshot"]
+    if len(added) != 1:
+        return None
+    for each in updates:
+        if each["action"] == "add-snapshot":
+            continue
+        if each["action"] != "set-snapshot-ref" or each["ref-name"] != "main" or each["snapshot-id"] != added[0]:
+            return None
+    return added[0]

@@ -1,0 +1,175 @@
+"""Operations on namespaces (OpenAPI, `/v1/{prefix}/namespaces`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Any, Unpack
+
+from catalogclient import _identifiers, _pagination
+from catalogclient._endpoints import OPERATIONS, Endpoint
+from catalogclient._identifiers import NamespaceIdentifier, NamespaceLike
+from catalogclient._messages import Call, Reply, encode_json
+from catalogclient._operations import requests, responses
+from catalogclient._operations.core import Core, operation
+from catalogclient._options import CallOptions, MutationOptions
+from catalogclient._results import NamespaceMetadata, NamespacePage, UpdateNamespacePropertiesResult
+from catalogclient._urls import Levels
+from catalogclient.errors import CatalogError, InvalidArgumentError
+from catalogclient.types import UpdateNamespacePropertiesRequest
+
+
+class NamespaceOperations(Core):
+    """Namespaces."""
+
+    @operation
+    async def list_namespaces(
+        self,
+        *,
+        parent: NamespaceLike | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        **call: Unpack[CallOptions],
+    ) -> NamespacePage:
+        """Returns a page of the top-level namespaces, or of the children of `parent`.
+
+        Raises NoSuchNamespaceError for an unknown parent.
+        """
+        above = _identifiers.parent(parent)
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.LIST_NAMESPACES],
+                query=(
+                    *((("parent", Levels(above.namespace)),) if above else ()),
+                    *requests.page_parameters(page_size, page_token),
+                ),
+                read=responses.namespace_page,
+            ),
+            **call,
+        )
+
+    def iter_namespaces(
+        self,
+        *,
+        parent: NamespaceLike | None = None,
+        page_size: int | None = None,
+        recursive: bool = False,
+        **call: Unpack[CallOptions],
+    ) -> AsyncGenerator[NamespaceIdentifier, None]:
+        """Iterates over the top-level namespaces, or the children of `parent`. `recursive` adds all descendants.
+
+        Pages are requested on demand. Namespaces that are dropped meanwhile are skipped. Raises as list_namespaces,
+        and InvalidResponseError for a server that never ends the list.
+        """
+
+        def children(above: NamespaceLike | None) -> AsyncGenerator[NamespaceIdentifier, None]:
+            return _pagination.items(
+                lambda size, token: self.list_namespaces(parent=above, page_size=size, page_token=token, **call),
+                page_size=page_size,
+                default_size=lambda: self._default_page_size(**call),
+            )
+
+        return _pagination.breadth_first(children, parent) if recursive else children(parent)
+
+    @operation
+    async def create_namespace(
+        self, namespace: NamespaceLike, properties: Mapping[str, str] | None = None, **call: Unpack[MutationOptions]
+    ) -> NamespaceMetadata:
+        """Creates a namespace. Raises AlreadyExistsError. Source: OpenAPI, `createNamespace`."""
+        levels = _identifiers.namespace(namespace).namespace
+        document: dict[str, Any] = {"namespace": list(levels)}
+        if properties is not None:
+            document["properties"] = dict(properties)
+
+        def read(reply: Reply) -> NamespaceMetadata:
+            # Some servers send no body.
+            has_body = responses.looks_like_json(reply)
+            return responses.namespace(responses.document(reply) if has_body else dict(document), levels)
+
+        prepared = Call(operation=OPERATIONS[Endpoint.CREATE_NAMESPACE], body=encode_json(document), read=read)
+        return await self._send(prepared, **call)
+
+    @operation
+    async def create_namespace_if_not_exists(
+        self, namespace: NamespaceLike, properties: Mapping[str, str] | None = None, **call: Unpack[MutationOptions]
+    ) -> NamespaceMetadata | None:
+        """Creates a namespace. Returns None if it exists, and does not change its properties then."""
+        try:
+            return await self.create_namespace(namespace, properties, **call)
+        except CatalogError as error:
+            if error.status != 409:
+                raise
+            return None
+
+    @operation
+    async def load_namespace_metadata(self, namespace: NamespaceLike, **call: Unpack[CallOptions]) -> NamespaceMetadata:
+        """Returns a namespace with its properties. Raises NoSuchNamespaceError."""
+        return await self._send(_load(namespace), **call)
+
+    @operation
+    async def namespace_exists(self, namespace: NamespaceLike, **call: Unpack[CallOptions]) -> bool:
+        """Returns True if the namespace exists."""
+        head = Call(
+            operation=OPERATIONS[Endpoint.NAMESPACE_EXISTS],
+            values=requests.namespace_path(namespace),
+            read=responses.nothing,
+        )
+        return await self._exists(head, _load(namespace), **call)
+
+    @operation
+    async def drop_namespace(self, namespace: NamespaceLike, **call: Unpack[MutationOptions]) -> None:
+        """Drops an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.DROP_NAMESPACE],
+            values=requests.namespace_path(namespace),
+            read=responses.nothing,
+        )
+        await self._send(prepared, **call)
+
+    @operation
+    async def update_namespace_properties(
+        self,
+        namespace: NamespaceLike,
+        request: UpdateNamespacePropertiesRequest | None = None,
+        *,
+        updates: Mapping[str, str] | None = None,
+        removals: Iterable[str] | None = None,
+        **call: Unpack[MutationOptions],
+    ) -> UpdateNamespacePropertiesResult:
+        """Sets and removes properties. Takes a request or the keywords.
+
+        Raises NoSuchNamespaceError, and UnprocessableEntityError for a name that is set and removed. Source: OpenAPI,
+        `updateProperties`.
+        """
+        if request is not None and (updates is not None or removals is not None):
+            raise InvalidArgumentError("pass either the request or updates and removals")
+        document: dict[str, Any] = dict(request or {})
+        if removals is not None:
+            document["removals"] = removals
+        if updates is not None:
+            document["updates"] = dict(updates)
+        if document.get("removals") is not None:
+            if isinstance(document["removals"], str):
+                raise InvalidArgumentError("removals must be a sequence of strings")
+            document["removals"] = list(dict.fromkeys(document["removals"]))
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.UPDATE_NAMESPACE_PROPERTIES],
+                values=requests.namespace_path(namespace),
+                body=encode_json(document),
+                read=responses.namespace_properties,
+            ),
+            **call,
+        )
+
+    @operation
+    async def _default_page_size(self, **_call: Unpack[CallOptions]) -> int | None:
+        return (await self._route()).page_size
+
+
+def _load(namespace: NamespaceLike) -> Call[NamespaceMetadata]:
+    levels = _identifiers.namespace(namespace).namespace
+    return Call(
+        operation=OPERATIONS[Endpoint.LOAD_NAMESPACE_METADATA],
+        values={"namespace": levels},
+        read=lambda reply: responses.namespace(responses.document(reply), levels),
+    )

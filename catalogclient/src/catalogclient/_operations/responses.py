@@ -1,0 +1,370 @@
+"""Parses successful responses. Raises InvalidResponseError for documents that do not match the OpenAPI document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from catalogclient import _endpoints, _error_mapping
+from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier
+from catalogclient._log import CONFIG
+from catalogclient._messages import RawResponse, Reply
+from catalogclient._results import (
+    CatalogConfig,
+    CommitTableResult,
+    FunctionPage,
+    LoadFunctionResult,
+    LoadTableResult,
+    LoadViewResult,
+    NamespaceMetadata,
+    NamespacePage,
+    PlanResult,
+    RemoteSignResult,
+    ScanTasks,
+    SecretDict,
+    StorageCredential,
+    TablePage,
+    UnregisterTableResult,
+    UpdateNamespacePropertiesResult,
+    ViewPage,
+)
+from catalogclient.errors import CatalogError, InvalidResponseError
+
+# ISO 8601 without years and months, because their length depends on the calendar.
+_DURATION = re.compile(
+    r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:[.,]\d+)?)S)?)?", re.ASCII | re.IGNORECASE
+)
+_PEEK = 64
+
+
+def nothing(_reply: Reply) -> None:
+    """Ignores the body."""
+
+
+def raw(reply: Reply) -> RawResponse:
+    """Returns the response unparsed."""
+    return RawResponse(reply.status, reply.headers, reply.content)
+
+
+def document(reply: Reply) -> dict[str, Any]:
+    """Parses the body as a JSON object."""
+    if not looks_like_json(reply):
+        raise InvalidResponseError("the response is not a JSON document", status=reply.status)
+    try:
+        found = reply.document()
+    except (ValueError, RecursionError) as error:
+        # The message of the JSON parser contains parts of the document, possibly a credential.
+        raise InvalidResponseError(
+            f"the response cannot be parsed: {type(error).__name__}", status=reply.status
+        ) from None
+    if not isinstance(found, dict):
+        raise InvalidResponseError("the response is not a JSON object", status=reply.status)
+    return found
+
+
+def looks_like_json(reply: Reply) -> bool:
+    """Returns True if the body is declared as JSON or begins like a JSON object."""
+    start = reply.start(_PEEK).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return bool(start) and ("json" in reply.headers.get("Content-Type", "").lower() or start.startswith(b"{"))
+
+
+def items(body: Mapping[str, Any], key: str) -> list[Any]:
+    """Returns the list at `key`. Missing or null means empty."""
+    found = body.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise InvalidResponseError(f"{key} in the response is not a list")
+    return found
+
+
+def objects(body: Mapping[str, Any], key: str) -> list[Any]:
+    """Returns the list of objects at `key`. Missing or null means empty."""
+    found = items(body, key)
+    if not all(isinstance(each, dict) for each in found):
+        raise InvalidResponseError(f"{key} in the response is not a list of objects")
+    return found
+
+
+def texts(body: Mapping[str, Any], key: str) -> list[str]:
+    """Returns the list of strings at `key`. Missing or null means empty."""
+    found = items(body, key)
+    if not all(isinstance(each, str) for each in found):
+        raise InvalidResponseError(f"{key} in the response is not a list of strings")
+    return found
+
+
+def levels(found: Any) -> tuple[str, ...]:
+    """Returns the levels of an identifier."""
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InvalidResponseError("an identifier in the response is not a list of strings")
+    return tuple(found)
+
+
+def token(body: Mapping[str, Any]) -> str | None:
+    """Returns the token of the next page. None and the empty string mean that there is no next page."""
+    found = body.get("next-page-token")
+    if found is not None and not isinstance(found, str):
+        raise InvalidResponseError("next-page-token in the response is not a string")
+    return found or None
+
+
+def mapping(body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Returns the object at `key`."""
+    found = body.get(key)
+    if not isinstance(found, dict):
+        raise InvalidResponseError(f"the response has no valid {key}")
+    return found
+
+
+def text(body: Mapping[str, Any], key: str) -> str:
+    """Returns the string at `key`."""
+    found = body.get(key)
+    if not isinstance(found, str):
+        raise InvalidResponseError(f"the response has no valid {key}")
+    return found
+
+
+def metadata(body: Mapping[str, Any]) -> Any:
+    """Returns the metadata document, which is not validated further."""
+    return mapping(body, "metadata")
+
+
+def optional_text(body: Mapping[str, Any], key: str) -> str | None:
+    found = body.get(key)
+    return found if isinstance(found, str) else None
+
+
+def optional_object(body: Mapping[str, Any], key: str) -> Any:
+    found = body.get(key)
+    return found if isinstance(found, dict) else None
+
+
+def secrets(body: dict[str, Any], key: str) -> SecretDict:
+    """Returns the strings at `key` and hides them in `body` as well. Missing or null means empty."""
+    found = body.get(key)
+    if found is None:
+        return SecretDict()
+    if not isinstance(found, dict):
+        raise InvalidResponseError(f"{key} in the response is not an object")
+    body[key] = hidden = SecretDict({name: value for name, value in found.items() if isinstance(value, str)})
+    return hidden
+
+
+def credentials(body: dict[str, Any]) -> list[StorageCredential]:
+    """Returns the storage credentials and hides them in `body` as well."""
+    found = objects(body, "storage-credentials")
+    return [StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
+
+
+def etag(reply: Reply) -> str | None:
+    """Returns the ETag without the suffix (`--gzip`) that some servers add to compressed responses.
+
+    Such a server does not recognise the ETag with the suffix in If-None-Match.
+    """
+    tag = reply.headers.get("ETag")
+    encoding = reply.headers.get("Content-Encoding", "").strip().lower()
+    if not tag or not encoding:
+        return tag
+    quote = '"' if tag.endswith('"') else ""
+    return tag.removesuffix(quote).removesuffix(f"--{encoding}") + quote
+
+
+def config(reply: Reply) -> CatalogConfig:
+    """Parses the configuration (OpenAPI, `CatalogConfig`)."""
+    body = document(reply)
+    listed = [_endpoints.parse(each) for each in texts(body, "endpoints")]
+    return CatalogConfig(
+        raw=body,
+        defaults=secrets(body, "defaults"),
+        overrides=secrets(body, "overrides"),
+        endpoints=frozenset(each for each in listed if each) or None,
+        idempotency_key_lifetime=duration(body.get("idempotency-key-lifetime")),
+    )
+
+
+def duration(text: object) -> timedelta | None:
+    """Parses an ISO 8601 duration of weeks, days, hours, minutes and seconds. Returns None for anything else."""
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text) if isinstance(text, str) and len(text) < 64 else None
+    if match is None or not any(match.groups()):
+        CONFIG.debug("ignored the configuration key idempotency-key-lifetime: not an ISO 8601 duration")
+        return None
+    weeks, days, hours, minutes, seconds = (float((each or "0").replace(",", ".")) for each in match.groups())
+    try:
+        return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def table_page(reply: Reply) -> TablePage:
+    """Parses a page of tables."""
+    body = document(reply)
+    return TablePage(_identifiers(body), token(body))
+
+
+def view_page(reply: Reply) -> ViewPage:
+    """Parses a page of views."""
+    body = document(reply)
+    return ViewPage(_identifiers(body), token(body))
+
+
+def function_page(reply: Reply) -> FunctionPage:
+    """Parses a page of functions."""
+    body = document(reply)
+    return FunctionPage([levels(each) for each in items(body, "identifiers")], token(body))
+
+
+def namespace_page(reply: Reply) -> NamespacePage:
+    """Parses a page of namespaces."""
+    body = document(reply)
+    return NamespacePage([NamespaceIdentifier(levels(each)) for each in items(body, "namespaces")], token(body))
+
+
+def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> NamespaceMetadata:
+    """Parses the metadata of the namespace that was requested."""
+    properties = body.get("properties")
+    return NamespaceMetadata(
+        raw=body,
+        namespace=NamespaceIdentifier(levels(body["namespace"]) if body.get("namespace") is not None else requested),
+        properties={} if properties is None else mapping(body, "properties"),
+        properties_supported=not ("properties" in body and properties is None),
+    )
+
+
+def namespace_properties(reply: Reply) -> UpdateNamespacePropertiesResult:
+    """Parses the result of an update of namespace properties."""
+    body = document(reply)
+    return UpdateNamespacePropertiesResult(
+        raw=body, updated=texts(body, "updated"), removed=texts(body, "removed"), missing=texts(body, "missing")
+    )
+
+
+def table(reply: Reply) -> LoadTableResult:
+    """Parses a load result."""
+    body = document(reply)
+    return LoadTableResult(
+        raw=body,
+        metadata=metadata(body),
+        metadata_location=optional_text(body, "metadata-location"),
+        config=secrets(body, "config"),
+        storage_credentials=credentials(body),
+        remote_signing_config=optional_object(body, "remote-signing-config"),
+        etag=etag(reply),
+    )
+
+
+def unregistered_table(reply: Reply) -> UnregisterTableResult:
+    """Parses the result of unregistering a table."""
+    body = document(reply)
+    return UnregisterTableResult(raw=body, metadata=metadata(body), metadata_location=text(body, "metadata-location"))
+
+
+def commit(reply: Reply) -> CommitTableResult:
+    """Parses the result of a commit."""
+    body = document(reply)
+    location = optional_text(body, "metadata-location")
+    if not location:
+        raise InvalidResponseError(
+            f"Server returned {reply.status} without required `metadata-location` field on CommitTableResponse",
+            status=reply.status,
+        )
+    return CommitTableResult(raw=body, metadata=metadata(body), metadata_location=location, etag=etag(reply))
+
+
+def view(reply: Reply) -> LoadViewResult:
+    """Parses a load result of a view."""
+    body = document(reply)
+    return LoadViewResult(
+        raw=body,
+        metadata=metadata(body),
+        metadata_location=optional_text(body, "metadata-location"),
+        config=secrets(body, "config"),
+    )
+
+
+def function(reply: Reply) -> LoadFunctionResult:
+    """Parses a load result of a function."""
+    body = document(reply)
+    return LoadFunctionResult(
+        raw=body, metadata=metadata(body), metadata_location=optional_text(body, "metadata-location")
+    )
+
+
+def plan(reply: Reply) -> PlanResult:
+    """Parses the state of a scan plan."""
+    body = document(reply)
+    status = body.get("status")
+    if status not in ("completed", "submitted", "cancelled", "failed"):
+        raise InvalidResponseError("the response has no known plan status", status=reply.status)
+    return PlanResult(
+        raw=body,
+        status=status,
+        plan_id=optional_text(body, "plan-id"),
+        storage_credentials=credentials(body),
+        error=_plan_error(body) if status == "failed" else None,
+        **_tasks(body),
+    )
+
+
+def new_plan(reply: Reply) -> PlanResult:
+    """Parses the state of a plan that was just created."""
+    result = plan(reply)
+    if result.status == "cancelled":
+        raise InvalidResponseError("the server returned a new plan as cancelled", status=reply.status)
+    if result.status == "submitted" and not result.plan_id:
+        raise InvalidResponseError("the response has no plan-id", status=reply.status)
+    return result
+
+
+def scan_tasks(reply: Reply) -> ScanTasks:
+    """Parses the files of a plan task."""
+    body = document(reply)
+    return ScanTasks(raw=body, **_tasks(body))
+
+
+def signature(reply: Reply) -> RemoteSignResult:
+    """Parses a signed storage request."""
+    body = document(reply)
+    found = mapping(body, "headers")
+    if not all(isinstance(values, list) for values in found.values()):
+        raise InvalidResponseError("the values of headers in the response are not lists", status=reply.status)
+    return RemoteSignResult(
+        uri=text(body, "uri"),
+        headers=found,
+        cacheable="private" in reply.headers.get("Cache-Control", "").lower(),
+    )
+
+
+def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
+    found: list[TableIdentifier] = []
+    document: Any = None
+    namespace_levels: tuple[str, ...] = ()
+    for each in items(body, "identifiers"):
+        if not isinstance(each, dict):
+            raise InvalidResponseError("identifiers in the response is not a list of objects")
+        # The identifiers of a page share their namespace, which is converted once.
+        if each.get("namespace") != document or document is None:
+            document = each.get("namespace")
+            namespace_levels = levels(document)
+        name = each.get("name")
+        if not isinstance(name, str):
+            raise InvalidResponseError("the response has no valid name")
+        found.append(TableIdentifier(namespace_levels, name))
+    return found
+
+
+def _plan_error(body: dict[str, Any]) -> CatalogError:
+    found = _error_mapping.parse_error_body(body)
+    return CatalogError(found.message or "scan planning failed", type=found.type, code=found.code, stack=found.stack)
+
+
+def _tasks(body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "plan_tasks": texts(body, "plan-tasks"),
+        "file_scan_tasks": objects(body, "file-scan-tasks"),
+        "delete_files": objects(body, "delete-files"),
+    }

@@ -1,0 +1,209 @@
+"""Scan planning, storage credentials, remote signing and metrics reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from catalogclient import _headers
+from catalogclient._endpoints import OPERATIONS, Endpoint
+from catalogclient._identifiers import TableLike
+from catalogclient._messages import Call, encode_json
+from catalogclient._operations import requests, responses
+from catalogclient._operations.core import operation
+from catalogclient._operations.tables import TableOperations
+from catalogclient._options import CallOptions, MutationOptions
+from catalogclient._results import PlanResult, RemoteSignResult, ScanTasks, StorageCredential
+from catalogclient._scan import AsyncScanPlan
+from catalogclient.errors import CatalogError, InvalidArgumentError
+from catalogclient.types import PlanTableScanRequest, RemoteSigningConfig, RemoteSignRequest, ReportMetricsRequest
+
+
+class ScanOperations(TableOperations):
+    """Scans and storage access."""
+
+    @operation
+    async def plan_table_scan(
+        self, table: TableLike, request: PlanTableScanRequest | None = None, **call: Unpack[MutationOptions]
+    ) -> PlanResult:
+        """Starts planning a scan; plan_scan does all steps. Raises NoSuchTableError. Source: `planTableScan`."""
+        document = dict(request or {})
+        between = {"start-snapshot-id", "end-snapshot-id"} & set(document)
+        if "snapshot-id" in document and between:
+            raise InvalidArgumentError("a scan reads one snapshot or the changes between two, not both")
+        if between == {"start-snapshot-id"}:
+            raise InvalidArgumentError("start-snapshot-id requires end-snapshot-id")
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.PLAN_TABLE_SCAN],
+                values=requests.object_path(table),
+                body=encode_json(document),
+                read=responses.new_plan,
+            ),
+            **call,
+        )
+
+    @operation
+    async def fetch_planning_result(self, table: TableLike, plan_id: str, **call: Unpack[CallOptions]) -> PlanResult:
+        """Returns the state of a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `fetchPlanningResult`."""
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.FETCH_PLANNING_RESULT],
+            values=requests.object_path(table, **{"plan-id": _segment(plan_id)}),
+            read=responses.plan,
+        )
+        return await self._send(prepared, **call)
+
+    @operation
+    async def cancel_planning(self, table: TableLike, plan_id: str, **call: Unpack[MutationOptions]) -> None:
+        """Cancels a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.CANCEL_PLANNING],
+            values=requests.object_path(table, **{"plan-id": _segment(plan_id)}),
+            read=responses.nothing,
+        )
+        await self._send(prepared, **call)
+
+    @operation
+    async def fetch_scan_tasks(self, table: TableLike, plan_task: str, **call: Unpack[MutationOptions]) -> ScanTasks:
+        """Returns the files of a plan task. Raises NoSuchPlanTaskError. Source: OpenAPI, `fetchScanTasks`."""
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.FETCH_SCAN_TASKS],
+            values=requests.object_path(table),
+            body=encode_json({"plan-task": plan_task}),
+            read=responses.scan_tasks,
+        )
+        return await self._send(prepared, **call)
+
+    def plan_scan(
+        self,
+        table: TableLike,
+        request: PlanTableScanRequest | None = None,
+        *,
+        poll_timeout: float = 300.0,
+        **call: Unpack[CallOptions],
+    ) -> AsyncScanPlan:
+        """Plans a scan, polls the plan and fetches its tasks as files are consumed. Use it in a `with` statement.
+
+        `poll_timeout` is in seconds. Iterating raises PlanFailedError, PlanCancelledError, PlanTimeoutError.
+        """
+        return AsyncScanPlan(_TablePlanner(self, table, request, call), poll_timeout=poll_timeout)
+
+    @operation
+    async def load_credentials(
+        self,
+        table: TableLike,
+        *,
+        plan_id: str | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        fallback: bool = False,
+        **call: Unpack[CallOptions],
+    ) -> list[StorageCredential]:
+        """Returns new credentials for the files of a table. Raises NoSuchTableError.
+
+        `fallback` uses the credentials of a load if the server has no credentials endpoint. Source: OpenAPI,
+        `loadCredentials`.
+        """
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.LOAD_CREDENTIALS],
+            values=requests.object_path(table),
+            query=(*((("planId", plan_id),) if plan_id is not None else ()), *requests.references(referenced_by)),
+            read=lambda reply: responses.credentials(responses.document(reply)),
+        )
+        route = await self._route()
+        is_listed = route.lists_endpoints and not route.lacks(prepared.operation)
+        if not fallback or is_listed or not route.lists_endpoints:
+            try:
+                return await self._send(prepared, **call)
+            except CatalogError as error:
+                if not fallback or is_listed or not _is_unknown_endpoint(error):
+                    raise
+        result = await self.load_table_result(
+            table, referenced_by=referenced_by, access_delegation=["vended-credentials"], **call
+        )
+        return result.storage_credentials
+
+    @operation
+    async def sign_request(
+        self,
+        table: TableLike,
+        request: RemoteSignRequest,
+        *,
+        signing_config: RemoteSigningConfig | None = None,
+        **call: Unpack[CallOptions],
+    ) -> RemoteSignResult:
+        """Requests the server to sign a storage request. `signing_config` is part of the load result.
+
+        Source: OpenAPI, `signRequest`.
+        """
+        document: dict[str, Any] = {**request}
+        config = signing_config or {}
+        properties = config.get("properties")
+        if properties:
+            document["properties"] = {**document.get("properties", {}), **properties}
+        fields = {name: ", ".join(values) for name, values in (config.get("headers") or {}).items()}
+        _headers.check(fields)
+        return await self._send(
+            Call(
+                operation=OPERATIONS[Endpoint.SIGN_REQUEST],
+                values=requests.object_path(table),
+                body=encode_json(document),
+                headers=fields,
+                read=responses.signature,
+            ),
+            **call,
+        )
+
+    @operation
+    async def report_metrics(self, table: TableLike, report: ReportMetricsRequest, **call: Unpack[CallOptions]) -> None:
+        """Sends a metrics report of a scan or commit, without retries. Raises NoSuchTableError.
+
+        Source: OpenAPI, `reportMetrics`.
+        """
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.REPORT_METRICS],
+            values=requests.object_path(table),
+            body=encode_json(report),
+            read=responses.nothing,
+        )
+        await self._send(prepared, **call)
+
+
+@dataclass(frozen=True, slots=True)
+class _TablePlanner:
+    """Scan planning operations for one table."""
+
+    catalog: ScanOperations
+    table: TableLike
+    request: PlanTableScanRequest | None
+    call: CallOptions
+
+    async def plan(self) -> PlanResult:
+        return await self.catalog.plan_table_scan(self.table, self.request, **self.call)
+
+    async def fetch(self, plan_id: str) -> PlanResult:
+        return await self.catalog.fetch_planning_result(self.table, plan_id, **self.call)
+
+    async def tasks(self, plan_task: str) -> ScanTasks:
+        return await self.catalog.fetch_scan_tasks(self.table, plan_task, **self.call)
+
+    async def cancel(self, plan_id: str) -> None:
+        await self.catalog.cancel_planning(self.table, plan_id, **self.call)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.catalog._runtime.sleep(seconds)
+
+
+def _segment(plan_id: object) -> str:
+    if not isinstance(plan_id, str) or plan_id in ("", ".", ".."):
+        raise InvalidArgumentError("a plan id must be a string other than '', '.' and '..'")
+    return plan_id
+
+
+def _is_unknown_endpoint(error: CatalogError) -> bool:
+    """Returns True if the server does not know the path, in contrast to the table."""
+    is_unknown_route = error.status in (400, 404) and error.type not in (
+        "NoSuchTableException",
+        "NoSuchNamespaceException",
+    )
+    return is_unknown_route or error.status in (405, 501)

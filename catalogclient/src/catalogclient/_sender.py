@@ -1,0 +1,162 @@
+"""Sends a call with retries and returns its result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TypeVar
+
+from catalogclient import _error_mapping, _headers, _idempotency, _redact, _request_builder
+from catalogclient._call_scope import CallScope
+from catalogclient._endpoints import Operation
+from catalogclient._event_hooks import AttemptReporter
+from catalogclient._guards import converted
+from catalogclient._log import AUTH
+from catalogclient._messages import Call, PreparedRequest, Reply
+from catalogclient._options import RestCatalogOptions
+from catalogclient._retries import RetryState
+from catalogclient._routing import Route
+from catalogclient._runtime import Runtime
+from catalogclient.auth._base import AuthManager
+from catalogclient.errors import CatalogError, ClientClosedError, InvalidArgumentError, InvalidResponseError
+
+T = TypeVar("T")
+
+
+class Sender:
+    """Sends the calls of one catalog. It has no state of single calls, so any number of threads may use it."""
+
+    def __init__(self, options: RestCatalogOptions, runtime: Runtime, auth: AuthManager) -> None:
+        self._options = options
+        self._runtime = runtime
+        self._auth = auth
+        self._basic_headers: Mapping[str, str] = {}
+
+    async def send(
+        self,
+        call: Call[T],
+        route: Route,
+        scope: CallScope,
+        /,
+        *,
+        headers: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> T:
+        """Sends `call` along `route` within the limits of `scope`. Raises CatalogError."""
+        retries = RetryState(
+            operation=call.operation,
+            policy=self._options.retry,
+            key=_key(call.operation, idempotency_key),
+            key_lifetime=route.idempotency_key_lifetime,
+            started_at=time.monotonic(),
+            deadline=scope.deadline,
+        )
+        if not self._basic_headers:
+            self._basic_headers = _headers.basic(user_agent=self._options.user_agent, transport=self._runtime.name)
+        with converted("the request cannot be built"):
+            template = _request_builder.build_request(
+                call,
+                route,
+                basic=self._basic_headers,
+                extra=self._extra_headers(headers),
+                key=retries.key,
+                access_delegation=self._options.access_delegation,
+            )
+        while True:
+            retries.begin_attempt(now=time.monotonic())
+            request = PreparedRequest(template.method, template.url, dict(template.headers), template.body)
+            try:
+                await self._authenticate(request)
+            except CatalogError as failure:
+                # The failure says nothing about this request, but an earlier attempt may have been applied.
+                error = retries.final(failure, before_sending=True)
+                if error is failure:
+                    raise
+                raise error from failure
+            reporter = AttemptReporter(self._options.hooks, call.operation, request, retries.number)
+            try:
+                reply = await self._runtime.exchange(request, scope.timeout, scope.deadline)
+            except CatalogError as failure:
+                reporter.ended(failure.status, error=failure)
+                error = failure
+            else:
+                reporter.ended(reply.status, request_id=_error_mapping.request_id(reply))
+                rejection = _rejection(call, reply)
+                if rejection is None:
+                    return _parse(call, reply, request, retries)
+                error = rejection
+            _add_location(error, request, call.operation)
+            if retries.should_refresh_credentials(error) and await self._refresh_credentials(error):
+                retries.credentials_refreshed()
+                continue
+            delay = retries.next_delay(error, now=time.monotonic())
+            reporter.retrying(delay, error)
+            try:
+                await self._runtime.sleep(delay)
+            except ClientClosedError as closed:
+                raise retries.final(closed) from error
+
+    def _extra_headers(self, given: Mapping[str, str] | None) -> Mapping[str, str]:
+        if not given:
+            return self._options.headers
+        _headers.check(given)
+        return _headers.merged(self._options.headers, given)
+
+    async def _authenticate(self, request: PreparedRequest) -> None:
+        with converted("authentication failed", CatalogError):
+            await self._runtime.call(lambda: self._auth.apply(request), may_block=self._auth.may_block())
+            for name, value in request.headers.items():
+                _headers.check_name(name)
+                _headers.check_value(value)
+
+    async def _refresh_credentials(self, error: CatalogError) -> bool:
+        try:
+            return await self._runtime.call(
+                lambda: self._auth.refresh(reason=error.status), may_block=self._auth.may_block()
+            )
+        except Exception as failure:  # noqa: BLE001  (the caller gets the server's error)
+            AUTH.warning("refreshing the credentials failed: %s", type(failure).__name__)
+            error.__cause__ = failure
+            return False
+
+
+def _key(operation: Operation, given: str | None) -> str | None:
+    if given is not None and not operation.keyed:
+        raise InvalidArgumentError(f"{operation.name} does not accept an idempotency key")
+    if given is not None:
+        return _idempotency.validate(given)
+    return _idempotency.generate_idempotency_key() if operation.keyed else None
+
+
+def _rejection(call: Call[T], reply: Reply) -> CatalogError | None:
+    """Returns the error of a response that is not a success, or None."""
+    try:
+        if reply.status >= 400:
+            with converted("the error response is invalid", InvalidResponseError, status=reply.status):
+                return _error_mapping.error_from_reply(reply, call.operation)
+    except InvalidResponseError as error:
+        return error
+    if reply.status < 200:
+        return InvalidResponseError(f"the final response has status {reply.status}", status=reply.status)
+    if reply.status == 304 and "If-None-Match" not in call.headers:
+        return InvalidResponseError("the server returned 304 to an unconditional request", status=304)
+    return None
+
+
+def _parse(call: Call[T], reply: Reply, request: PreparedRequest, retries: RetryState) -> T:
+    try:
+        with converted("the response is invalid", InvalidResponseError, status=reply.status):
+            return call.read(reply)
+    except CatalogError as error:
+        error.status = error.status or reply.status
+        _add_location(error, request, call.operation)
+        # Sets `maybe_applied`. A success status keeps the class of the error.
+        retries.final(error)
+        raise
+
+
+def _add_location(error: CatalogError, request: PreparedRequest, operation: Operation) -> None:
+    if error.operation is None:
+        error.method = request.method
+        error.url = _redact.url_without_secrets(request.url)
+        error.operation = operation.name

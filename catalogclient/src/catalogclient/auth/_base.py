@@ -1,0 +1,72 @@
+"""Base classes of authentication managers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from catalogclient import _call_scope
+from catalogclient._messages import PreparedRequest
+from catalogclient._options import RestCatalogOptions
+from catalogclient.errors import InvalidArgumentError
+
+
+class AuthManager(ABC):
+    """Adds credentials to requests. Any number of threads may use one object."""
+
+    def attach(self, options: RestCatalogOptions) -> None:  # noqa: B027  (an optional method)
+        """Called once by each catalog that uses this object, before the first request.
+
+        `options` are the options of the catalog without `auth` and `session`, for managers that send requests.
+        """
+
+    def may_block(self) -> bool:
+        """Returns False if `apply` and `refresh` do not block now, so that AsyncRestCatalog needs no worker thread."""
+        return True
+
+    @abstractmethod
+    def apply(self, request: PreparedRequest) -> None:
+        """Sets header fields of `request`. Called for every attempt, after all other fields are set."""
+
+    def refresh(self, *, reason: int) -> bool:
+        """Called after status 401 or 419 (`reason`). Returns True if new credentials are available for a retry."""
+        return False
+
+    def close(self) -> None:  # noqa: B027  (an optional method)
+        """Closes connections."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"{type(self).__name__} holds credentials and cannot be copied or pickled")
+
+
+class TokenAuth(AuthManager):
+    """Base class for managers that send a bearer token."""
+
+    @abstractmethod
+    def token(self) -> str:
+        """Returns the current token."""
+
+    @abstractmethod
+    def renew(self, *, rejected: str | None) -> str:
+        """Returns a token other than `rejected`, or `rejected` if there is no other token."""
+
+    def apply(self, request: PreparedRequest) -> None:
+        token = validate_token(self.token())
+        scope = _call_scope.current()
+        if scope is not None:
+            scope.applied_token = token
+        request.headers["Authorization"] = f"Bearer {token}"
+
+    def refresh(self, *, reason: int) -> bool:
+        scope = _call_scope.current()
+        rejected = scope.applied_token if scope is not None else None
+        return self.renew(rejected=rejected) != rejected
+
+
+def validate_token(token: object) -> str:
+    """Returns `token`. Raises InvalidArgumentError if it is empty or contains other than visible ASCII characters."""
+    if not isinstance(token, str) or not token or not all("!" <= each <= "~" for each in token):
+        raise InvalidArgumentError("a token must be a non-empty string of visible ASCII characters")
+    return token

@@ -1,0 +1,241 @@
+"""OAuth 2.0 managers: client credentials (RFC 6749 §4.4) and token exchange (RFC 8693)."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Literal
+from urllib.parse import urljoin
+
+from catalogclient import _redact, _urls
+from catalogclient._lazy_transport import LazyTransport
+from catalogclient._log import AUTH
+from catalogclient._options import DEFAULT_TIMEOUT, RestCatalogOptions, RetryPolicy, Timeout, TimeoutLike
+from catalogclient._single_flight import SingleFlight
+from catalogclient.auth import _token_endpoint
+from catalogclient.auth._base import TokenAuth
+from catalogclient.auth._token_endpoint import Token
+from catalogclient.errors import CatalogError, InvalidArgumentError
+
+ClientAuth = Literal["auto", "post", "basic"]
+_OWN_ENDPOINT = "/v1/oauth/tokens"
+_TYPE_PREFIX = "urn:ietf:params:oauth:token-type:"
+_TYPES = tuple(
+    f"{_TYPE_PREFIX}{each}" for each in ("access_token", "refresh_token", "id_token", "saml1", "saml2", "jwt")
+)
+ACCESS_TOKEN_TYPE = _TYPES[0]
+
+
+class _OAuth2(TokenAuth):
+    """Requests a token on demand, shares it between threads and renews it before it expires."""
+
+    def __init__(
+        self,
+        *,
+        client_id: str | None,
+        client_secret: str | None,
+        token_url: str | None,
+        client_auth: ClientAuth,
+        refresh_margin: float,
+        default_expires_in: float | None,
+        timeout: TimeoutLike,
+    ) -> None:
+        if client_auth not in ("auto", "post", "basic"):
+            raise InvalidArgumentError("client_auth must be 'auto', 'post' or 'basic'")
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._token_url = token_url
+        self._client_auth = client_auth
+        self._margin = refresh_margin
+        self._default_expires_in = default_expires_in
+        self._timeout = Timeout.parse(timeout)
+        self._retry: RetryPolicy | None = RetryPolicy()
+        self._url = ""
+        self._is_own_endpoint = False
+        self._transport: LazyTransport | None = None
+        self._known: Token | None = None
+        self._flight: SingleFlight[Token] = SingleFlight()
+        self._attaching = threading.Lock()
+        if token_url is not None and "://" in token_url:
+            _urls.check(token_url, name="token_url")
+
+    def attach(self, options: RestCatalogOptions) -> None:
+        with self._attaching:
+            if self._transport is not None:
+                return
+            base = options.base_url.rstrip("/")
+            own = f"{base}{_OWN_ENDPOINT}"
+            if self._token_url is None:
+                warnings.warn(
+                    "the token endpoint of the catalog is deprecated; set token_url to that of an identity provider",
+                    DeprecationWarning,
+                    stacklevel=4,
+                )
+            self._locate(own if self._token_url is None else urljoin(f"{base}/", self._token_url), options)
+            self._is_own_endpoint = self._url == own
+
+    def may_block(self) -> bool:
+        known = self._known
+        return known is None or time.monotonic() >= known.refresh_at
+
+    def token(self) -> str:
+        known = self._known
+        now = time.monotonic()
+        if known is None or now >= known.expires_at:
+            return self._flight.run(self._fetch, unless=lambda: self._usable(time.monotonic())).token
+        if now >= known.refresh_at and not self._flight.is_busy:
+            self._renew_early(known)
+        return (self._known or known).token
+
+    def renew(self, *, rejected: str | None) -> str:
+        def newer() -> Token | None:
+            known = self._known
+            return known if known is not None and known.token != rejected else None
+
+        return self._flight.run(self._fetch, unless=newer).token
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    @abstractmethod
+    def _form(self) -> dict[str, str]:
+        """Returns the form parameters without the client credentials."""
+
+    def _usable(self, now: float) -> Token | None:
+        known = self._known
+        return known if known is not None and now < known.expires_at else None
+
+    def _renew_early(self, known: Token) -> None:
+        def newer() -> Token | None:
+            return self._known if self._known is not known else None
+
+        try:
+            self._flight.run(self._fetch, unless=newer)
+        except CatalogError as error:
+            # The token is still valid. The next call tries again.
+            AUTH.warning("renewing a token before its expiry failed: %s", type(error).__name__)
+
+    def _fetch(self) -> Token:
+        if self._transport is None:
+            raise InvalidArgumentError("the auth manager is not attached to a catalog")
+        form = {name: value for name, value in self._form().items() if value}
+        self._known = token = _token_endpoint.request_token(
+            self._transport,
+            self._url,
+            form,
+            client=(self._client_id, self._client_secret),
+            in_header=self._client_auth == "basic" or (self._client_auth == "auto" and not self._is_own_endpoint),
+            timeout=self._timeout,
+            retry=self._retry,
+            margin=self._margin,
+            default_expires_in=self._default_expires_in,
+        )
+        return token
+
+    def _locate(self, url: str, options: RestCatalogOptions) -> None:
+        _urls.check(url, name="token_url")
+        self._url = url
+        self._retry = options.retry
+        if self._url.startswith("http://") and not _urls.is_loopback(self._url):
+            AUTH.warning("client credentials are sent to the token endpoint without TLS")
+        self._transport = LazyTransport(options)
+
+    def __repr__(self) -> str:
+        shown = _redact.url_without_secrets(self._url or self._token_url or "")
+        return f"{type(self).__name__}(client_id={self._client_id!r}, token_url={shown!r})"
+
+
+class OAuth2ClientCredentials(_OAuth2):
+    """Client credentials grant (RFC 6749 §4.4).
+
+    `token_url` may be relative to the base URL. The default is the token endpoint of the catalog, which is deprecated.
+    `client_auth` sends the credentials in the form (`post`) or in the header (`basic`); `auto` uses `post` for the
+    endpoint of the catalog and `basic` for others. `refresh_margin` and `default_expires_in` are seconds.
+    """
+
+    def __init__(
+        self,
+        client_id: str | None,
+        client_secret: str,
+        *,
+        token_url: str | None = None,
+        scope: str = "catalog",
+        audience: str | None = None,
+        resource: str | None = None,
+        extra: Mapping[str, str] | None = None,
+        client_auth: ClientAuth = "auto",
+        refresh_margin: float = 60.0,
+        default_expires_in: float | None = None,
+        timeout: TimeoutLike = DEFAULT_TIMEOUT,
+    ) -> None:
+        super().__init__(
+            client_id=client_id,
+            client_secret=client_secret,
+            token_url=token_url,
+            client_auth=client_auth,
+            refresh_margin=refresh_margin,
+            default_expires_in=default_expires_in,
+            timeout=timeout,
+        )
+        self._parameters = {
+            "grant_type": "client_credentials",
+            "scope": scope,
+            "audience": audience or "",
+            "resource": resource or "",
+            **(extra or {}),
+        }
+
+    def _form(self) -> dict[str, str]:
+        return self._parameters
+
+
+class OAuth2TokenExchange(_OAuth2):
+    """Token exchange grant (RFC 8693). Token types are `urn:ietf:params:oauth:token-type:...`."""
+
+    def __init__(
+        self,
+        subject_token: str,
+        *,
+        subject_token_type: str = ACCESS_TOKEN_TYPE,
+        actor_token: str | None = None,
+        actor_token_type: str | None = None,
+        requested_token_type: str | None = None,
+        scope: str = "catalog",
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        token_url: str | None = None,
+        client_auth: ClientAuth = "auto",
+        refresh_margin: float = 60.0,
+        default_expires_in: float | None = None,
+        timeout: TimeoutLike = DEFAULT_TIMEOUT,
+    ) -> None:
+        super().__init__(
+            client_id=client_id,
+            client_secret=client_secret,
+            token_url=token_url,
+            client_auth=client_auth,
+            refresh_margin=refresh_margin,
+            default_expires_in=default_expires_in,
+            timeout=timeout,
+        )
+        for kind in (subject_token_type, actor_token_type, requested_token_type):
+            if kind is not None and kind not in _TYPES:
+                raise InvalidArgumentError("unknown token type")
+        if actor_token is not None and actor_token_type is None:
+            raise InvalidArgumentError("actor_token requires actor_token_type")
+        self._parameters = {
+            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+            "subject_token": subject_token,
+            "subject_token_type": subject_token_type,
+            "actor_token": actor_token or "",
+            "actor_token_type": actor_token_type or "",
+            "requested_token_type": requested_token_type or "",
+            "scope": scope,
+        }
+
+    def _form(self) -> dict[str, str]:
+        return self._parameters

@@ -1,0 +1,415 @@
+"""Changes of a table by column names, for `RestCatalog.commit`.
+
+A column is a name, or a path such as `address.zip`, `tags.element` and `prices.value`. Write a path with dots inside
+names as a tuple. The functions return a Change, which computes updates from the metadata of a table. A Change raises
+InvalidArgumentError if the metadata does not allow it (Iceberg specification, "Schema Evolution").
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+from catalogclient import _type_strings, updates
+from catalogclient._guards import converted
+from catalogclient._metadata import get_current_schema
+from catalogclient.errors import InvalidArgumentError
+from catalogclient.types import (
+    IcebergType,
+    PartitionField,
+    PartitionSpec,
+    SortField,
+    SortOrder,
+    TableMetadata,
+    TableUpdate,
+)
+
+Column: TypeAlias = str | Sequence[str]
+_FIRST_PARTITION_ID = 1000
+_TIMES = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_NESTED_KEYS = {"list": ("element",), "map": ("key", "value")}
+
+
+@dataclass(slots=True)
+class Draft:
+    """Schema, partition spec and sort order of a table while changes are applied to them."""
+
+    metadata: TableMetadata
+    fields: list[Any]
+    identifier_ids: set[int]
+    last_column_id: int
+    spec: list[PartitionField]
+    last_partition_id: int
+    order: list[SortField]
+    others: list[TableUpdate] = field(default_factory=list)
+    """Updates that are sent as they are."""
+
+    @classmethod
+    def of(cls, metadata: TableMetadata) -> Draft:
+        schema = get_current_schema(metadata)
+        if schema is None or "last-column-id" not in metadata:
+            raise InvalidArgumentError("the metadata has no current schema or no last-column-id")
+        spec = _by_id(metadata.get("partition-specs"), "spec-id", metadata.get("default-spec-id"))
+        order = _by_id(metadata.get("sort-orders"), "order-id", metadata.get("default-sort-order-id"))
+        return cls(
+            metadata=metadata,
+            fields=copy.deepcopy(schema["fields"]),
+            identifier_ids=set(schema.get("identifier-field-ids") or ()),
+            last_column_id=metadata["last-column-id"],
+            spec=copy.deepcopy(spec["fields"]) if spec else [],
+            last_partition_id=metadata.get("last-partition-id", _FIRST_PARTITION_ID - 1),
+            order=copy.deepcopy(order["fields"]) if order else [],
+        )
+
+    def new_id(self) -> int:
+        self.last_column_id += 1
+        return self.last_column_id
+
+    def updates(self) -> list[TableUpdate]:
+        """Returns the updates of all changes. Empty if the table already is in the new state."""
+        before = Draft.of(self.metadata)
+        found: list[TableUpdate] = []
+        if self.fields != before.fields:
+            schema_id = 1 + max(each.get("schema-id", 0) for each in self.metadata.get("schemas") or ())
+            schema: Any = {"type": "struct", "schema-id": schema_id, "fields": self.fields}
+            if self.identifier_ids:
+                schema["identifier-field-ids"] = sorted(self.identifier_ids)
+            found += [updates.add_schema(schema), updates.set_current_schema()]
+        if self.spec != before.spec:
+            found += self._new_spec()
+        if self.order != before.order:
+            found += self._new_order()
+        return found + self.others
+
+    def _new_spec(self) -> list[TableUpdate]:
+        specs: list[Any] = [*(self.metadata.get("partition-specs") or ())]
+        known = next((each for each in specs if each["fields"] == self.spec), None)
+        if known is not None:
+            return [updates.set_default_spec(known["spec-id"])]
+        spec: PartitionSpec = {"spec-id": 1 + max(each["spec-id"] for each in specs), "fields": self.spec}
+        return [updates.add_spec(spec), updates.set_default_spec()]
+
+    def _new_order(self) -> list[TableUpdate]:
+        orders = self.metadata.get("sort-orders") or []
+        known = next((each for each in orders if each["fields"] == self.order), None)
+        if known is not None:
+            return [updates.set_default_sort_order(known["order-id"])]
+        # Order 0 is reserved for unsorted tables.
+        number = 1 + max((each["order-id"] for each in orders), default=0) if self.order else 0
+        order: SortOrder = {"order-id": number, "fields": self.order}
+        return [updates.add_sort_order(order), updates.set_default_sort_order()]
+
+
+Change: TypeAlias = Callable[[Draft], None]
+"""A change of a table, created by the functions of this module."""
+
+
+def updates_for(metadata: TableMetadata, changes: Iterable[Change | TableUpdate]) -> list[TableUpdate]:
+    """Returns the updates for changes and plain updates that are based on `metadata`.
+
+    Raises InvalidArgumentError if a change does not apply.
+    """
+    with converted("the change cannot be applied to the metadata"):
+        parts = list(changes)
+        if not any(callable(each) for each in parts):
+            return [cast(TableUpdate, each) for each in parts]
+        draft = Draft.of(metadata)
+        for change in parts:
+            if callable(change):
+                change(draft)
+            else:
+                draft.others.append(change)
+        return draft.updates()
+
+
+def add_column(column: Column, type: IcebergType, *, doc: str | None = None) -> Change:
+    """Adds an optional column at the end of the table or of a struct. Ids are assigned, also in nested types."""
+
+    def change(draft: Draft) -> None:
+        *parent, name = _path(column)
+        siblings = _children(draft, parent)
+        if any(each["name"] == name for each in siblings):
+            raise InvalidArgumentError(f"the column {_shown(column)} exists")
+        added = {"id": draft.new_id(), "name": name, "required": False, "type": _with_new_ids(type, draft)}
+        siblings.append({**added, "doc": doc} if doc is not None else added)
+
+    return change
+
+
+def rename_column(column: Column, name: str) -> Change:
+    """Renames a column. `name` is the new last part of its path."""
+
+    def change(draft: Draft) -> None:
+        *parent, _ = _path(column)
+        siblings = _children(draft, parent)
+        found = _field(draft, column)
+        if any(each["name"] == name for each in siblings if each is not found):
+            raise InvalidArgumentError(f"a column {name} exists beside {_shown(column)}")
+        _path((name,))
+        found["name"] = name
+
+    return change
+
+
+def widen_type(column: Column, type: str) -> Change:
+    """Changes int to long, float to double, or a decimal to a higher precision with the same scale."""
+
+    def change(draft: Draft) -> None:
+        holder, key = _holder(draft, column)
+        if key == "key" or _is_in_map_key(draft, column):
+            raise InvalidArgumentError("the type of a map key cannot be changed")
+        if not _can_widen(holder[key], type):
+            raise InvalidArgumentError(f"the type of {_shown(column)} cannot be changed from {holder[key]} to {type}")
+        holder[key] = type
+
+    return change
+
+
+def make_optional(column: Column) -> Change:
+    """Allows null values in a required column."""
+
+    def change(draft: Draft) -> None:
+        holder, key = _holder(draft, column)
+        if key == "key" or _is_in_map_key(draft, column):
+            raise InvalidArgumentError("a map key cannot be optional")
+        if key == "type" and holder["id"] in draft.identifier_ids:
+            raise InvalidArgumentError(f"{_shown(column)} is an identifier field and cannot be optional")
+        holder["required" if key == "type" else f"{key}-required"] = False
+
+    return change
+
+
+def drop_column(column: Column) -> Change:
+    """Drops a column. Identifier fields and sources of the partition spec or sort order cannot be dropped."""
+
+    def change(draft: Draft) -> None:
+        *parent, _ = _path(column)
+        siblings = _children(draft, parent)
+        found = _field(draft, column)
+        ids = {each["id"] for each in _all_fields([found])}
+        used = {each["source-id"] for each in draft.spec if each["transform"] != "void"}
+        for users, reason in (
+            (draft.identifier_ids, "an identifier field"),
+            (used, "a source of the partition spec"),
+            ({each["source-id"] for each in draft.order}, "a source of the sort order"),
+        ):
+            if ids & users:
+                raise InvalidArgumentError(f"{_shown(column)} is {reason} and cannot be dropped")
+        siblings.remove(found)
+
+    return change
+
+
+def add_partition_field(column: Column, transform: str = "identity", *, name: str | None = None) -> Change:
+    """Adds a partition field. `transform` is identity, year, month, day, hour, bucket[N] or truncate[W]."""
+
+    def change(draft: Draft) -> None:
+        source = _field(draft, column)
+        suffix = _suffix(transform, source["type"])
+        chosen = name or "_".join([*_path(column), *([suffix] if suffix else [])])
+        if any(each["source-id"] == source["id"] and each["transform"] == transform for each in draft.spec):
+            raise InvalidArgumentError(f"{_shown(column)} is partitioned by {transform} already")
+        is_own_name = transform == "identity" and chosen == source["name"]
+        names = {each["name"] for each in draft.spec} | (
+            set() if is_own_name else {each["name"] for each in draft.fields}
+        )
+        if chosen in names:
+            raise InvalidArgumentError(f"the name {chosen} is used by a column or partition field")
+        draft.spec.append(
+            {
+                "source-id": source["id"],
+                "field-id": _partition_id(draft, source["id"], transform),
+                "name": chosen,
+                "transform": transform,
+            }
+        )
+
+    return change
+
+
+def drop_partition_field(name: str) -> Change:
+    """Drops a partition field by its name. In format version 1 its transform becomes void."""
+
+    def change(draft: Draft) -> None:
+        found = next((each for each in draft.spec if each["name"] == name and each["transform"] != "void"), None)
+        if found is None:
+            raise InvalidArgumentError(f"the partition spec has no field {name}")
+        if draft.metadata["format-version"] == 1:
+            found["transform"] = "void"
+        else:
+            draft.spec.remove(found)
+
+    return change
+
+
+def sort_by(
+    column: Column,
+    direction: Literal["asc", "desc"] = "asc",
+    *,
+    transform: str = "identity",
+    null_order: Literal["nulls-first", "nulls-last"] | None = None,
+) -> Change:
+    """Adds a field to the end of the sort order. Nulls are first if ascending and last if descending by default."""
+
+    def change(draft: Draft) -> None:
+        if direction not in ("asc", "desc") or null_order not in (None, "nulls-first", "nulls-last"):
+            raise InvalidArgumentError("direction must be asc or desc, null_order nulls-first or nulls-last")
+        source = _field(draft, column)
+        _suffix(transform, source["type"])
+        if any(each["source-id"] == source["id"] and each["transform"] == transform for each in draft.order):
+            raise InvalidArgumentError(f"the table is sorted by {_shown(column)} already")
+        default: Literal["nulls-first", "nulls-last"] = "nulls-first" if direction == "asc" else "nulls-last"
+        draft.order.append(
+            {
+                "source-id": source["id"],
+                "transform": transform,
+                "direction": direction,
+                "null-order": null_order or default,
+            }
+        )
+
+    return change
+
+
+def unsorted() -> Change:
+    """Removes all fields of the sort order. Changes with sort_by after it build a new order."""
+
+    def change(draft: Draft) -> None:
+        draft.order.clear()
+
+    return change
+
+
+def _path(column: Column) -> list[str]:
+    parts = column.split(".") if isinstance(column, str) else list(column)
+    if not parts or "" in parts:
+        raise InvalidArgumentError("a column must be a name or a path of names")
+    return parts
+
+
+def _shown(column: Column) -> str:
+    return ".".join(_path(column))
+
+
+def _step(fields: list[Any], path: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """Returns the document and the key that hold the type at a path."""
+    holder: dict[str, Any] = next((each for each in fields if each["name"] == path[0]), {})
+    key = "type"
+    for number, name in enumerate(path[1:], start=1):
+        inner = holder.get(key)
+        if isinstance(inner, dict) and inner.get("type") == "struct":
+            holder, key = next((each for each in inner["fields"] if each["name"] == name), {}), "type"
+        elif isinstance(inner, dict) and name in _NESTED_KEYS.get(inner["type"], ()):
+            holder, key = inner, name
+        else:
+            holder = {}
+        if not holder:
+            raise InvalidArgumentError(f"there is no column {'.'.join(path[: number + 1])}")
+    if not holder:
+        raise InvalidArgumentError(f"there is no column {path[0]}")
+    return holder, key
+
+
+def _holder(draft: Draft, column: Column) -> tuple[dict[str, Any], str]:
+    return _step(draft.fields, _path(column))
+
+
+def _field(draft: Draft, column: Column) -> dict[str, Any]:
+    """Returns a field of the table or of a struct. Raises InvalidArgumentError for other paths."""
+    holder, key = _holder(draft, column)
+    if key != "type":
+        raise InvalidArgumentError(f"{_shown(column)} is a list element, map key or map value")
+    return holder
+
+
+def _children(draft: Draft, parent: Sequence[str]) -> list[Any]:
+    if not parent:
+        return draft.fields
+    holder, key = _step(draft.fields, parent)
+    if key == "key" or _is_in_map_key(draft, parent):
+        raise InvalidArgumentError("the struct of a map key cannot be changed")
+    inner = holder[key]
+    if not isinstance(inner, dict) or inner.get("type") != "struct":
+        raise InvalidArgumentError(f"{'.'.join(parent)} is not a struct")
+    children: list[Any] = inner["fields"]
+    return children
+
+
+def _is_in_map_key(draft: Draft, column: Column) -> bool:
+    path = _path(column)
+    return any(_step(draft.fields, path[:length])[1] == "key" for length in range(2, len(path) + 1))
+
+
+def _all_fields(fields: list[Any]) -> Iterator[Any]:
+    for each in fields:
+        yield each
+        yield from _nested_fields(each["type"])
+
+
+def _nested_fields(type: Any) -> Iterator[Any]:
+    if isinstance(type, dict):
+        yield from _all_fields(type.get("fields", []))
+        for key in _NESTED_KEYS.get(type["type"], ()):
+            yield {"id": type[f"{key}-id"]}
+            yield from _nested_fields(type[key])
+
+
+def _with_new_ids(type: Any, draft: Draft) -> Any:
+    if not isinstance(type, dict):
+        return type
+    found = dict(type)
+    if type["type"] == "struct":
+        numbered = [{**each, "id": draft.new_id()} for each in type["fields"]]
+        found["fields"] = [{**each, "type": _with_new_ids(each["type"], draft)} for each in numbered]
+    for key in _NESTED_KEYS.get(type["type"], ()):
+        found[f"{key}-id"] = draft.new_id()
+    for key in _NESTED_KEYS.get(type["type"], ()):
+        found[key] = _with_new_ids(type[key], draft)
+    return found
+
+
+def _can_widen(old: Any, new: str) -> bool:
+    if (old, new) in (("int", "long"), ("float", "double")) or old == new:
+        return True
+    before, after = _type_strings.parse_decimal_type(str(old)), _type_strings.parse_decimal_type(new)
+    return (
+        before is not None and after is not None and after.scale == before.scale and after.precision >= before.precision
+    )
+
+
+def _suffix(transform: str, type: Any) -> str:
+    """Returns the suffix of the default name. Raises InvalidArgumentError if the transform does not accept the type."""
+    match = re.fullmatch(r"(identity|year|month|day|hour|bucket|truncate)(?:\[([1-9]\d{0,8})\])?", transform)
+    kind = match[1] if match else ""
+    if not match or bool(match[2]) != (kind in ("bucket", "truncate")):
+        raise InvalidArgumentError(f"{transform} is not a transform")
+    base = re.split(r"[\s(\[]", type)[0] if isinstance(type, str) else "nested"
+    accepted = {
+        "identity": base not in ("nested", "variant", "geometry", "geography"),
+        "year": base in ("date", *_TIMES),
+        "month": base in ("date", *_TIMES),
+        "day": base in ("date", *_TIMES),
+        "hour": base in _TIMES,
+        "bucket": base in ("int", "long", "decimal", "date", "time", "string", "uuid", "fixed", "binary", *_TIMES),
+        "truncate": base in ("int", "long", "decimal", "string", "binary"),
+    }
+    if not accepted[kind]:
+        raise InvalidArgumentError(f"the transform {transform} does not accept the type {base}")
+    return {"identity": "", "bucket": f"bucket_{match[2]}", "truncate": f"trunc_{match[2]}"}.get(kind, kind)
+
+
+def _partition_id(draft: Draft, source_id: int, transform: str) -> int:
+    """Returns the id of an equal field of any spec, as format version 2 requires, or a new id."""
+    for spec in draft.metadata.get("partition-specs") or ():
+        for each in spec["fields"]:
+            if (each["source-id"], each["transform"]) == (source_id, transform) and "field-id" in each:
+                return each["field-id"]
+    draft.last_partition_id += 1
+    return draft.last_partition_id
+
+
+def _by_id(documents: Iterable[Any] | None, key: str, number: int | None) -> Any:
+    return next((each for each in documents or () if each.get(key) == number), None)

@@ -1,1 +1,0 @@
-"""The command line: tables on a terminal, JSON for programs, and an exit status that tells what went wrong."""

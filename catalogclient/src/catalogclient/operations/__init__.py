@@ -1,1 +1,0 @@
-"""The operations as values: how each request is built and its answer read, without sending anything."""

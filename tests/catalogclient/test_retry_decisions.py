@@ -1,0 +1,245 @@
+"""Retry decisions with a fixed clock."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from catalogclient import (
+    AlreadyExistsError,
+    CatalogError,
+    CommitFailedError,
+    CommitStateUnknownError,
+    ConnectError,
+    Endpoint,
+    InvalidResponseError,
+    NetworkError,
+    NoSuchTableError,
+    RequestTimeoutError,
+    ResponseError,
+    RetryPolicy,
+    ServerError,
+    ServiceUnavailableError,
+    TlsError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from catalogclient._endpoints import OPERATIONS
+from catalogclient._retries import RetryState
+
+EXACT = RetryPolicy(jitter=False)
+HOUR = timedelta(hours=1)
+LOAD, CREATE, COMMIT = Endpoint.LOAD_TABLE, Endpoint.CREATE_TABLE, Endpoint.UPDATE_TABLE
+DROP, REPORT, PLAN = Endpoint.DROP_TABLE, Endpoint.REPORT_METRICS, Endpoint.PLAN_TABLE_SCAN
+
+
+def attempts(endpoint: Endpoint, *, known: bool = False, policy: RetryPolicy | None = EXACT, **more: Any) -> RetryState:
+    given: dict[str, Any] = {"key": "k", "key_lifetime": HOUR if known else None, "deadline": None, **more}
+    return RetryState(operation=OPERATIONS[endpoint], policy=policy, started_at=0.0, number=1, **given)
+
+
+def lost(kind: type[NetworkError] = NetworkError) -> NetworkError:
+    error = kind("Network request failed: reset")
+    error.sent = True
+    return error
+
+
+OUTCOMES: dict[str, CatalogError] = {
+    "not connected": ConnectError("x"),
+    "TLS": TlsError("x"),
+    "429": TooManyRequestsError("x", status=429),
+    "503 later": ServiceUnavailableError("x", status=503, retry_after=1.0),
+    "503": ServiceUnavailableError("x", status=503),
+    "408": ResponseError("x", status=408),
+    "500": ServerError("x", status=500),
+    "502": ServerError("x", status=502),
+    "504": ServerError("x", status=504),
+    "lost": lost(),
+    "read time-out": lost(RequestTimeoutError),
+    "400": ResponseError("x", status=400),
+    "505": ServerError("x", status=505),
+}
+NEVER: set[str] = {"TLS", "400", "505"}
+HARMLESS = {"not connected", "429"}
+MATRIX = {
+    "reading": (LOAD, False, set(OUTCOMES) - NEVER),
+    "reading by POST": (PLAN, False, set(OUTCOMES) - NEVER),
+    "change, key known": (CREATE, True, set(OUTCOMES) - NEVER),
+    "change": (CREATE, False, HARMLESS | {"503 later"}),
+    "commit, key known": (COMMIT, True, set(OUTCOMES) - NEVER),
+    "commit": (COMMIT, False, HARMLESS),
+    "report": (REPORT, True, set()),
+}
+
+
+@pytest.mark.parametrize("row", MATRIX)
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_what_is_sent_again(row: str, outcome: str) -> None:
+    endpoint, known, again = MATRIX[row]
+    course = attempts(endpoint, known=known)
+    if outcome in again:
+        assert course.next_delay(OUTCOMES[outcome], now=0.0) == (1.0 if outcome == "503 later" else 0.5)
+    else:
+        with pytest.raises(CatalogError):
+            course.next_delay(OUTCOMES[outcome], now=0.0)
+
+
+@pytest.mark.parametrize("outcome", ["500", "502", "503", "504", "503 later", "lost", "read time-out"])
+@pytest.mark.parametrize("endpoint", [COMMIT, Endpoint.COMMIT_TRANSACTION, Endpoint.REPLACE_VIEW])
+def test_a_commit_without_a_clear_answer_is_of_unknown_state(endpoint: Endpoint, outcome: str) -> None:
+    failure = OUTCOMES[outcome]
+    with pytest.raises(CommitStateUnknownError) as caught:
+        attempts(endpoint).next_delay(failure, now=0.0)
+    error = caught.value
+    assert error.__cause__ is failure
+    assert error.is_commit_state_unknown
+    assert error.maybe_applied
+    assert (error.status, error.attempts, error.idempotency_key) == (failure.status, 1, "k")
+
+
+@pytest.mark.parametrize("outcome", ["408", "505", "400", "TLS"])
+def test_a_commit_that_was_refused_is_just_that(outcome: str) -> None:
+    with pytest.raises(CatalogError) as caught:
+        attempts(COMMIT).next_delay(OUTCOMES[outcome], now=0.0)
+    assert caught.value is OUTCOMES[outcome]
+    assert not caught.value.maybe_applied
+
+
+@pytest.mark.parametrize(
+    ("outcome", "maybe"), [("500", True), ("503", True), ("lost", True), ("400", False), ("408", False), ("TLS", False)]
+)
+def test_a_change_says_whether_it_may_have_been_made(outcome: str, maybe: bool) -> None:
+    with pytest.raises(CatalogError) as caught:
+        attempts(CREATE).next_delay(OUTCOMES[outcome], now=0.0)
+    assert caught.value.maybe_applied is maybe
+    with pytest.raises(CatalogError) as caught:
+        attempts(LOAD, policy=None).next_delay(OUTCOMES[outcome], now=0.0)
+    assert not caught.value.maybe_applied
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "echo"),
+    [(DROP, NoSuchTableError("x", status=404)), (CREATE, AlreadyExistsError("x", status=409))],
+)
+def test_what_may_be_the_echo_of_an_earlier_attempt_says_so(endpoint: Endpoint, echo: CatalogError) -> None:
+    course = attempts(endpoint, known=True)
+    course.next_delay(lost(), now=0.0)
+    with pytest.raises(type(echo)) as caught:
+        course.next_delay(echo, now=1.0)
+    assert caught.value.maybe_applied
+    with pytest.raises(type(echo)) as caught:
+        attempts(endpoint, known=True).next_delay(type(echo)("x", status=echo.status), now=1.0)
+    assert not caught.value.maybe_applied
+
+
+def test_a_conflict_after_a_lost_answer_is_no_conflict_where_nobody_knows_the_key() -> None:
+    course = attempts(COMMIT, policy=RetryPolicy(retry_commits=True))
+    course.next_delay(lost(RequestTimeoutError), now=0.0)
+    conflict = CommitFailedError("x", status=409)
+    with pytest.raises(CommitStateUnknownError) as caught:
+        course.next_delay(conflict, now=1.0)
+    assert caught.value.__cause__ is conflict
+
+
+def test_a_conflict_after_a_lost_answer_is_one_where_the_server_knows_the_key() -> None:
+    course = attempts(COMMIT, known=True)
+    course.next_delay(lost(), now=0.0)
+    with pytest.raises(CommitFailedError) as caught:
+        course.next_delay(CommitFailedError("x", status=409), now=1.0)
+    assert not caught.value.maybe_applied
+    course = attempts(COMMIT, known=True)
+    course.next_delay(lost(), now=0.0)
+    with pytest.raises(CommitStateUnknownError):
+        course.next_delay(UnauthorizedError("x", status=401), now=1.0)
+
+
+def test_a_commit_that_loses_its_connection_after_a_lost_answer_is_of_unknown_state() -> None:
+    course = attempts(COMMIT, known=True, policy=RetryPolicy(max_attempts=2))
+    course.next_delay(lost(), now=0.0)
+    course.number = 2
+    with pytest.raises(CommitStateUnknownError):
+        course.next_delay(ConnectError("x"), now=1.0)
+
+
+def test_an_unreadable_answer_to_a_change_may_hide_a_success() -> None:
+    for endpoint, maybe in ((COMMIT, True), (CREATE, True), (LOAD, False)):
+        with pytest.raises(InvalidResponseError) as caught:
+            attempts(endpoint).next_delay(InvalidResponseError("x", status=200), now=0.0)
+        assert caught.value.maybe_applied is maybe
+
+
+def test_pauses_double_up_to_their_most() -> None:
+    course = attempts(LOAD, policy=RetryPolicy(max_attempts=9, backoff_max=3.0, jitter=False))
+    pauses = []
+    for course.number in range(1, 6):
+        pauses.append(course.next_delay(OUTCOMES["500"], now=0.0))
+    assert pauses == [0.5, 1.0, 2.0, 3.0, 3.0]
+
+
+def test_pauses_vary_between_half_and_whole() -> None:
+    course = attempts(LOAD, policy=RetryPolicy())
+    pauses = {course.next_delay(OUTCOMES["500"], now=0.0) for _ in range(200)}
+    assert len(pauses) > 100
+    assert min(pauses) >= 0.25
+    assert max(pauses) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy", "pause"),
+    [(2.0, EXACT, 2.0), (0.0, EXACT, 0.0), (2.0, RetryPolicy(respect_retry_after=False, jitter=False), 0.5)],
+)
+def test_the_server_may_say_how_long_to_wait(asked: float, policy: RetryPolicy, pause: float) -> None:
+    error = TooManyRequestsError("x", status=429, retry_after=asked)
+    assert attempts(COMMIT, policy=policy).next_delay(error, now=0.0) == pause
+
+
+def test_a_server_that_wants_to_be_left_alone_for_an_hour_is() -> None:
+    error = ServiceUnavailableError("x", status=503, retry_after=3600.0)
+    with pytest.raises(ServiceUnavailableError):
+        attempts(LOAD).next_delay(error, now=0.0)
+
+
+def test_attempts_end() -> None:
+    course = attempts(LOAD)
+    for course.number in (1, 2, 3):
+        course.next_delay(OUTCOMES["500"], now=0.0)
+    course.number = 4
+    with pytest.raises(ServerError) as caught:
+        course.next_delay(ServerError("x", status=500), now=0.0)
+    assert caught.value.attempts == 4
+    with pytest.raises(ServerError):
+        attempts(LOAD, policy=None).next_delay(OUTCOMES["500"], now=0.0)
+
+
+def test_no_attempt_begins_after_the_deadline() -> None:
+    course = attempts(LOAD, deadline=1.0)
+    assert course.next_delay(OUTCOMES["500"], now=0.4) == 0.5
+    with pytest.raises(ServerError):
+        course.next_delay(OUTCOMES["500"], now=0.6)
+    with pytest.raises(RequestTimeoutError) as caught:
+        course.begin_attempt(now=1.0)
+    assert caught.value.phase == "total"
+    assert caught.value.attempts == 1
+    course.begin_attempt(now=0.9)
+    assert course.number == 2
+    attempts(LOAD).begin_attempt(now=1e9)
+
+
+def test_a_key_that_the_server_has_forgotten_is_not_relied_on() -> None:
+    course = attempts(CREATE, key_lifetime=timedelta(seconds=1))
+    assert course.next_delay(OUTCOMES["500"], now=0.4) == 0.5
+    with pytest.raises(ServerError):
+        course.next_delay(ServerError("x", status=500), now=0.6)
+
+
+def test_credentials_are_renewed_once_and_that_attempt_does_not_count() -> None:
+    course = attempts(LOAD, policy=RetryPolicy(max_attempts=2, jitter=False))
+    refused = UnauthorizedError("x", status=401)
+    assert course.should_refresh_credentials(refused)
+    course.credentials_refreshed()
+    assert not course.should_refresh_credentials(refused)
+    course.number = 2
+    assert course.next_delay(OUTCOMES["500"], now=0.0) == 0.5
+    assert not attempts(LOAD).should_refresh_credentials(ResponseError("x", status=403))
