@@ -1,4 +1,4 @@
-"""Whether this process can do its work: the database answers, migrations are done, and somebody works on the queue."""
+"""Checks that this process is ready: the database answers, migrations are applied, and workers process the queue."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from authsvc import jobs
 from authsvc.db.sql import namespaced
 
 LIMIT_SECONDS = 2.0
-"""How long the checks may take before the database counts as unreachable."""
+"""Timeout after which the database counts as unreachable."""
 KEPT_SECONDS = 1.0
-"""How long an answer is given again, so that many questions cost no more than one."""
+"""Time for which a result is reused, so that frequent requests cost one check."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What was found; `checks` has `ok` and details for `database`, `migrations` and `queue`."""
+    """Result of the checks; `checks` has `ok` and details for `database`, `migrations` and `queue`."""
 
     checks: dict[str, dict[str, Any]]
 
@@ -47,7 +47,7 @@ _UNREACHABLE = State({name: {"ok": False} for name in ("database", "migrations",
 
 
 class Checks:
-    """Looks at most once at a time, on a connection of its own, and remembers the answer for a moment."""
+    """Runs one check at a time, on a separate connection, and reuses its result for `KEPT_SECONDS`."""
 
     def __init__(self, look: Callable[[], State]) -> None:
         self._look = look
@@ -56,11 +56,11 @@ class Checks:
         self._ended_at = 0.0
 
     def state(self) -> State:
-        """The present state, or one that is a moment old. Never takes longer than `LIMIT_SECONDS`."""
+        """The state, at most `KEPT_SECONDS` old. Takes at most `LIMIT_SECONDS`."""
         with self._lock:
             latest = self._latest
             if latest is None or (latest.done() and time.monotonic() - self._ended_at >= KEPT_SECONDS):
-                # In a thread, because a database that hangs cannot be told to hurry; there is never more than one.
+                # In a thread, at most one, because a query to a database that hangs cannot be interrupted.
                 latest = Future()
                 try:
                     threading.Thread(target=self._run, args=(latest,), name="readiness", daemon=True).start()
@@ -76,7 +76,7 @@ class Checks:
         state = _UNREACHABLE
         try:
             state = self._look()
-        except Exception as error:  # noqa: BLE001  (whatever it is, the service is not ready)
+        except Exception as error:  # noqa: BLE001  (after any error the service is not ready)
             logger.warning("not ready", extra={"error": str(error)})
         finally:
             self._ended_at = time.monotonic()
@@ -84,22 +84,22 @@ class Checks:
 
 
 def check() -> State:
-    """Whether this process is ready, as seen at most a second ago."""
+    """The state of this process, at most a second old."""
     return _checks.state()
 
 
 def look() -> State:
-    """The same, asked now. Raises django.db errors."""
+    """The state now. Raises django.db errors."""
     began = time.monotonic()
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
     try:
-        # In a transaction, so that the limit does not stay with a connection that a pooler hands on.
+        # In a transaction, so that the timeout does not stay on a connection of a pooler.
         connection.set_autocommit(autocommit=False)
         with connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL statement_timeout = '{LIMIT_SECONDS:.0f}s'")
             missing = missing_migrations(cursor)
             if missing:
-                # Another version's queue may have other tables.
+                # The queue of another version may have other tables.
                 return State(
                     {
                         "database": _reached(began),
@@ -120,7 +120,7 @@ def look() -> State:
 
 
 def missing_migrations(cursor: CursorWrapper) -> set[tuple[str, str]]:
-    """App and name of each migration of this version that the database does not have. Raises django.db errors."""
+    """App and name of every migration of this version that is not applied. Raises django.db errors."""
     log = cursor.db.ops.quote_name(namespaced("django_migrations"))
     cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [log])
     row = cursor.fetchone()
@@ -132,7 +132,7 @@ def missing_migrations(cursor: CursorWrapper) -> set[tuple[str, str]]:
 
 @cache
 def _shipped() -> frozenset[tuple[str, str]]:
-    """By the names of their files: to load them would take memory that nothing else here needs."""
+    """Read from file names, because loading the migrations takes memory."""
     found = set()
     for app in apps.get_app_configs():
         try:

@@ -30,28 +30,19 @@ class TelemetryDiagnostic:
 
 
 def _check_traces(config: conf.Telemetry) -> Iterator[CheckResult]:
-    if not config.tracing_enabled:
-        yield unused("traces", "not exported", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
-    elif not config.traces:
-        yield failure(
-            "traces",
-            f"not exported: unknown exporter {config.tracing_exporter}",
-            "Set AUTH_TRACING_EXPORTER=opentelemetry.",
-        )
-    else:
+    if config.traces:
         yield from _check_otlp("traces", config)
+    else:
+        yield unused("traces", "not exported", "Set AUTH_TRACING_ENABLED=true and OTEL_EXPORTER_OTLP_ENDPOINT.")
 
 
 def _check_metrics(config: conf.Telemetry) -> Iterator[CheckResult]:
-    if not config.metrics_enabled:
-        yield unused("metrics", "not exported", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
-    elif config.metrics == "prometheus":
+    if config.metrics == "prometheus":
         yield _check_import("metrics", "authsvc.observability.prometheus") or _check_listener(config)
     elif config.metrics:
         yield from _check_otlp("metrics", config)
     else:
-        message = f"not exported: unknown exporter {config.metrics_exporter}"
-        yield failure("metrics", message, "Set AUTH_METRICS_EXPORTER=opentelemetry, or =prometheus.")
+        yield unused("metrics", "not exported", "Set AUTH_METRICS_ENABLED=true and AUTH_METRICS_EXPORTER.")
 
 
 def _check_import(subject: str, module: str) -> CheckResult | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from django.db import DatabaseError, connections
 from django.db.models import Model
@@ -22,7 +23,23 @@ logger = logging.getLogger(__name__)
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER_METHOD = "<invalid method>"
-_http = Metrics.get_instance()
+_RECORDED = frozenset(
+    {
+        "django_http_requests_latency_seconds_by_view_method",
+        "django_http_responses_total_by_status_view_method",
+        "django_http_requests_body_total_bytes",
+        "django_http_responses_body_total_bytes",
+    }
+)
+
+
+class _RecordedMetrics(Metrics):  # type: ignore[misc]  # the library has no types
+    def register_metric(self, metric_cls: Any, name: str, *args: Any, **options: Any) -> Any:
+        """Leave out metrics that are sums of the recorded ones, which would be exported at 0."""
+        return super().register_metric(metric_cls, name, *args, **options) if name in _RECORDED else None
+
+
+_http = _RecordedMetrics.get_instance()
 
 Respond = Callable[[HttpRequest], HttpResponse]
 

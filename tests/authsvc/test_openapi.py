@@ -70,7 +70,7 @@ def test_every_method_of_every_endpoint_is_in_it(built: dict[str, Any]) -> None:
 
 def test_an_endpoint_that_declares_nothing_is_found(settings: Settings) -> None:
     settings.ROOT_URLCONF = __name__
-    with pytest.raises(operations.Undeclared, match="GET /silent"):
+    with pytest.raises(operations.UndocumentedOperation, match="GET /silent"):
         operations.operations()
 
 

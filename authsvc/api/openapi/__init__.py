@@ -1,1 +1,1 @@
-"""The description of the API: generated from what endpoints declare, served as it was checked in, shown as a page."""
+"""The OpenAPI document: generated from the endpoints, served as checked in, and shown as an HTML page."""

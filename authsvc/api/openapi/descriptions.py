@@ -1,4 +1,4 @@
-"""Words of the documents that are generated: docstrings of classes, fields and methods, and what errors say."""
+"""Reads descriptions for the generated documents from docstrings and error classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Error = TypeVar("_Error", bound=ApiError | OAuthError)
 
 
 class _Number(int):
-    """A number that shows as the name of a parameter."""
+    """A number that is formatted as the name of a parameter."""
 
     name = ""
 
@@ -30,13 +30,13 @@ class _Number(int):
 
 @cache
 def of_fields(kind: type) -> dict[str, str]:
-    """Field → the docstring below it, `""` where there is none; in the order of the source, inherited ones first."""
+    """Field → its docstring, or `""`; in source order, inherited fields first."""
     if kind in _FOUNDATIONS:
         return {}
     (declared,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(declared, ast.ClassDef)  # noqa: S101  (what the source of a class is)
+    assert isinstance(declared, ast.ClassDef)  # noqa: S101  (the source of a class)
     found: dict[str, str] = {}
-    # Read from the source as well: at run time a TypedDict does not know what it extends.
+    # A TypedDict does not keep its bases at run time, so the source is read.
     for base in declared.bases:
         inherited = vars(sys.modules[kind.__module__]).get(base.id) if isinstance(base, ast.Name) else None
         if isinstance(inherited, type):
@@ -45,7 +45,7 @@ def of_fields(kind: type) -> dict[str, str]:
 
 
 def of_statements(body: list[ast.stmt]) -> dict[str, str]:
-    """The same for the statements of a class."""
+    """The same for the statements of a class body."""
     found: dict[str, str] = {}
     name = ""
     for statement in body:
@@ -67,17 +67,17 @@ def of(documented: object) -> tuple[str, str]:
 
 
 def when(error: type[ApiError] | type[OAuthError]) -> str:
-    """When an error is answered, as far as its class says more than its text; not what it inherits."""
+    """The docstring of the error class itself, which says when the error occurs; inherited docstrings are ignored."""
     return paragraphs(inspect.cleandoc(error.__dict__.get("__doc__") or ""))
 
 
 def paragraphs(text: str) -> str:
-    """A docstring with each paragraph on one line."""
+    """Join the lines of each paragraph of a docstring."""
     return "\n\n".join(re.sub(r"\s*\n\s*", " ", part.strip()) for part in inspect.cleandoc(text).split("\n\n"))
 
 
 def specimen(error: type[_Error]) -> _Error:
-    """An error of this class; what its text is made from shows as `{name}`."""
+    """An error of this class whose text contains its parameters as `{name}`."""
     given: dict[str, Any] = {}
     for name, parameter in inspect.signature(error.__init__).parameters.items():
         if name == "self" or parameter.default is not inspect.Parameter.empty:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document as a whole."""
+"""Generates the OpenAPI 3.1 document."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from authsvc.api.openapi.operations import Operation
 from authsvc.errors import ApiError, OAuthError
 
 _ABOUT = (
-    "An authentication and user-management server. Bodies and answers are JSON unless said otherwise. The"
-    " `Content-Type` of a request is not looked at; unknown keys are ignored; `null` is the same as absent; a body may"
-    " have 1 MiB. Every path works with and without one slash at its end. Errors come in one of two forms, `Error` and"
-    " `VersionedError`; the catalogue of errors says what each means and what to do about it."
+    "An authentication and user-management server. Bodies and responses are JSON unless stated otherwise."
+    " The `Content-Type` of a request is ignored, and so are unknown members; `null` is the same as absent; a body may"
+    " have up to 1 MiB. Every path works with and without a trailing slash. Errors have one of two formats, `Error` and"
+    " `VersionedError`; the error reference describes each error and its remedy."
 )
-# The first of these that a path begins with says where it belongs.
+# The tag of an operation is the first entry with a prefix of its path.
 _TAGS = (
-    ("Administration", ("/admin", "/invite"), "For administrators and their programs."),
-    ("Identities", ("/authorize", "/callback", "/user/identities"), "Sign-in through others, linking and unlinking."),
+    ("Administration", ("/admin", "/invite"), "For administrators and back-end services."),
+    (
+        "Identities",
+        ("/authorize", "/callback", "/user/identities"),
+        "External sign-in, linking and unlinking.",
+    ),
     ("Second factors", ("/factors",), "Second factors and recovery codes."),
-    ("Passkeys", ("/passkeys",), "Passkeys, and signing in by one."),
-    ("The signed-in user", ("/user", "/reauthenticate"), "What they see and change of themselves."),
+    ("Passkeys", ("/passkeys",), "Passkeys, and sign-in with a passkey."),
+    ("The signed-in user", ("/user", "/reauthenticate"), "Reading and changing the own account."),
     (
         "Sessions and tokens",
         ("/token", "/logout", "/.well-known"),
-        "How sessions begin, go on and end, and the keys that sign tokens.",
+        "Starting, refreshing and ending sessions, and the keys that verify tokens.",
     ),
     (
         "Accounts",
         ("/signup", "/verify", "/otp", "/magiclink", "/resend", "/recover"),
-        "Sign-up, confirmation, sign-in by message, lost passwords.",
+        "Sign-up, confirmation, passwordless sign-in and password recovery.",
     ),
-    ("Service", ("/",), "What the service says of itself."),
+    ("Service", ("/",), "State and public configuration of the service."),
 )
 _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A user's access token."},
@@ -49,8 +53,8 @@ _SCHEMES = {
         "scheme": "bearer",
         "bearerFormat": "JWT",
         "description": (
-            "A token whose `role` is one of `AUTH_JWT_ADMIN_ROLES`: that of a service (`manage.py mint_token`), or the"
-            " access token of a user who has such a role."
+            "A token whose `role` is one of `AUTH_JWT_ADMIN_ROLES`: a service token (`manage.py mint_token`) or the"
+            " access token of a user with such a role."
         ),
     },
 }
@@ -58,20 +62,20 @@ _SHARED_PARAMETERS = {
     "ApiVersion": {
         "name": "X-Supabase-Api-Version",
         "in": "header",
-        "description": "`2024-01-01` or later: errors come as `VersionedError`.",
+        "description": "`2024-01-01` or later: errors have the format `VersionedError`.",
         "schema": {"type": "string", "format": "date"},
     },
     "Audience": {
         "name": "X-JWT-AUD",
         "in": "header",
-        "description": "The audience, where it is not that of `AUTH_JWT_AUD`.",
+        "description": "The audience, if it differs from `AUTH_JWT_AUD`.",
         "schema": {"type": "string", "maxLength": 255},
     },
 }
 
 
 def build() -> dict[str, Any]:
-    """The document. Raises routes.Undeclared."""
+    """The document. Raises UndocumentedOperation."""
     operations = routes.operations()
     shapes = list(dict.fromkeys(shape for operation in operations for shape in _shapes(operation)))
     described, named = schemas.components(shapes)
@@ -87,7 +91,7 @@ def build() -> dict[str, Any]:
             "description": _ABOUT,
             "license": {"name": "MIT", "identifier": "MIT"},
         },
-        "servers": [{"url": ".", "description": "Where this document comes from."}],
+        "servers": [{"url": ".", "description": "The server of this document."}],
         "tags": [{"name": name, "description": text} for name, _, text in reversed(_TAGS)],
         "paths": paths,
         "components": {
@@ -104,7 +108,7 @@ def build() -> dict[str, Any]:
 
 
 def dump(document: dict[str, Any]) -> bytes:
-    """As it is checked in and served."""
+    """The bytes that are checked in and served."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

@@ -1,4 +1,4 @@
-"""Every operation of the API: the route table, walked."""
+"""Lists every operation of the API from the route table."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from authsvc.errors import BadJson, BodyTooLarge, RequestRateExceeded
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
-class Undeclared(Exception):
-    """A method of an endpoint that says nothing of itself; the text names it."""
+class UndocumentedOperation(Exception):
+    """A method of an endpoint has no `@document`; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one path; `path` has `{name}` where a value belongs."""
+    """One method of one path; `path` contains parameters as `{name}`."""
 
     path: str
     method: str
@@ -38,7 +38,7 @@ class Operation:
 
     @property
     def scheme(self) -> str:
-        """The name of its security scheme, empty when anybody may call it."""
+        """The name of the security scheme, empty for a public operation."""
         return next((getattr(each, "scheme", "") for each in self.view.authentication_classes), "")
 
     @property
@@ -47,7 +47,7 @@ class Operation:
 
     @property
     def documented_errors(self) -> ErrorTypes:
-        """What its answer may be instead, each once: declared, or a consequence of the policies of its view."""
+        """Every error of the operation once: the documented ones, and those of the policies of the view."""
         policies: list[Any] = [*self.view.authentication_classes, *self.view.permission_classes, self.view]
         found: ErrorTypes = tuple(error for policy in policies for error in getattr(policy, "documented_errors", ()))
         doc = self.doc
@@ -64,7 +64,7 @@ class Operation:
 
 
 def operations() -> list[Operation]:
-    """In the order of the route table. Raises Undeclared."""
+    """All operations in the order of the route table. Raises UndocumentedOperation."""
     found: dict[tuple[str, str], Operation] = {}
     for path, view in endpoints():
         for method in view.http_method_names:
@@ -73,13 +73,15 @@ def operations() -> list[Operation]:
                 continue
             doc = document.operation_doc(function)
             if doc is None:
-                raise Undeclared(f"{method.upper()} {path} ({view.__module__}.{view.__name__}) declares nothing")
+                raise UndocumentedOperation(
+                    f"{method.upper()} {path} ({view.__module__}.{view.__name__}) has no @document"
+                )
             found[path, method] = Operation(path=path, method=method, view=view, function=function, doc=doc)
     return list(found.values())
 
 
 def endpoints() -> Iterator[tuple[str, type[Endpoint]]]:
-    """Path and view of every route of the API, without the twins that end in a slash."""
+    """Path and view of every route of the API; routes with a trailing slash are omitted."""
     for route, pattern in _walk(get_resolver().url_patterns, "/"):
         view = getattr(pattern.callback, "view_class", None)
         if isinstance(view, type) and issubclass(view, Endpoint) and not route.endswith("/"):

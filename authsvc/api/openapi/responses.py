@@ -1,4 +1,4 @@
-"""Answers and refusals of an operation as OpenAPI responses."""
+"""Describes the responses and errors of an operation."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from authsvc.api.openapi.operations import Operation
 from authsvc.errors import ApiError, MethodNotAllowed, OAuthError, RequestTimedOut, UnexpectedFailure, ValidationFailed
 
 Described = Callable[[Any], dict[str, Any]]
-"""The schema of a shape."""
+"""Maps a type to its schema."""
 
 ANYWHERE = (ValidationFailed, MethodNotAllowed, UnexpectedFailure, InternalServerError, RequestTimedOut)
-"""What any endpoint may answer: for headers that cannot be read, wrong methods, and failures on our side."""
+"""Errors of every endpoint: unreadable headers, unsupported methods and server failures."""
 HEADERS = {
-    "Location": "Where the browser goes.",
-    "X-Total-Count": "How many there are on all pages; an estimate where there are very many.",
+    "Location": "The target of the redirect.",
+    "X-Total-Count": "The number of items on all pages; an estimate for large numbers.",
     "Link": "The `next` and the `last` page (RFC 8288).",
     "Retry-After": "Seconds until the same request may succeed.",
-    "X-Sb-Error-Code": "The stable name of what is wrong, in both forms of the body.",
+    "X-Sb-Error-Code": "The error code, in both formats of the body.",
     "ETag": "Changes with the document.",
 }
 _TOO_MANY_REQUESTS = 429
 
 
 def of(operation: Operation, described: Described) -> dict[str, Any]:
-    """Status → response, in the order of the statuses, and what else may be answered as `default`."""
+    """Status → response, ordered by status, and `default` for the errors of every endpoint."""
     found: dict[str, Any] = {}
     for status, answer in operation.doc.responses.items():
         found[str(status)] = _answer(answer, described)
@@ -41,21 +41,21 @@ def of(operation: Operation, described: Described) -> dict[str, Any]:
             found[redirect]["x-error-codes"] = _codes(operation.doc.redirect_errors)
     statuses = {error.status for error in operation.documented_errors}
     for status in statuses:
-        found[str(status)] = _refusal([error for error in operation.documented_errors if error.status == status])
+        found[str(status)] = _error_response([error for error in operation.documented_errors if error.status == status])
     return {status: found[status] for status in sorted(found)} | {"default": {"$ref": "#/components/responses/Failure"}}
 
 
 def failure() -> dict[str, Any]:
-    """The response that every operation has as its default."""
+    """The default response of every operation."""
     return {
         "description": (
-            "What any endpoint may answer: a header that cannot be read, a method that it does not have, a failure on"
-            " our side, and what a trigger in the database says that the operator has put there."
+            "Errors of every endpoint: an unreadable header, an unsupported method, a server failure, and messages of"
+            " database triggers that the operator adds."
         ),
         "headers": {"X-Sb-Error-Code": {"$ref": "#/components/headers/X-Sb-Error-Code"}},
         "content": {
             "application/json": {
-                "schema": _ref("Refusal"),
+                "schema": _ref("AnyError"),
                 "examples": {error.__name__: _example_ref(error) for error in ANYWHERE},
             }
         },
@@ -64,7 +64,7 @@ def failure() -> dict[str, Any]:
 
 
 def example(error: type[ApiError] | type[OAuthError]) -> dict[str, Any]:
-    """One error in the initial form; `{name}` stands for what its text is made from."""
+    """One error in the initial format; `{name}` stands for a parameter of its text."""
     made = descriptions.specimen(error)
     summary = descriptions.when(error) or str(made)
     if isinstance(made, OAuthError):
@@ -91,16 +91,16 @@ def _answer(answer: Any, described: Described) -> dict[str, Any]:
     return found
 
 
-def _refusal(errors: list[type[ApiError] | type[OAuthError]]) -> dict[str, Any]:
+def _error_response(errors: list[type[ApiError] | type[OAuthError]]) -> dict[str, Any]:
     is_oauth = any(issubclass(each, OAuthError) for each in errors)
     codes = _codes(errors)
     headers = ["X-Sb-Error-Code", *(["Retry-After"] if errors[0].status == _TOO_MANY_REQUESTS else [])]
     return {
-        "description": ", ".join(f"`{code}`" for code in codes) or "Refused.",
+        "description": ", ".join(f"`{code}`" for code in codes) or "Error.",
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
         "content": {
             "application/json": {
-                "schema": {"anyOf": [_ref("Refusal"), _ref("OAuthRefusal")]} if is_oauth else _ref("Refusal"),
+                "schema": {"anyOf": [_ref("AnyError"), _ref("OAuthErrorResponse")]} if is_oauth else _ref("AnyError"),
                 "examples": {error.__name__: _example_ref(error) for error in errors},
             }
         },

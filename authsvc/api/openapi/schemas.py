@@ -1,4 +1,4 @@
-"""JSON Schema of what is read and answered, with the docstrings of the source as descriptions."""
+"""JSON Schema of request bodies and responses, with docstrings as descriptions."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ _NULL = {"type": "null"}
 
 
 class Error(TypedDict):
-    """A refusal in the initial form."""
+    """An error in the initial format."""
 
     code: int
     """The HTTP status."""
     error_code: str
-    """The stable name of what is wrong."""
+    """The stable error code."""
     msg: str
-    """The same for people; it may change."""
+    """The error text; it may change."""
     error_id: NotRequired[str]
-    """Of a failure on our side: the id of the request in the log."""
+    """For server failures: the id of the request in the log."""
     weak_password: NotRequired[WeakPasswordReasons]
-    """Of `weak_password` alone."""
+    """Only for `weak_password`."""
 
 
 class VersionedError(TypedDict):
-    """A refusal in the form of API version 2024-01-01."""
+    """An error in the format of API version 2024-01-01."""
 
     code: str
-    """The stable name of what is wrong."""
+    """The stable error code."""
     message: str
-    """The same for people; it may change."""
+    """The error text; it may change."""
     weak_password: NotRequired[WeakPasswordReasons]
-    """Of `weak_password` alone."""
+    """Only for `weak_password`."""
 
 
 class WeakPasswordReasons(TypedDict):
-    """What a password lacks."""
+    """The requirements that a password does not meet."""
 
     reasons: list[str]
     """`length`, `characters`, `pwned`."""
 
 
-class OAuthRefusal(TypedDict):
-    """A refusal in the form of RFC 6749 §5.2."""
+class OAuthErrorResponse(TypedDict):
+    """An error in the format of RFC 6749 §5.2."""
 
     error: str
     error_description: str
 
 
-class TriggerRefusal(TypedDict):
-    """What a trigger that the operator put into the database says."""
+class TriggerError(TypedDict):
+    """The message of a database trigger that the operator adds."""
 
     code: str
     """The SQLSTATE."""
@@ -64,26 +64,26 @@ class TriggerRefusal(TypedDict):
     detail: NotRequired[str]
 
 
-ERRORS = (Error, VersionedError, OAuthRefusal, TriggerRefusal)
-_REFUSAL = {
-    "description": "A refusal in the form that the client asks for, or in the words of a trigger.",
-    "anyOf": [{"$ref": PLACE.format(name=each.__name__)} for each in (Error, VersionedError, TriggerRefusal)],
+ERRORS = (Error, VersionedError, OAuthErrorResponse, TriggerError)
+_ANY_ERROR = {
+    "description": "An error in the format that the client requests, or the message of a trigger.",
+    "anyOf": [{"$ref": PLACE.format(name=each.__name__)} for each in (Error, VersionedError, TriggerError)],
 }
 
 
-def components(shapes: list[Any]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """A schema for each of the shapes, and the named ones that these refer to."""
-    kinds = list(_named(msgspec.inspect.multi_type_info([*shapes, *ERRORS])))
-    schemas, named = msgspec.json.schema_components([*shapes, *ERRORS], ref_template=PLACE)
+def components(types: list[Any]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """A schema for each type, and the named schemas that they refer to."""
+    kinds = list(_named(msgspec.inspect.multi_type_info([*types, *ERRORS])))
+    schemas, named = msgspec.json.schema_components([*types, *ERRORS], ref_template=PLACE)
     sources = {kind.__name__: kind for kind in kinds}
     if len(sources) != len(kinds):
-        raise ValueError(f"two shapes have one name: {sorted(kind.__name__ for kind in kinds)}")
+        raise ValueError(f"two types have the same name: {sorted(kind.__name__ for kind in kinds)}")
     described = {name: _described(schema, sources[name]) for name, schema in sorted(named.items())}
-    return [_plain(schema) for schema in schemas[: len(shapes)]], {"Refusal": _REFUSAL, **described}
+    return [_plain(schema) for schema in schemas[: len(types)]], {"AnyError": _ANY_ERROR, **described}
 
 
 def _named(infos: Iterable[Any]) -> set[type]:
-    """The classes behind types, however deep."""
+    """The classes that the types refer to, recursively."""
     found: set[type] = set()
     waiting: list[Any] = list(infos)
     while waiting:
@@ -105,7 +105,7 @@ def _named(infos: Iterable[Any]) -> set[type]:
 
 
 def _described(schema: dict[str, Any], source: type) -> dict[str, Any]:
-    """With the texts of the source, in its order, and without what says nothing."""
+    """The schema with descriptions, in the order of the source."""
     needed = source.needs if issubclass(source, Body) else ()
     words = descriptions.of_fields(source)
     names = [name for name in words if name in schema["properties"]]
@@ -130,7 +130,7 @@ def _described(schema: dict[str, Any], source: type) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without default and title, and `T or null` as a list of types where that says it."""
+    """The schema without default and title, and with `T or null` as a list of types where possible."""
     found = {key: value for key, value in schema.items() if key not in ("default", "title")}
     choices = found.get("anyOf", [])
     if len(choices) == 2 and _NULL in choices:

@@ -1,4 +1,4 @@
-"""The document as it was checked in, and a page that shows it."""
+"""Serves the checked-in OpenAPI document and an HTML page of it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from authsvc.errors import NotFound
 
 FILE = Path(__file__).with_name("openapi.json")
 _KEPT = "public, max-age=600"
-# No script at all; the one style sheet is in the page, known by its digest.
+# No scripts; the digest permits the one inline style sheet.
 _POLICY = "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 class OpenapiView(Endpoint):
-    """No statement and no limit: the bytes are read once."""
+    """Serves the document; no SQL statement, no rate limit."""
 
     @document(
         responses={
             200: ResponseDoc("The document.", dict[str, Any], headers=("ETag",)),
-            304: ResponseDoc("It is the one that `If-None-Match` names."),
+            304: ResponseDoc("The client has the current document (`If-None-Match`)."),
         }
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
@@ -51,7 +51,7 @@ class DocsView(Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Show this description of the API as a page.
 
-        It is there with `AUTH_API_DOCS_ENABLED`, and wherever the development inbox is on.
+        Available if `AUTH_API_DOCS_ENABLED` is set or the development inbox is enabled.
         """
         config = conf.current()
         if not config.api.docs_enabled and not config.mailer.dev_inbox_enabled:
@@ -69,14 +69,14 @@ class DocsView(Endpoint):
 
 @cache
 def _document() -> tuple[bytes, str]:
-    """The bytes, and their name for caches."""
+    """The bytes of the document, and their ETag."""
     content = FILE.read_bytes()
     return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
 @cache
 def _page() -> tuple[str, str]:
-    """The page and its policy."""
+    """The page and its Content-Security-Policy."""
     style = (Path(settings.BASE_DIR) / "templates" / "openapi" / "style.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     values = page.context(orjson.loads(_document()[0]))

@@ -1,4 +1,4 @@
-"""The list of endpoints: what each does, who may ask for it, and what it takes and answers."""
+"""Writes the endpoint reference: authentication, purpose, body and responses of every endpoint."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ _HEAD = """# Endpoints
 
 <!-- Written by `manage.py write_reference`. -->
 
-Every endpoint, in short; [openapi.json](openapi.json) has all of it, for programs. A running service serves that
-document at `/openapi.json`, and shows it as a page at `/docs` where `AUTH_API_DOCS_ENABLED` or the development inbox is
-on.
-What stands between the lines: [HTTP API](api.md). What the errors mean: [Errors](errors.md).
+A summary of every endpoint; [openapi.json](openapi.json) is the complete description for programs. A running service
+serves that document at `/openapi.json`, and an HTML page of it at `/docs` if `AUTH_API_DOCS_ENABLED` or the development
+inbox is enabled. See also [HTTP API](api.md) and [Errors](errors.md).
 
-*bearer*: header `Authorization: Bearer` with a user's access token. *admin*: the same with an administrator's.
+*bearer*: header `Authorization: Bearer` with the access token of a user. *admin*: the same with an administrator token.
 """
 
 
 def page() -> str:
-    """The list as Markdown."""
+    """The reference as Markdown."""
     described = generator.build()
     parts = [_HEAD]
     for tag in described["tags"]:
         parts.append(f"## {tag['name']}\n\n{tag['description']}\n")
-        parts.append("| Endpoint | Asks for | Does | Body | Answers |\n|---|---|---|---|---|")
+        parts.append("| Endpoint | Authentication | Purpose | Body | Responses |\n|---|---|---|---|---|")
         parts += _rows(described, tag["name"])
         parts.append("")
-    parts.append("## Forms of bodies and answers\n\nMembers in bold are always there, or needed.\n")
+    parts.append("## Schemas of bodies and responses\n\nMembers in bold are required.\n")
     for name, schema in described["components"]["schemas"].items():
         parts.append(f"### {name}\n")
         if "description" in schema:
@@ -65,7 +64,7 @@ def _members(schema: Mapping[str, Any]) -> Iterator[str]:
     if "anyOf" in schema:
         yield f"{_kind(schema)}."
     if schema.get("properties"):
-        yield "| Member | Type | Means |\n|---|---|---|"
+        yield "| Member | Type | Description |\n|---|---|---|"
     for name, member in schema.get("properties", {}).items():
         shown = f"**`{name}`**" if name in schema.get("required", ()) else f"`{name}`"
         yield f"| {shown} | {_kind(member)} | {member.get('description', '')} |"

@@ -1,4 +1,4 @@
-"""The catalogue of errors: what the classes say, where endpoints declare them, and what to do about each."""
+"""Writes the error reference: every error code with its remedy, texts and endpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from authsvc.api.openapi import descriptions, responses
 from authsvc.api.openapi import operations as routes
 from authsvc.api.openapi.operations import Operation
 from authsvc.errors import ApiError, BadJson, OAuthError
-from authsvc.management.reference.error_help import ADVICE
+from authsvc.management.reference.error_help import REMEDIES
 
 Kind = type[ApiError] | type[OAuthError]
 
@@ -21,7 +21,8 @@ _HEAD = """# Errors
 
 <!-- Written by `manage.py write_reference`. -->
 
-An error has a status, a stable name for programs, and a text for people, which may change. It has one of two forms:
+An error has a status, a stable error code for programs, and a text for people, which may change. It has one of two
+formats:
 
 ```json
 {"code": 400, "error_code": "invalid_credentials", "msg": "Invalid login credentials"}
@@ -33,23 +34,23 @@ and, with the request header `X-Supabase-Api-Version: 2024-01-01` or later:
 {"code": "invalid_credentials", "message": "Invalid login credentials"}
 ```
 
-Both have the name in the header `X-Sb-Error-Code` too. To these, `weak_password` adds
-`{"weak_password": {"reasons": ["length"]}}`, and a 5xx of the first form `error_id`, the request id in the log. A 429
-says in `Retry-After` when to come back. Where a browser is sent on, the error goes with it as `error`, `error_code` and
-`error_description`. In texts, `{…}` stands for what they are made from.
+The header `X-Sb-Error-Code` contains the error code in both formats. `weak_password` adds
+`{"weak_password": {"reasons": ["length"]}}`. A 5xx in the first format adds `error_id`, the request id in the log. A
+429 has a `Retry-After` header. A redirect passes the error to its target as `error`, `error_code` and `error_description`.
+In texts, `{…}` stands for a parameter.
 
-A trigger that the operator puts into the database may answer in its own words: `code` is its SQLSTATE then (`PT403`,
-say, for a status of 403), with `message`, and `hint` and `detail` where it has them.
+A database trigger that the operator adds may return its own message: `code` is then its SQLSTATE (`PT403`, for
+example, sets the status 403), with `message`, and with `hint` and `detail` if the trigger sets them.
 """
-_OAUTH = """## In the form of RFC 6749
+_OAUTH = """## Errors in the format of RFC 6749
 
-Status 400, and no other name than `error`:
+Status 400, and no error code except `error`:
 
 ```json
 {"error": "invalid_request", "error_description": "id_token required"}
 ```
 
-| `error_description` | Answered by |
+| `error_description` | Returned by |
 |---|---|
 """
 
@@ -65,7 +66,7 @@ def catalogue() -> set[type[ApiError]]:
 
 
 def page() -> str:
-    """The catalogue as Markdown. Raises LookupError where advice is missing, or is for nothing."""
+    """The reference as Markdown. Raises LookupError for a missing or unused remedy."""
     operations = routes.operations()
     places: dict[Kind, list[Operation]] = defaultdict(list)
     for operation in operations:
@@ -73,13 +74,13 @@ def page() -> str:
             places[error].append(operation)
     groups = {
         "every endpoint with a token": [each for each in operations if each.scheme],
-        "every endpoint of administrators": [each for each in operations if each.scheme == "admin"],
+        "every endpoint for administrators": [each for each in operations if each.scheme == "admin"],
         "every endpoint with a body": [each for each in operations if BadJson in each.documented_errors],
         "every endpoint of passkeys": [each for each in operations if each.path.startswith("/passkeys")],
     }
 
-    def answered_by(error: Kind) -> str:
-        """By whole groups where it is all of a group that answers it."""
+    def returned_by(error: Kind) -> str:
+        """The endpoints of an error; groups of endpoints are named as a whole."""
         if error in responses.ANYWHERE:
             return "every endpoint"
         left, words = list(places[error]), []
@@ -92,22 +93,22 @@ def page() -> str:
 
     by_code: dict[str, list[type[ApiError]]] = defaultdict(list)
     for error in catalogue():
-        # One that nobody answers and that has no text of its own is but a base of others.
+        # A class without endpoints and without a text of its own is only a base class.
         if error in places or error in responses.ANYWHERE or "message" in vars(error):
             by_code[error.error_code].append(error)
-    if set(by_code) != set(ADVICE):
-        raise LookupError(f"advice and errors differ: {sorted(set(by_code) ^ set(ADVICE))}")
+    if set(by_code) != set(REMEDIES):
+        raise LookupError(f"remedies and errors differ: {sorted(set(by_code) ^ set(REMEDIES))}")
     parts = [_HEAD]
     for code in sorted(by_code):
-        parts.append(f"## {code}\n\n{ADVICE[code]}\n\n| Status | Text | When | Answered by |\n|---|---|---|---|")
+        parts.append(f"## {code}\n\n{REMEDIES[code]}\n\n| Status | Text | When | Returned by |\n|---|---|---|---|")
         errors = sorted(
             by_code[code], key=lambda error: (error.status, str(descriptions.specimen(error)), error.__name__)
         )
-        parts += [_line(error, answered_by(error)) for error in errors]
+        parts += [_line(error, returned_by(error)) for error in errors]
         parts.append("")
     parts.append(_OAUTH.rstrip("\n"))
     oauth = [error for error in places if issubclass(error, OAuthError)]
-    parts += sorted(f"| {_told(error)} | {answered_by(error)} |" for error in oauth)
+    parts += sorted(f"| {_told(error)} | {returned_by(error)} |" for error in oauth)
     return "\n".join(parts) + "\n"
 
 
@@ -124,9 +125,9 @@ def _line(error: type[ApiError], places: str) -> str:
 
 def _told(error: Kind) -> str:
     if error is OAuthError:
-        return "what is wrong with an ID token"
+        return "the fault of an ID token"
     made = descriptions.specimen(error)
-    assert isinstance(made, OAuthError)  # noqa: S101  (only these are listed there)
+    assert isinstance(made, OAuthError)  # noqa: S101  (only these are listed)
     return f"`{made.error}`: {_escaped(made.description)}"
 
 

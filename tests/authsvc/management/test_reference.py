@@ -12,7 +12,7 @@ from authsvc import conf
 from authsvc.conf import loading
 from authsvc.management.commands import write_reference
 from authsvc.management.reference import errors, settings
-from authsvc.management.reference.error_help import ADVICE
+from authsvc.management.reference.error_help import REMEDIES
 from tests.architecture.test_error_catalogue import catalogue
 from tests.authsvc.conf.test_fields import SETTINGS
 
@@ -57,7 +57,7 @@ def test_the_catalogues_of_code_and_document_are_the_same() -> None:
 
 def test_every_error_code_has_its_chapter_with_advice(page_of_errors: str) -> None:
     for code in {error.error_code for error in catalogue()}:
-        assert f"## {code}\n\n{ADVICE[code]}\n" in page_of_errors
+        assert f"## {code}\n\n{REMEDIES[code]}\n" in page_of_errors
 
 
 def test_every_text_is_in_the_catalogue(page_of_errors: str) -> None:
@@ -67,7 +67,7 @@ def test_every_text_is_in_the_catalogue(page_of_errors: str) -> None:
 
 
 def test_error_help_names_only_existing_settings() -> None:
-    named = {name for text in ADVICE.values() for name in NAME.findall(text) if name.startswith("AUTH_")}
+    named = {name for text in REMEDIES.values() for name in NAME.findall(text) if name.startswith("AUTH_")}
     assert named - set(loading.names_by_variable()) == set()
 
 

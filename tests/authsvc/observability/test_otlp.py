@@ -159,7 +159,7 @@ def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> N
         (span,) = [span for span in collector.spans if span.name == "api"]
         assert (span.trace_id, span.parent_id) == (trace_id, parent_id)
         assert span.attributes["url.path"] == "/settings"
-        assert value_of(collector.metrics["django_http_responses_total_by_status"], status="200") > 0
+        assert value_of(collector.metrics["django_http_responses_total_by_status_view_method"], status="200") > 0
 
 
 def test_a_silent_collector_and_a_taken_port_delay_no_request(serve: Serve) -> None:
