@@ -347,9 +347,10 @@ def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
         if not isinstance(each, dict):
             raise InvalidResponseError("identifiers in the response is not a list of objects")
         # The identifiers of a page share their namespace, which is converted once.
-        if each.get("namespace") != document or document is None:
-            document = each.get("namespace")
-            namespace_levels = levels(document)
+        namespace_document = each.get("namespace")
+        if document is None or namespace_document != document:
+            namespace_levels = levels(namespace_document)
+            document = namespace_document
         name = each.get("name")
         if not isinstance(name, str):
             raise InvalidResponseError("the response has no valid name")
