@@ -36,8 +36,8 @@ and, with the request header `X-Supabase-Api-Version: 2024-01-01` or later:
 
 The header `X-Sb-Error-Code` contains the error code in both formats. `weak_password` adds
 `{"weak_password": {"reasons": ["length"]}}`. A 5xx in the first format adds `error_id`, the request id in the log. A
-429 has a `Retry-After` header. A redirect passes the error to its target as `error`, `error_code` and `error_description`.
-In texts, `{…}` stands for a parameter.
+429 has a `Retry-After` header. A redirect passes the error to its target as `error`, `error_code` and
+`error_description`. In texts, `{…}` stands for a parameter.
 
 A database trigger that the operator adds may return its own message: `code` is then its SQLSTATE (`PT403`, for
 example, sets the status 403), with `message`, and with `hint` and `detail` if the trigger sets them.

@@ -1,4 +1,4 @@
-"""Counters in the database, and the limits of requests made of them."""
+"""Token buckets in PostgreSQL, and the rate limits of requests."""
 
 from __future__ import annotations
 

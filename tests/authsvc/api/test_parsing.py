@@ -1,4 +1,4 @@
-"""Which request bodies are read, up to which size, and what stands for nothing."""
+"""Request bodies: JSON, the size limit, and query parameters."""
 
 from __future__ import annotations
 
