@@ -108,7 +108,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
 
 
 @dataclasses.dataclass
-class Story:
+class Scenario:
     """The requests of one client; `secrets` are the values that must not be logged."""
 
     api: Api
@@ -134,15 +134,15 @@ class Story:
         return self.post("/token?grant_type=password", {"email": EMAIL, "password": password})
 
 
-def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) -> Story:
+def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: ChangeConfig) -> Scenario:
     """Sign-up, emails, links, codes, right and wrong passwords, refresh, reuse, PKCE, logout, bad tokens, failures."""
-    story = Story(api, mailbox)
+    scenario = Scenario(api, mailbox)
     # Sign up, fail to send the email, send it again, and open the link twice.
     assert (
-        story.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"full_name": "A. User"}}).status_code
+        scenario.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"full_name": "A. User"}}).status_code
         == 200
     )
-    variables = story.last_email()
+    variables = scenario.last_email()
     send(mailbox)  # with a wrong SMTP password
     auth_config(smtp={"password": Secret(fakes.PASSWORD)})
     for answer in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {variables['Token']}, please"}, {}):
@@ -150,39 +150,39 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
         send(mailbox)
     assert [received.mechanism for received in smtp.received] != [""]
     opened = api.get(f"/verify?type=signup&token={variables['TokenHash']}")
-    story.keep(fragment_of(opened))
+    scenario.keep(fragment_of(opened))
     assert "access_token" in fragment_of(opened)
     assert "error" in fragment_of(api.get(f"/verify?type=signup&token={variables['TokenHash']}"))
     # Passwords.
-    assert story.sign_in(WRONG).status_code == 400
-    session = story.sign_in().json()
+    assert scenario.sign_in(WRONG).status_code == 400
+    session = scenario.sign_in().json()
     # Refreshing, and an old token used again.
-    refreshed = story.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
+    refreshed = scenario.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
     assert refreshed.status_code == 200
     make_older(*Session.objects.all(), by=timedelta(minutes=1))
-    again = story.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
+    again = scenario.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
     assert again.json()["error_code"] == "refresh_token_already_used"
     # Verify a typed code, first a wrong one.
-    assert story.post("/recover", {"email": EMAIL}).status_code == 200
-    variables = story.last_email()
+    assert scenario.post("/recover", {"email": EMAIL}).status_code == 200
+    variables = scenario.last_email()
     assert (
-        story.post("/verify", {"type": "recovery", "email": EMAIL, "token": f"{variables['Token']}0"}).status_code
+        scenario.post("/verify", {"type": "recovery", "email": EMAIL, "token": f"{variables['Token']}0"}).status_code
         == 403
     )
     proof = {"type": "recovery", "email": EMAIL, "token": variables["Token"]}
-    session = story.post("/verify", proof).json()
-    assert story.post("/verify", {"type": "recovery", "token_hash": variables["TokenHash"]}).status_code == 403
+    session = scenario.post("/verify", proof).json()
+    assert scenario.post("/verify", {"type": "recovery", "token_hash": variables["TokenHash"]}).status_code == 403
     # PKCE, with the code and tokens in the Referer header.
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
-    assert story.post("/magiclink", {"email": EMAIL, **pkce}).status_code == 200
-    code = query_of(api.get(f"/verify?type=magiclink&token={story.last_email()['TokenHash']}"))["code"]
-    story.secrets.add(code)
+    assert scenario.post("/magiclink", {"email": EMAIL, **pkce}).status_code == 200
+    code = query_of(api.get(f"/verify?type=magiclink&token={scenario.last_email()['TokenHash']}"))["code"]
+    scenario.secrets.add(code)
     page = {"Referer": f"http://localhost:3000/cb?code={code}"}
     wrong = {"auth_code": code, "code_verifier": VERIFIER[::-1]}
-    assert story.post("/token?grant_type=pkce", wrong, headers=page).json()["error_code"] == "bad_code_verifier"
+    assert scenario.post("/token?grant_type=pkce", wrong, headers=page).json()["error_code"] == "bad_code_verifier"
     right = {"auth_code": code, "code_verifier": VERIFIER}
-    assert story.post("/token?grant_type=pkce", right, headers=page).status_code == 200
-    assert story.post("/token?grant_type=pkce", right, headers=page).status_code == 404
+    assert scenario.post("/token?grant_type=pkce", right, headers=page).status_code == 200
+    assert scenario.post("/token?grant_type=pkce", right, headers=page).status_code == 404
     page = {"Referer": f"http://localhost:3000/cb#access_token={session['access_token']}"}
     assert api.get("/settings", headers=page).status_code == 200
     # Tokens in wrong places, modified tokens, and a token whose session has ended.
@@ -195,38 +195,38 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     assert api.post("/logout", bearer=token).status_code == 204
     assert api.get("/user", bearer=token).status_code == 403
     # Bodies that cannot be read.
-    assert story.post("/signup", f'{{"email":"{EMAIL}","password":"{PASSWORD}"').status_code == 400
-    assert story.post("/signup", {"email": EMAIL, "password": [PASSWORD]}).status_code == 400
+    assert scenario.post("/signup", f'{{"email":"{EMAIL}","password":"{PASSWORD}"').status_code == 400
+    assert scenario.post("/signup", {"email": EMAIL, "password": [PASSWORD]}).status_code == 400
     assert (
-        story.post("/token?grant_type=refresh_token", {"refresh_token": f"{session['refresh_token']}x"}).status_code
+        scenario.post("/token?grant_type=refresh_token", {"refresh_token": f"{session['refresh_token']}x"}).status_code
         == 400
     )
     # Server errors during sign-in and verification, through constraints, exceptions and the clock.
     user = User.objects.get()
     secret = make_one_time_token(user)
-    story.secrets |= {secret.code, secret.link_token, user.password or PASSWORD}
+    scenario.secrets |= {secret.code, secret.link_token, user.password or PASSWORD}
     with renamed_table("mfa_amr_claims"):
-        assert story.sign_in().status_code == 500
+        assert scenario.sign_in().status_code == 500
         assert "server_error" in api.get(f"/verify?type=recovery&token={secret.link_token}").headers["Location"]
-        assert story.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}).status_code == 500
+        assert scenario.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}).status_code == 500
     with constraint("users", "email <> 'new@example.com'"), constraint("sessions", "user_agent IS NULL"):
-        assert story.post("/signup", {"email": "new@example.com", "password": PASSWORD}).status_code == 500
+        assert scenario.post("/signup", {"email": "new@example.com", "password": PASSWORD}).status_code == 500
         body = {"email": EMAIL, "password": PASSWORD}
-        refused = story.post("/token?grant_type=password", body, headers={"User-Agent": "x"})
+        refused = scenario.post("/token?grant_type=password", body, headers={"User-Agent": "x"})
         assert refused.status_code == 500
         assert "Failing row" not in refused.content.decode()
     jwt = settings.AUTH.jwt
     auth_config(jwt={"keys": ({"kty": "oct", "k": JWT_SECRET, "alg": "HS256"},)})
-    assert story.sign_in().status_code == 500
+    assert scenario.sign_in().status_code == 500
     settings.AUTH = dataclasses.replace(settings.AUTH, jwt=jwt)
     auth_config(api={"max_request_duration": timedelta(microseconds=1)})
-    assert story.sign_in().status_code == 504
+    assert scenario.sign_in().status_code == 504
     auth_config(api={"max_request_duration": timedelta(seconds=10)})
     # Rate limits.
     for _ in range(40):
-        limited = story.sign_in(WRONG)
+        limited = scenario.sign_in(WRONG)
     assert limited.status_code == 429
-    return story
+    return scenario
 
 
 def send(mailbox: Mailbox) -> None:
@@ -278,7 +278,7 @@ def found_in(text: str, secrets: set[str]) -> list[str]:
 
 
 @pytest.fixture
-def story(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) -> Story:
+def scenario(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) -> Scenario:
     with FakeSmtp(mechanisms=["CRAM-MD5"]) as smtp:
         auth_config(
             jwt={"secret": Secret(JWT_SECRET)},
@@ -292,21 +292,21 @@ def story(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) -> St
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_secret_is_logged(story: Story, log: Log) -> None:
+def test_no_secret_is_logged(scenario: Scenario, log: Log) -> None:
     written = log.written()
     lines = [json.loads(line) for line in written.splitlines()]
     messages = {line["msg"] for line in lines}
     assert {"request completed", "audit_event", "database error", "request panicked", "mail.send"} <= messages
-    assert len(story.secrets) > 20
-    assert found_in(written, story.secrets) == []
+    assert len(scenario.secrets) > 20
+    assert found_in(written, scenario.secrets) == []
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_secret_reaches_plain_handler(story: Story, log: Log) -> None:
+def test_no_secret_reaches_plain_handler(scenario: Scenario, log: Log) -> None:
     seen = log.seen()
     assert "request completed" in seen
     assert "audit_event" in seen
-    assert found_in(seen, story.secrets) == []
+    assert found_in(seen, scenario.secrets) == []
 
 
 def test_secrets_in_paths_are_redacted(api: Api, log: Log) -> None:
@@ -338,7 +338,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     pair = lifecycle.start_session(user=record, method="password", caller=Caller(), at=at)
     pair_secrets = {pair.access.token, pair.refresh_token}
     flow = make_flow(user, provider_access_token="upstream-access", provider_refresh_token="upstream-refresh")
-    wanted = sign_up.SignUpRequest(email=EMAIL, password=PASSWORD, redirect_to="")
+    sign_up_request = sign_up.SignUpRequest(email=EMAIL, password=PASSWORD, redirect_to="")
     hashes = {one_time.token_hash, one_time.link_hash or ""}
     _, outstanding = _redeemable(secret.link_token)
     config: AuthConfig = settings.AUTH
@@ -358,7 +358,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "Claims": (claims, {issued}),
         "UserRecord": (record, {PASSWORD, record.password_hash}),
         "User": (user, {PASSWORD, record.password_hash, EMAIL}),
-        "SignUp": (wanted, {PASSWORD}),
+        "SignUp": (sign_up_request, {PASSWORD}),
         "Outcome": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
         "SignedInByPassword": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
         "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),

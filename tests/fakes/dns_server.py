@@ -21,7 +21,7 @@ class FakeDns:
     """Runs during its `with` block; the process's resolver sends queries only to it, one attempt per question.
 
     `records` maps a question to the texts of its records. Names without any question do not exist. `fails` are
-    names that get SERVFAIL, `silent` are names that get no response. `asked` holds the questions in order of arrival.
+    names that get SERVFAIL, `silent` are names that get no response. `questions` holds the received ones in order.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class FakeDns:
         self.fails: set[str] = set()
         self.silent: set[str] = set()
         self.delay = 0.0
-        self.asked: list[Question] = []
+        self.questions: list[Question] = []
         self._stopping = threading.Event()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._before: dns.resolver.Resolver | None = None
@@ -66,7 +66,7 @@ class FakeDns:
     def _reply(self, query: dns.message.Message) -> dns.message.Message | None:
         question = query.question[0]
         name, kind = question.name.to_text(omit_final_dot=True).lower(), dns.rdatatype.to_text(question.rdtype)
-        self.asked.append((name, kind))
+        self.questions.append((name, kind))
         if name in self.silent:
             return None
         reply = dns.message.make_response(query)

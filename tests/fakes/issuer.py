@@ -62,8 +62,8 @@ class Issuer:
         self.path = path
         self.url = self.name = f"{peer.url}{path}"
         self.key = key or SigningKey()
-        self.describes_itself(**discovered)
-        self.publishes(self.key)
+        self.publish_discovery(**discovered)
+        self.publish_keys(self.key)
 
     @property
     def discovery_path(self) -> str:
@@ -73,7 +73,7 @@ class Issuer:
     def keys_path(self) -> str:
         return f"{self.path}/keys"
 
-    def describes_itself(self, **changes: Any) -> None:
+    def publish_discovery(self, **changes: Any) -> None:
         """Publish the discovery document with these `changes`; None removes a member."""
         document = {
             "issuer": self.name,
@@ -89,7 +89,7 @@ class Issuer:
         kept = {name: value for name, value in document.items() if value is not None}
         self.peer.answer(dataclasses.replace(in_json(kept), delay=self.delay), path=self.discovery_path)
 
-    def publishes(self, *keys: SigningKey) -> None:
+    def publish_keys(self, *keys: SigningKey) -> None:
         self.peer.answer(in_json({"keys": [key.jwk for key in keys]}), path=self.keys_path)
 
     def token(self, *, key: SigningKey | None = None, **changes: Any) -> str:
@@ -108,7 +108,7 @@ class Issuer:
         }
         return (key or self.key).sign({name: value for name, value in claims.items() if value is not None})
 
-    def asked(self, path: str) -> int:
+    def request_count(self, path: str) -> int:
         """The number of requests for a path."""
         return sum(received.path == path for received in self.peer.received)
 

@@ -326,14 +326,14 @@ def test_an_issuer_that_does_not_describe_itself_is_refused(
 
 def test_a_description_must_say_what_is_needed(api: Api, issuer: Issuer) -> None:
     text = "OIDC discovery document is missing required fields: "
-    issuer.describes_itself(token_endpoint=None, jwks_uri=None)
+    issuer.publish_discovery(token_endpoint=None, jwks_uri=None)
     refused(create(api, oidc_body(issuer)), *INVALID, f"{text}token_endpoint, jwks_uri")
     issuer.peer.answer(in_json({}), path=issuer.discovery_path)
     refused(create(api, oidc_body(issuer)), *INVALID, f"{text}issuer, authorization_endpoint, token_endpoint, jwks_uri")
 
 
 def test_a_description_may_not_lead_people_astray(api: Api, issuer: Issuer) -> None:
-    issuer.describes_itself(authorization_endpoint="http://8.8.8.8/authorize")
+    issuer.publish_discovery(authorization_endpoint="http://8.8.8.8/authorize")
     answer = create(api, oidc_body(issuer))
     assert answer.json()["msg"].endswith("failed: an address in the document is not an https one")
 

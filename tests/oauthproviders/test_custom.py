@@ -269,7 +269,7 @@ def test_without_an_id_token_the_userinfo_counts(api: Api, issuer: Issuer) -> No
 
 
 def test_with_neither_nobody_comes_in(api: Api, issuer: Issuer) -> None:
-    issuer.describes_itself(userinfo_endpoint=None)
+    issuer.publish_discovery(userinfo_endpoint=None)
     browser = define(api, issuer)
     gives(issuer)
     refused_profile(browser)
@@ -341,7 +341,7 @@ def test_all_that_is_asked_on_the_way_back_has_one_measure_of_time(
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
     openid_connect.clear_caches()
     issuer.delay = 0.6
-    issuer.describes_itself()
+    issuer.publish_discovery()
     token = in_json({"access_token": "t", "token_type": "Bearer", "id_token": issuer.token()})
     issuer.peer.answer(dataclasses.replace(token, delay=0.6), path="/token")
     issuer.peer.answer(Answer(hang=True), path=issuer.keys_path)
@@ -445,7 +445,7 @@ def test_nothing_inside_is_called_when_a_name_leads_there_by_then(
 def test_a_change_counts_at_once(api: Api, issuer: Issuer) -> None:
     browser = define(api, issuer)
     signed_in(api, browser)
-    issuer.describes_itself(authorization_endpoint=f"{issuer.url}/new")
+    issuer.publish_discovery(authorization_endpoint=f"{issuer.url}/new")
     ask(api, "PUT", "/admin/custom-providers/custom:corp", {"name": "Other"})
     assert browser.ask().headers["Location"].startswith(f"{issuer.url}/new?")
 

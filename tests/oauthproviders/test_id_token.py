@@ -60,7 +60,7 @@ def well_known(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> Issuer:
 
 def called(issuer: Issuer, name: str) -> Issuer:
     issuer.name = name
-    issuer.describes_itself()
+    issuer.publish_discovery()
     return issuer
 
 
@@ -323,7 +323,7 @@ def test_what_is_asked_of_an_issuer_has_one_measure_of_time(
 ) -> None:
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
     issuer.delay = 0.8
-    issuer.describes_itself()
+    issuer.publish_discovery()
     issuer.peer.answer(PeerAnswer(hang=True), path=issuer.keys_path)
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
 

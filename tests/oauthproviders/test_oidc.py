@@ -104,7 +104,7 @@ def test_a_document_that_is_none_is_refused(answer: Answer, reason: str, peer: H
 )
 @pytest.mark.parametrize("member", ["authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri"])
 def test_an_address_that_leads_nowhere_is_refused(address: str, member: str, issuer: Issuer) -> None:
-    issuer.describes_itself(**{member: address})
+    issuer.publish_discovery(**{member: address})
     with pytest.raises(ProviderUnavailable, match="an address in the document is not an https one"):
         openid_connect.discover(issuer.name)
 
@@ -140,13 +140,13 @@ def test_an_issuer_from_data_is_not_reached_inside_the_network(issuer: Issuer) -
 def test_an_issuer_is_asked_once(issuer: Issuer) -> None:
     for _ in range(3):
         verified(issuer.token(), issuer)
-    assert (issuer.asked(issuer.discovery_path), issuer.asked(issuer.keys_path)) == (1, 1)
+    assert (issuer.request_count(issuer.discovery_path), issuer.request_count(issuer.keys_path)) == (1, 1)
 
 
 def test_settings_of_another_version_do_not_use_what_is_kept(issuer: Issuer) -> None:
     for version in ("1", "1", "2"):
         verified(issuer.token(), openid_connect.Issuer(name=issuer.name, version=version))
-    assert (issuer.asked(issuer.discovery_path), issuer.asked(issuer.keys_path)) == (2, 2)
+    assert (issuer.request_count(issuer.discovery_path), issuer.request_count(issuer.keys_path)) == (2, 2)
 
 
 def test_those_who_ask_at_once_share_an_answer(issuer: Issuer) -> None:
@@ -163,7 +163,7 @@ def test_those_who_ask_at_once_share_an_answer(issuer: Issuer) -> None:
     for thread in threads:
         thread.join()
     assert found == [issuer.name] * 8
-    assert issuer.asked(issuer.discovery_path) == 1
+    assert issuer.request_count(issuer.discovery_path) == 1
 
 
 def test_those_who_ask_at_once_share_a_failure(issuer: Issuer) -> None:
@@ -182,7 +182,7 @@ def test_those_who_ask_at_once_share_a_failure(issuer: Issuer) -> None:
     for thread in threads:
         thread.join()
     assert len(refused) == 8
-    assert issuer.asked(issuer.discovery_path) == 1
+    assert issuer.request_count(issuer.discovery_path) == 1
     assert time.monotonic() - began < 2
 
 
@@ -331,8 +331,8 @@ def test_every_public_key_algorithm_is_understood(algorithm: str, peer: HttpPeer
 
 
 def test_without_a_list_of_algorithms_rs256_is_meant(issuer: Issuer) -> None:
-    issuer.describes_itself(id_token_signing_alg_values_supported=None)
-    issuer.publishes(RSA, ec := SigningKey("ES256"))
+    issuer.publish_discovery(id_token_signing_alg_values_supported=None)
+    issuer.publish_keys(RSA, ec := SigningKey("ES256"))
     assert verified(issuer.token(), issuer)
     assert "an algorithm that its issuer does not use" in refusal(issuer.token(key=ec), issuer)
 
@@ -361,7 +361,7 @@ def signed_with_public_key(token: str) -> str:
     ],
 )
 def test_no_token_is_believed_that_anybody_could_have_made(forge: Any, listed: list[str], issuer: Issuer) -> None:
-    issuer.describes_itself(id_token_signing_alg_values_supported=listed)
+    issuer.publish_discovery(id_token_signing_alg_values_supported=listed)
     assert refusal(forge(issuer.token()), issuer)
 
 
@@ -454,7 +454,7 @@ def test_a_hash_of_an_access_token_counts_where_both_are_there(issuer: Issuer) -
 
 def test_googles_second_spelling_is_its_own(peer: HttpPeer) -> None:
     issuer = Issuer(peer, key=RSA)
-    issuer.describes_itself(issuer="https://accounts.google.com")
+    issuer.publish_discovery(issuer="https://accounts.google.com")
     google = openid_connect.Issuer(name="https://accounts.google.com", url=f"{peer.url}{issuer.discovery_path}")
     for spelling in ("https://accounts.google.com", "accounts.google.com"):
         assert verified(issuer.token(iss=spelling), google)["iss"] == spelling
@@ -466,22 +466,22 @@ def test_googles_second_spelling_is_its_own(peer: HttpPeer) -> None:
 
 def test_a_new_key_is_found_when_a_token_names_it(issuer: Issuer) -> None:
     verified(issuer.token(), issuer)
-    issuer.publishes(RSA, new := SigningKey("RS256"))
+    issuer.publish_keys(RSA, new := SigningKey("RS256"))
     assert verified(issuer.token(key=new), issuer)
     assert verified(issuer.token(), issuer)
-    assert issuer.asked(issuer.keys_path) == 2
+    assert issuer.request_count(issuer.keys_path) == 2
 
 
 def test_names_of_keys_that_nobody_has_do_not_make_the_service_ask_again_and_again(issuer: Issuer) -> None:
     verified(issuer.token(), issuer)
     for number in range(20):
         assert refusal(RSA.sign({"iss": issuer.name, "exp": time.time() + 60}, kid=f"k{number}"), issuer)
-    assert issuer.asked(issuer.keys_path) == 2
+    assert issuer.request_count(issuer.keys_path) == 2
 
 
 def test_keys_without_names_are_tried_in_turn(peer: HttpPeer) -> None:
     issuer = Issuer(peer, key=SigningKey(kid=""))
-    issuer.publishes(SigningKey("ES256"), SigningKey(), issuer.key)
+    issuer.publish_keys(SigningKey("ES256"), SigningKey(), issuer.key)
     assert verified(issuer.token(), issuer)
 
 
@@ -513,7 +513,7 @@ def test_a_key_without_a_use_of_its_own_is_used(issuer: Issuer) -> None:
 
 def test_a_short_key_is_no_key(issuer: Issuer) -> None:
     short = SigningKey(bits=1024)
-    issuer.publishes(short)
+    issuer.publish_keys(short)
     assert "no key of the issuer" in refusal(issuer.token(key=short), issuer)
 
 
@@ -534,7 +534,7 @@ def test_keys_that_are_none_verify_nothing(answer: Answer, reason: str, issuer: 
 
 
 def test_an_issuer_without_keys_is_not_believed(issuer: Issuer) -> None:
-    issuer.describes_itself(jwks_uri=None)
+    issuer.publish_discovery(jwks_uri=None)
     assert "publishes no keys" in refusal(issuer.token(), issuer)
 
 

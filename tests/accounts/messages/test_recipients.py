@@ -145,7 +145,7 @@ def test_a_fake_address_is_refused_without_a_look_up(names: FakeDns, service: Ht
         validate(address)
     assert (refusal.value.status, refusal.value.error_code) == (400, "email_address_invalid")
     assert refusal.value.message == invalid(address)
-    assert names.asked == []
+    assert names.questions == []
     if address != "a@intranet":  # the DNS check runs concurrently with the service
         assert service.received == []
 
@@ -160,7 +160,7 @@ def test_without_extended_validation_every_address_passes(auth_config: ChangeCon
         auth_config(recipients={"blocked_exchangers": frozenset({"mx1.shop.net"})})
         for address in ("test@gmail.com", "a@localhost", EMAIL):
             validate(address)
-    assert server.asked == []
+    assert server.questions == []
 
 
 # DNS
@@ -193,7 +193,7 @@ def test_a_host_must_have_an_exchanger_or_an_address(
 def test_a_name_server_that_fails_counts_in_favour(names: FakeDns) -> None:
     names.fails.add("h.org")
     validate("a@h.org")
-    assert names.asked
+    assert names.questions
 
 
 def test_a_silent_name_server_and_a_silent_service_are_given_up_after_three_seconds(
@@ -214,7 +214,7 @@ def test_without_any_name_server_every_host_passes(names: FakeDns, monkeypatch: 
 def test_the_largest_hosts_are_not_looked_up(names: FakeDns) -> None:
     for host in mail_hosts._WELL_KNOWN:
         validate(f"somebody@{host}")
-    assert names.asked == []
+    assert names.questions == []
     assert len(mail_hosts._WELL_KNOWN) == 19
 
 
@@ -312,7 +312,7 @@ def test_dns_and_service_are_queried_concurrently(names: FakeDns, service: HttpP
     began = time.monotonic()
     validate(EMAIL)
     assert time.monotonic() - began < 0.75
-    assert (len(names.asked), len(service.received)) == (1, 1)
+    assert (len(names.questions), len(service.received)) == (1, 1)
 
 
 def test_either_of_the_two_refuses(names: FakeDns, service: HttpPeer) -> None:

@@ -12,8 +12,10 @@ from tests.live.clients import node
 from tests.live.clients.conftest import APP, CLIENT, CLIENT_SECRET, Service
 from tests.live.clients.node import OpenIdProvider
 
-STORIES = re.findall(r"^story\('([^']+)'", (node.FOLDER / "stories.mjs").read_text(encoding="utf-8"), re.MULTILINE)
-assert STORIES
+SCENARIOS = re.findall(
+    r"^scenario\('([^']+)'", (node.FOLDER / "scenarios.mjs").read_text(encoding="utf-8"), re.MULTILINE
+)
+assert SCENARIOS
 APP_ADDRESS = "https://app.example.com/callback"
 
 
@@ -29,14 +31,14 @@ def provider(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield running
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_auth_js_can(story: str, service: Service, provider: OpenIdProvider) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_auth_js(scenario: str, service: Service, provider: OpenIdProvider) -> None:
     ran = subprocess.run(
-        [node.NODE, "stories.mjs", story],
+        [node.NODE, "scenarios.mjs", scenario],
         cwd=node.FOLDER,
         env={
             "AUTH_URL": service.url,
-            "LETTERS_URL": service.post.url,
+            "EMAILS_URL": service.post.url,
             "ADMIN_TOKEN": service.admin_token,
             "PROVIDER_URL": provider.url,
             "APP_ID": APP,

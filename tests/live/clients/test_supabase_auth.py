@@ -388,11 +388,15 @@ def test_reauthenticate(client: SyncGoTrueClient, email: str, service: Service) 
 def test_change_email(open_client: Open, email: str, service: Service, flow_type: str) -> None:
     changing = open_client(flow_type=flow_type)
     changing.sign_in_with_password({"email": email, "password": PASSWORD})
-    wanted = new_email()
-    asked = changing.update_user({"email": wanted}, {"email_redirect_to": "https://app.example.com/me"}).user
-    assert (asked.email, asked.new_email) == (email, wanted)
+    new_address = new_email()
+    changed_user = changing.update_user(
+        {"email": new_address}, {"email_redirect_to": "https://app.example.com/me"}
+    ).user
+    assert (changed_user.email, changed_user.new_email) == (email, new_address)
 
-    first = changing.verify_otp({"email": wanted, "type": "email_change", "token": service.post.wait(wanted).code})
+    first = changing.verify_otp(
+        {"email": new_address, "type": "email_change", "token": service.post.wait(new_address).code}
+    )
     assert (first.user, first.session) == (None, None)
     landed = follow(service.post.wait(email, number=2).link)
     assert urlsplit(landed).path == "/me"
@@ -402,8 +406,8 @@ def test_change_email(open_client: Open, email: str, service: Service, flow_type
     else:
         changing.initialize(url=landed)
 
-    assert user_of(changing).email == wanted
-    open_client().sign_in_with_password({"email": wanted, "password": PASSWORD})
+    assert user_of(changing).email == new_address
+    open_client().sign_in_with_password({"email": new_address, "password": PASSWORD})
 
 
 @pytest.mark.usefixtures("client")
@@ -416,12 +420,12 @@ def test_change_to_taken_email_is_rejected(open_client: Open, email: str) -> Non
 
 
 def test_resend_email_change(client: SyncGoTrueClient, email: str, service: Service) -> None:
-    wanted = new_email()
-    client.update_user({"email": wanted})
-    first = service.post.wait(wanted)
+    new_address = new_email()
+    client.update_user({"email": new_address})
+    first = service.post.wait(new_address)
     time.sleep(2.1)
     assert client.resend({"type": "email_change", "email": email}).message_id
-    second = service.post.wait(wanted, number=2)
+    second = service.post.wait(new_address, number=2)
     assert "error_code=otp_expired" in follow(first.link)
     assert "message=Confirmation+link+accepted" in follow(second.link)
 
@@ -512,14 +516,14 @@ def test_generate_a_link_of_every_type(
         client = open_client()
         client.verify_otp({"email": email, "type": type_, "token": made.properties.email_otp})
         assert user_of(client).email == email
-    wanted = new_email()
+    new_address = new_email()
     links = [
-        admin.generate_link({"type": type_, "email": email, "new_email": wanted}).properties.action_link
+        admin.generate_link({"type": type_, "email": email, "new_email": new_address}).properties.action_link
         for type_ in ("email_change_current", "email_change_new")
     ]
     assert "message=" in follow(links[0])
     assert "type=email_change" in follow(links[1])
-    open_client().sign_in_with_password({"email": wanted, "password": PASSWORD})
+    open_client().sign_in_with_password({"email": new_address, "password": PASSWORD})
     invited = new_email()
     made = admin.generate_link({"type": "invite", "email": invited})
     assert service.post.wait(invited).link == made.properties.action_link
@@ -536,20 +540,22 @@ def test_admin_manages_users(admin: SyncGoTrueAdminAPI, open_client: Open, email
     client.sign_in_with_password({"email": email, "password": PASSWORD})
     assert made.id in {user.id for user in admin.list_users()}
     assert len(admin.list_users(page=1, per_page=1)) == 1
-    wanted = new_email()
-    changed = admin.update_user_by_id(made.id, {"email": wanted, "user_metadata": {"b": 2}, "ban_duration": "1h"}).user
-    assert (changed.email, changed.user_metadata["b"]) == (wanted, 2)
+    new_address = new_email()
+    changed = admin.update_user_by_id(
+        made.id, {"email": new_address, "user_metadata": {"b": 2}, "ban_duration": "1h"}
+    ).user
+    assert (changed.email, changed.user_metadata["b"]) == (new_address, 2)
     with pytest.raises(AuthApiError) as refused:
         client.get_user()
     assert refused.value.code == "user_banned"
     admin.update_user_by_id(made.id, {"ban_duration": "none"})
-    assert user_of(client).email == wanted
+    assert user_of(client).email == new_address
     assert admin.mfa.list_factors({"user_id": made.id}) == []
     with pytest.raises(AuthApiError) as refused:
         admin.mfa.delete_factor({"user_id": made.id, "id": str(uuid.uuid4())})
     assert refused.value.code == "mfa_factor_not_found"
     admin.delete_user(made.id, should_soft_delete=True)
-    assert admin.get_user_by_id(made.id).user.email != wanted
+    assert admin.get_user_by_id(made.id).user.email != new_address
     admin.delete_user(made.id)
     with pytest.raises(AuthApiError) as refused:
         admin.get_user_by_id(made.id)

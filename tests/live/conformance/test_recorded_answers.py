@@ -56,13 +56,13 @@ def is_deviation(scenario: str, step: str) -> bool:
 def test_recorded_responses_match_document(recording: Path) -> None:
     found = []
     for step in json.loads(recording.read_text()):
-        asked, answer, what = step["request"], step["answer"], step["what"]
-        if "note" in asked or (recording.stem, what) in STEPS_NOT_PRESENT:
+        request, answer, what = step["request"], step["answer"], step["what"]
+        if "note" in request or (recording.stem, what) in STEPS_NOT_PRESENT:
             continue
         content = orjson.dumps(filled_in(answer["body"])) if "body" in answer else b""
         wrong = openapi.problems(
-            asked["method"],
-            asked["path"],
+            request["method"],
+            request["path"],
             answer["status"],
             headers=headers_of(answer),
             content=content,

@@ -81,11 +81,11 @@ def test_responses_match_recordings(name: str, url_of: Callable[[str], str], pos
 
     recorded = json.loads((FOLDER / "golden" / f"{name}.json").read_text())
     found = [
-        f"step {number} {wanted['what']!r} {path}: {what}"
-        for number, (wanted, step) in enumerate(zip(recorded, steps, strict=False), start=1)
-        if (name, wanted["what"]) not in STEPS_NOT_PRESENT
-        for path, what in conformance.engine.differences(wanted["answer"], step["answer"])
-        if not conformance.allowed(DEVIATIONS, name, wanted["what"], path)
+        f"step {number} {expected['what']!r} {path}: {what}"
+        for number, (expected, step) in enumerate(zip(recorded, steps, strict=False), start=1)
+        if (name, expected["what"]) not in STEPS_NOT_PRESENT
+        for path, what in conformance.engine.differences(expected["answer"], step["answer"])
+        if not conformance.allowed(DEVIATIONS, name, expected["what"], path)
     ]
     assert not found, "\n".join([*found, trouble or ""])
     assert trouble is None, trouble

@@ -164,7 +164,7 @@ def test_too_large_body_gets_error_of_service(site: Site) -> None:
 
 
 def test_redirect_with_large_tokens_passes(site: Site) -> None:
-    credentials = {"email": "long@example.com", "password": CREDENTIALS["password"], "data": {"story": "x" * 8_000}}
+    credentials = {"email": "long@example.com", "password": CREDENTIALS["password"], "data": {"bio": "x" * 8_000}}
     assert site.proxy.request("POST", "/signup", json.dumps(credentials).encode())[0] == 200
     claims = {"role": "service_role", "aud": ENVIRONMENT["AUTH_JWT_AUD"], "exp": int(time.time()) + 600}
     bearer = {"Authorization": f"Bearer {jwt.encode(claims, ENVIRONMENT['AUTH_JWT_SECRET'], 'HS256')}"}

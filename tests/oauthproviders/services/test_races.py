@@ -236,7 +236,7 @@ def test_what_ends_while_an_issuer_is_asked_links_nothing(
 
     with ThreadPoolExecutor(1) as elsewhere:
         presenting = elsewhere.submit(present)
-        wait_until(lambda: issuer.asked(issuer.keys_path) > 0)
+        wait_until(lambda: issuer.request_count(issuer.keys_path) > 0)
         assert fetch_rows(_BUSY, []) == []
         ENDINGS[ending](signed_in)
         answer = presenting.result()

@@ -1,5 +1,5 @@
-// An OpenID provider at which everybody signs in under any name, with a Keycloak's paths.
-// PORT is where; CLIENTS is a JSON list of client metadata; with TLS_FILE (key and certificate) it speaks https.
+// An OpenID provider with Keycloak's paths that accepts any user name.
+// PORT is the listening port; CLIENTS is a JSON list of client metadata; TLS_FILE (key and certificate) enables HTTPS.
 
 import { readFileSync } from 'node:fs'
 import http from 'node:http'

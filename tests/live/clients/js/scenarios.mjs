@@ -1,6 +1,6 @@
-// What an application does with @supabase/auth-js, one story for each name given on the command line.
-// AUTH_URL is the service; LETTERS_URL answers {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN administers.
-// PROVIDER_URL is a Keycloak at which anybody signs in, APP_ID an application there, to which APP_ADDRESS leads back.
+// Application scenarios with @supabase/auth-js; runs those named on the command line.
+// AUTH_URL is the service; EMAILS_URL returns {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN is an admin token.
+// PROVIDER_URL is a Keycloak that accepts any user; APP_ID is its client for an application at APP_ADDRESS.
 
 import assert from 'node:assert/strict'
 import { createHash, createHmac, randomUUID } from 'node:crypto'
@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { AuthClient } from '@supabase/auth-js'
 
-const { ADMIN_TOKEN, APP_ADDRESS, APP_ID, AUTH_URL, LETTERS_URL, PROVIDER_URL } = process.env
+const { ADMIN_TOKEN, APP_ADDRESS, APP_ID, AUTH_URL, EMAILS_URL, PROVIDER_URL } = process.env
 const PASSWORD = 'correct horse 1'
-const stories = new Map()
-const story = (name, tell) => stories.set(name, tell)
+const scenarios = new Map()
+const scenario = (name, run) => scenarios.set(name, run)
 
 class Memory {
   items = new Map()
@@ -20,7 +20,7 @@ class Memory {
   removeItem = (key) => void this.items.delete(key)
 }
 
-// A client as a browser tab would have it; `calls` are its requests, "GET /user" and the like.
+// A client with separate storage, like a browser tab; `calls` are its requests, such as "GET /user".
 function open({ flowType = 'implicit' } = {}) {
   const calls = []
   const client = new AuthClient({
@@ -38,8 +38,8 @@ function open({ flowType = 'implicit' } = {}) {
 
 const newAddress = () => `u-${randomUUID()}@example.com`
 
-async function letter(to, number = 1) {
-  const answer = await fetch(`${LETTERS_URL}?${new URLSearchParams({ to, number })}`)
+async function receivedEmail(to, number = 1) {
+  const answer = await fetch(`${EMAILS_URL}?${new URLSearchParams({ to, number })}`)
   assert.equal(answer.status, 200, await answer.clone().text())
   return answer.json()
 }
@@ -61,7 +61,7 @@ async function confirmed() {
   const email = newAddress()
   const client = open()
   good(await client.signUp({ email, password: PASSWORD }))
-  good(await client.verifyOtp({ email, type: 'signup', token: (await letter(email)).code }))
+  good(await client.verifyOtp({ email, type: 'signup', token: (await receivedEmail(email)).code }))
   return { client, email }
 }
 
@@ -78,7 +78,7 @@ async function assertSignedOut(client, jwt) {
   assert.equal(error?.name, 'AuthSessionMissingError')
 }
 
-story('sign up and confirm by link', async () => {
+scenario('sign up and confirm by link', async () => {
   const email = newAddress()
   const client = open()
   const made = good(
@@ -92,7 +92,7 @@ story('sign up and confirm by link', async () => {
   assert.equal(made.user.email, email)
   assert.deepEqual(made.user.user_metadata.name, 'Ada')
 
-  const landed = await follow((await letter(email)).link)
+  const landed = await follow((await receivedEmail(email)).link)
   assert.equal(landed.origin + landed.pathname + landed.search, 'https://app.example.com/welcome?tab=1')
   const { access_token, refresh_token, expires_in, token_type, type } = fragment(landed)
   assert.deepEqual([expires_in, token_type, type], ['3600', 'bearer', 'signup'])
@@ -104,14 +104,14 @@ story('sign up and confirm by link', async () => {
   assert.equal(user.identities[0].identity_data.email, email)
 })
 
-story('sign up and confirm by code', async () => {
+scenario('sign up and confirm by code', async () => {
   const email = newAddress()
   const client = open()
   const events = []
   client.onAuthStateChange((event) => void events.push(event))
   good(await client.signUp({ email, password: PASSWORD }))
   const { session, user } = good(
-    await client.verifyOtp({ email, type: 'email', token: (await letter(email)).code }),
+    await client.verifyOtp({ email, type: 'email', token: (await receivedEmail(email)).code }),
   )
   assert.equal(user.email, email)
   assert.equal(session.user.id, user.id)
@@ -119,12 +119,12 @@ story('sign up and confirm by code', async () => {
   assert.ok(events.includes('SIGNED_IN'))
 })
 
-story('sign up with PKCE', async () => {
+scenario('sign up with PKCE', async () => {
   const email = newAddress()
   const client = open({ flowType: 'pkce' })
   const emailRedirectTo = 'https://app.example.com/welcome?tab=1'
   good(await client.signUp({ email, password: PASSWORD, options: { emailRedirectTo } }))
-  const landed = await follow((await letter(email)).link)
+  const landed = await follow((await receivedEmail(email)).link)
   assert.equal(landed.hash, '')
   assert.equal(landed.searchParams.get('tab'), '1')
   const code = landed.searchParams.get('code')
@@ -137,7 +137,7 @@ story('sign up with PKCE', async () => {
   assert.equal((await client.getUser()).data.user.email, email)
 })
 
-story('sign in and read the user', async () => {
+scenario('sign in and read the user', async () => {
   const { email } = await confirmed()
   const client = open()
   const signed = good(await client.signInWithPassword({ email, password: PASSWORD }))
@@ -149,20 +149,20 @@ story('sign in and read the user', async () => {
   assert.deepEqual(user.app_metadata, { provider: 'email', providers: ['email'] })
 })
 
-story('refresh the session', async () => {
+scenario('refresh the session', async () => {
   const { client } = await confirmed()
   const before = (await client.getSession()).data.session
   const { session } = good(await client.refreshSession())
   assert.notEqual(session.refresh_token, before.refresh_token)
   assert.equal(session.user.id, before.user.id)
   good(await client.getUser())
-  // A second tab that still holds the old token gets the same successor.
+  // A second tab with the old token gets the same new token.
   const late = open()
   const again = good(await late.refreshSession({ refresh_token: before.refresh_token }))
   assert.equal(again.session.refresh_token, session.refresh_token)
 })
 
-story('read the claims without asking for the user', async () => {
+scenario('get claims without a user request', async () => {
   const { client } = await confirmed()
   const { user } = (await client.getSession()).data.session
   client.calls.length = 0
@@ -183,7 +183,7 @@ story('read the claims without asking for the user', async () => {
   assert.equal(error.message, 'Invalid JWT signature')
 })
 
-story('sign out everywhere', async () => {
+scenario('sign out everywhere', async () => {
   const { client, email } = await confirmed()
   const other = await signedIn(email)
   const { access_token } = (await client.getSession()).data.session
@@ -193,7 +193,7 @@ story('sign out everywhere', async () => {
   await assertSignedOut(other)
 })
 
-story('sign out here alone', async () => {
+scenario('sign out this session only', async () => {
   const { client, email } = await confirmed()
   const other = await signedIn(email)
   const { access_token } = (await client.getSession()).data.session
@@ -202,7 +202,7 @@ story('sign out here alone', async () => {
   good(await other.getUser())
 })
 
-story('sign out the others', async () => {
+scenario('sign out other sessions', async () => {
   const { client, email } = await confirmed()
   const other = await signedIn(email)
   const { refresh_token } = (await other.getSession()).data.session
@@ -213,7 +213,7 @@ story('sign out the others', async () => {
   assert.deepEqual([error.status, error.code], [400, 'refresh_token_not_found'])
 })
 
-story('sign out twice', async () => {
+scenario('sign out twice', async () => {
   const { client } = await confirmed()
   const { access_token } = (await client.getSession()).data.session
   assert.equal((await client.signOut()).error, null)
@@ -221,7 +221,7 @@ story('sign out twice', async () => {
   assert.equal((await client.signOut()).error, null)
 })
 
-story('errors have a code and a status', async () => {
+scenario('errors have a code and a status', async () => {
   const { client, email } = await confirmed()
   const unconfirmed = newAddress()
   good(await open().signUp({ email: unconfirmed, password: PASSWORD }))
@@ -244,95 +244,95 @@ story('errors have a code and a status', async () => {
   }
 })
 
-story('a weak password is refused with its reasons', async () => {
+scenario('weak password is rejected with reasons', async () => {
   const { data, error } = await open().signUp({ email: newAddress(), password: 'abc' })
   assert.equal(data.user, null)
   assert.deepEqual([error.name, error.status, error.code], ['AuthWeakPasswordError', 422, 'weak_password'])
   assert.deepEqual(error.reasons, ['length', 'characters'])
 })
 
-story('two mails in a row are too many', async () => {
+scenario('second email is rate-limited', async () => {
   const email = newAddress()
   good(await open().resetPasswordForEmail(email))
   const { error } = await open().resetPasswordForEmail(email)
   assert.deepEqual([error.status, error.code], [429, 'over_email_send_rate_limit'])
 })
 
-story('recover by link', async () => {
+scenario('recover by link', async () => {
   const { email } = await confirmed()
   const client = open()
   good(await client.resetPasswordForEmail(email, { redirectTo: 'https://app.example.com/reset' }))
-  const landed = await follow((await letter(email, 2)).link)
+  const landed = await follow((await receivedEmail(email, 2)).link)
   const { access_token, refresh_token, type } = fragment(landed)
   assert.deepEqual([landed.pathname, type], ['/reset', 'recovery'])
   const { user } = good(await client.setSession({ access_token, refresh_token }))
   assert.equal(user.email, email)
 })
 
-story('recover with PKCE', async () => {
+scenario('recover with PKCE', async () => {
   const { email } = await confirmed()
   const client = open({ flowType: 'pkce' })
   const events = []
   client.onAuthStateChange((event) => void events.push(event))
   good(await client.resetPasswordForEmail(email))
-  const landed = await follow((await letter(email, 2)).link)
+  const landed = await follow((await receivedEmail(email, 2)).link)
   const { session } = good(await client.exchangeCodeForSession(landed.searchParams.get('code')))
   assert.equal(session.user.email, email)
   await sleep(50)
   assert.ok(events.includes('PASSWORD_RECOVERY'), events.join())
 })
 
-story('recover by code', async () => {
+scenario('recover by code', async () => {
   const { email } = await confirmed()
   const client = open()
   good(await client.resetPasswordForEmail(email))
   const { user } = good(
-    await client.verifyOtp({ email, type: 'recovery', token: (await letter(email, 2)).code }),
+    await client.verifyOtp({ email, type: 'recovery', token: (await receivedEmail(email, 2)).code }),
   )
   assert.equal(user.email, email)
 })
 
-story('sign in by magic link', async () => {
+scenario('sign in by magic link', async () => {
   const { email } = await confirmed()
   const client = open({ flowType: 'pkce' })
   good(await client.signInWithOtp({ email, options: { emailRedirectTo: 'https://app.example.com/in' } }))
-  const landed = await follow((await letter(email, 2)).link)
+  const landed = await follow((await receivedEmail(email, 2)).link)
   assert.equal(landed.pathname, '/in')
   const { session } = good(await client.exchangeCodeForSession(landed.searchParams.get('code')))
   assert.equal(session.user.email, email)
 })
 
-story('sign up by one-time code', async () => {
+scenario('sign up by one-time code', async () => {
   const email = newAddress()
   const client = open()
   const asked = good(await client.signInWithOtp({ email, options: { data: { plan: 'free' } } }))
   assert.deepEqual(asked, { user: null, session: null })
-  const { user } = good(await client.verifyOtp({ email, type: 'email', token: (await letter(email)).code }))
+  const { user } = good(await client.verifyOtp({ email, type: 'email', token: (await receivedEmail(email)).code }))
   assert.equal(user.user_metadata.plan, 'free')
 })
 
-story('verify by the hash in the link', async () => {
+scenario('verify by the hash in the link', async () => {
   const email = newAddress()
   const client = open()
   good(await client.signUp({ email, password: PASSWORD }))
-  const token_hash = new URL((await letter(email)).link).searchParams.get('token')
+  const token_hash = new URL((await receivedEmail(email)).link).searchParams.get('token')
   assert.equal(good(await client.verifyOtp({ token_hash, type: 'email' })).user.email, email)
 })
 
-story('resend the confirmation', async () => {
+scenario('resend the confirmation', async () => {
   const email = newAddress()
   const client = open()
   good(await client.signUp({ email, password: PASSWORD }))
-  const first = await letter(email)
+  const first = await receivedEmail(email)
   await sleep(2100)
   good(await client.resend({ type: 'signup', email }))
-  const second = await letter(email, 2)
+  const second = await receivedEmail(email, 2)
   const stale = await follow(first.link)
   assert.equal(fragment(stale).error_code, 'otp_expired')
   good(await client.verifyOtp({ email, type: 'signup', token: second.code }))
 })
 
-story('change the metadata', async () => {
+scenario('change the metadata', async () => {
   const { client } = await confirmed()
   const events = []
   client.onAuthStateChange((event) => void events.push(event))
@@ -344,7 +344,7 @@ story('change the metadata', async () => {
   assert.deepEqual((await client.getSession()).data.session.user.user_metadata, user.user_metadata)
 })
 
-story('change the password', async () => {
+scenario('change the password', async () => {
   const { client, email } = await confirmed()
   const other = await signedIn(email)
   const { error } = await client.updateUser({ password: PASSWORD })
@@ -357,73 +357,73 @@ story('change the password', async () => {
   good(await open().signInWithPassword({ email, password }))
 })
 
-story('prove oneself again', async () => {
+scenario('reauthenticate', async () => {
   const { client, email } = await confirmed()
   good(await client.reauthenticate())
-  const { link, code } = await letter(email, 2)
+  const { link, code } = await receivedEmail(email, 2)
   assert.equal(link, '')
   const refused = await client.reauthenticate()
   assert.equal(refused.error.code, 'over_email_send_rate_limit')
   good(await client.updateUser({ password: 'another horse 2', nonce: code }))
 })
 
-story('change the address by codes', async () => {
+scenario('change email by codes', async () => {
   const { client, email } = await confirmed()
   const wanted = newAddress()
   const asked = good(await client.updateUser({ email: wanted }))
   assert.deepEqual([asked.user.email, asked.user.new_email], [email, wanted])
   const first = good(
-    await client.verifyOtp({ email: wanted, type: 'email_change', token: (await letter(wanted)).code }),
+    await client.verifyOtp({ email: wanted, type: 'email_change', token: (await receivedEmail(wanted)).code }),
   )
   assert.equal(first.session, null)
   const { user, session } = good(
-    await client.verifyOtp({ email, type: 'email_change', token: (await letter(email, 2)).code }),
+    await client.verifyOtp({ email, type: 'email_change', token: (await receivedEmail(email, 2)).code }),
   )
   assert.deepEqual([user.email, user.new_email], [wanted, undefined])
   assert.equal((await client.getSession()).data.session.access_token, session.access_token)
   good(await open().signInWithPassword({ email: wanted, password: PASSWORD }))
 })
 
-story('change the address by links with PKCE', async () => {
+scenario('change email by links with PKCE', async () => {
   const { email } = await confirmed()
   const client = open({ flowType: 'pkce' })
   good(await client.signInWithPassword({ email, password: PASSWORD }))
   const wanted = newAddress()
   good(await client.updateUser({ email: wanted }, { emailRedirectTo: 'https://app.example.com/me' }))
-  const half = await follow((await letter(email, 2)).link)
+  const half = await follow((await receivedEmail(email, 2)).link)
   assert.ok(half.searchParams.get('message').startsWith('Confirmation link accepted.'))
-  const landed = await follow((await letter(wanted)).link)
+  const landed = await follow((await receivedEmail(wanted)).link)
   assert.equal(landed.pathname, '/me')
   const { session } = good(await client.exchangeCodeForSession(landed.searchParams.get('code')))
   assert.equal(session.user.email, wanted)
 })
 
-story('change to an address that somebody has', async () => {
+scenario('change to taken email is rejected', async () => {
   const { email } = await confirmed()
   const { client } = await confirmed()
   const { error } = await client.updateUser({ email })
   assert.deepEqual([error.status, error.code], [422, 'email_exists'])
 })
 
-story('resend a change of address', async () => {
+scenario('resend email change', async () => {
   const { client, email } = await confirmed()
   const wanted = newAddress()
   good(await client.updateUser({ email: wanted }))
-  const stale = await letter(wanted)
+  const stale = await receivedEmail(wanted)
   await sleep(2100)
   good(await client.resend({ type: 'email_change', email }))
-  const fresh = await letter(wanted, 2)
+  const fresh = await receivedEmail(wanted, 2)
   const token_hash = (link) => new URL(link).searchParams.get('token')
   const refused = await client.verifyOtp({ type: 'email_change', token_hash: token_hash(stale.link) })
   assert.equal(refused.error.code, 'otp_expired')
   good(await client.verifyOtp({ type: 'email_change', token_hash: token_hash(fresh.link) }))
 })
 
-// Numbers whose code is always the same; each story has its own.
+// Phone numbers with a fixed code; each scenario uses a different one.
 const CODE = '123456'
 const number = (index) => `+1555000${1000 + index}`
 
-story('sign up by number', async () => {
+scenario('sign up by phone', async () => {
   const phone = number(0)
   const client = open()
   const made = good(await client.signUp({ phone, password: PASSWORD }))
@@ -436,7 +436,7 @@ story('sign up by number', async () => {
   good(await open().signInWithPassword({ phone, password: PASSWORD }))
 })
 
-story('sign in by a texted code', async () => {
+scenario('sign in by SMS code', async () => {
   const phone = number(1)
   const client = open()
   const asked = good(await client.signInWithOtp({ phone, options: { data: { plan: 'free' } } }))
@@ -451,7 +451,7 @@ story('sign in by a texted code', async () => {
   assert.deepEqual([again.error.status, again.error.code], [429, 'over_sms_send_rate_limit'])
 })
 
-story('resend a texted code', async () => {
+scenario('resend SMS code', async () => {
   const phone = number(3)
   const client = open()
   good(await client.signUp({ phone, password: PASSWORD }))
@@ -461,7 +461,7 @@ story('resend a texted code', async () => {
   good(await client.verifyOtp({ phone, type: 'sms', token: CODE }))
 })
 
-story('change the number', async () => {
+scenario('change phone', async () => {
   const phone = number(4)
   const { client, email } = await confirmed()
   const asked = good(await client.updateUser({ phone }))
@@ -471,14 +471,14 @@ story('change the number', async () => {
   assert.deepEqual(user.app_metadata.providers, ['email', 'phone'])
 })
 
-story('come as a visitor and stay', async () => {
+scenario('convert anonymous user', async () => {
   const client = open()
   const visitor = good(await client.signInAnonymously({ options: { data: { theme: 'dark' } } })).user
   assert.equal(visitor.is_anonymous, true)
   const email = newAddress()
   good(await client.updateUser({ email, password: PASSWORD }))
   const { user } = good(
-    await client.verifyOtp({ email, type: 'email_change', token: (await letter(email)).code }),
+    await client.verifyOtp({ email, type: 'email_change', token: (await receivedEmail(email)).code }),
   )
   assert.deepEqual([user.id, user.is_anonymous, user.user_metadata.theme], [visitor.id, false, 'dark'])
   const { claims } = good(await client.getClaims())
@@ -486,7 +486,7 @@ story('come as a visitor and stay', async () => {
   good(await open().signInWithPassword({ email, password: PASSWORD }))
 })
 
-story('invite somebody, who accepts by link and chooses a password', async () => {
+scenario('accept an invitation by link and choose a password', async () => {
   const email = newAddress()
   const redirectTo = 'https://app.example.com/welcome'
   const invited = good(
@@ -494,7 +494,7 @@ story('invite somebody, who accepts by link and chooses a password', async () =>
   ).user
   assert.ok(invited.invited_at)
   assert.deepEqual(invited.user_metadata, { team: 'red' })
-  const target = await follow((await letter(email)).link)
+  const target = await follow((await receivedEmail(email)).link)
   assert.equal(`${target.origin}${target.pathname}`, redirectTo)
   const { access_token, refresh_token, type } = fragment(target)
   assert.equal(type, 'invite')
@@ -506,14 +506,14 @@ story('invite somebody, who accepts by link and chooses a password', async () =>
   assert.deepEqual([again.error.status, again.error.code], [422, 'email_exists'])
 })
 
-story('accept an invitation by code', async () => {
+scenario('accept an invitation by code', async () => {
   const email = newAddress()
   good(await administrator().inviteUserByEmail(email))
-  const { user } = good(await open().verifyOtp({ email, type: 'invite', token: (await letter(email)).code }))
+  const { user } = good(await open().verifyOtp({ email, type: 'invite', token: (await receivedEmail(email)).code }))
   assert.equal(user.email, email)
 })
 
-story('generate a link of every type', async () => {
+scenario('generate a link of every type', async () => {
   const email = newAddress()
   const wanted = newAddress()
   const redirectTo = 'https://app.example.com/landing'
@@ -543,12 +543,12 @@ story('generate a link of every type', async () => {
   await signedIn(wanted)
   const invited = newAddress()
   const { properties } = good(await administrator().generateLink({ type: 'invite', email: invited, options }))
-  assert.equal((await letter(invited)).link, properties.action_link)
+  assert.equal((await receivedEmail(invited)).link, properties.action_link)
   const { user } = good(await open().verifyOtp({ type: 'invite', token_hash: properties.hashed_token }))
   assert.equal(user.email, invited)
 })
 
-story('links are not for everybody', async () => {
+scenario('generating links requires an administrator', async () => {
   const { client, email } = await confirmed()
   const { session } = good(await client.getSession())
   const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
@@ -560,7 +560,7 @@ story('links are not for everybody', async () => {
   assert.deepEqual([error.status, error.code], [404, 'user_not_found'])
 })
 
-story('administer users', async () => {
+scenario('manage users as administrator', async () => {
   const admin = administrator()
   const email = newAddress()
   const { user } = good(
@@ -592,7 +592,7 @@ story('administer users', async () => {
   assert.deepEqual([gone.error.status, gone.error.code], [404, 'user_not_found'])
 })
 
-story('go through the list of users', async () => {
+scenario('page through the list of users', async () => {
   const admin = administrator()
   for (let number = 0; number < 3; number++) good(await admin.createUser({ email: newAddress() }))
   const all = good(await admin.listUsers())
@@ -608,7 +608,7 @@ story('go through the list of users', async () => {
   assert.equal(new Set(seen).size, all.total)
 })
 
-story('the list of users is not for everybody', async () => {
+scenario('listing users requires an administrator', async () => {
   const { client } = await confirmed()
   const { session } = good(await client.getSession())
   const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
@@ -619,7 +619,7 @@ story('the list of users is not for everybody', async () => {
 const THERE = { provider: 'keycloak', options: { redirectTo: 'https://app.example.com/in?tab=1', scopes: 'openid' } }
 const newName = () => `p${randomUUID().slice(0, 8)}`
 
-// Goes where a browser would, signs in at the provider under that name, and ends up at the application.
+// Follows redirects like a browser, signs in at the provider with that name, and returns the application's URL.
 async function visit(link, name) {
   const cookies = new Map()
   let url = new URL(link)
@@ -642,7 +642,7 @@ async function visit(link, name) {
   return url
 }
 
-// An application on a phone that signs somebody in at the provider by itself.
+// A mobile application that signs a user in at the provider directly.
 async function idToken(name, nonce) {
   const verifier = randomUUID() + randomUUID()
   const asked = new URLSearchParams({
@@ -669,7 +669,7 @@ async function idToken(name, nonce) {
   return { provider: 'keycloak', token: id_token, access_token, nonce }
 }
 
-story('sign in with a provider', async () => {
+scenario('sign in with a provider', async () => {
   const name = newName()
   const client = open()
   const landed = await visit(good(await client.signInWithOAuth(THERE)).url, name)
@@ -686,7 +686,7 @@ story('sign in with a provider', async () => {
   assert.equal(good(await again.setSession(tokens)).user.id, user.id)
 })
 
-story('sign in with a provider and PKCE', async () => {
+scenario('sign in with a provider and PKCE', async () => {
   const name = newName()
   const client = open({ flowType: 'pkce' })
   const landed = await visit(good(await client.signInWithOAuth(THERE)).url, name)
@@ -698,7 +698,7 @@ story('sign in with a provider and PKCE', async () => {
   assert.ok(session.provider_token)
 })
 
-story('a provider that is not there', async () => {
+scenario('unknown provider is rejected', async () => {
   const { url } = good(await open().signInWithOAuth({ provider: 'nobody' }))
   const answer = await fetch(url, { redirect: 'manual' })
   const { error_code, msg } = await answer.json()
@@ -706,7 +706,7 @@ story('a provider that is not there', async () => {
   assert.equal(msg, 'Unsupported provider: Provider nobody could not be found')
 })
 
-story('sign in with an ID token', async () => {
+scenario('sign in with an ID token', async () => {
   const name = newName()
   const client = open()
   const { session, user } = good(await client.signInWithIdToken(await idToken(name, 'once')))
@@ -717,7 +717,7 @@ story('sign in with an ID token', async () => {
   assert.equal((await open().signInWithIdToken(stolen)).error.status, 400)
 })
 
-story('link identities and unlink them', async () => {
+scenario('link identities and unlink them', async () => {
   const name = newName()
   const { client, email } = await confirmed()
   const { url } = good(await client.linkIdentity(THERE))
@@ -737,7 +737,7 @@ story('link identities and unlink them', async () => {
   assert.equal(last.error.code, 'single_identity_not_deletable')
 })
 
-story('link an identity by its ID token', async () => {
+scenario('link an identity by its ID token', async () => {
   const name = newName()
   const { client, email } = await confirmed()
   const { user } = good(await client.linkIdentity(await idToken(name, 'once')))
@@ -748,7 +748,7 @@ story('link an identity by its ID token', async () => {
   assert.equal(error.code, 'identity_already_exists')
 })
 
-// RFC 6238, as an authenticator app has it.
+// TOTP code (RFC 6238), as an authenticator app shows it.
 function appCode(secret, steps = 0) {
   const bits = [...secret].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0'))
   const key = Buffer.from(bits.join('').match(/.{8}/g).map((byte) => parseInt(byte, 2)))
@@ -759,7 +759,7 @@ function appCode(secret, steps = 0) {
   return String(number % 1e6).padStart(6, '0')
 }
 
-story('enrol an authenticator app, show its code, give it back', async () => {
+scenario('enrol, verify and unenrol an authenticator app', async () => {
   const { client, email } = await confirmed()
   const { totp, id, type } = good(await client.mfa.enroll({ factorType: 'totp', friendlyName: 'phone', issuer: 'My app' }))
   assert.equal(type, 'totp')
@@ -804,7 +804,7 @@ story('enrol an authenticator app, show its code, give it back', async () => {
   assert.deepEqual(good(await client.mfa.listFactors()).all, [])
 })
 
-story('have a lost app taken away by an administrator', async () => {
+scenario('administrator removes a lost authenticator app', async () => {
   const { client, email } = await confirmed()
   const { totp, id } = good(await client.mfa.enroll({ factorType: 'totp' }))
   good(await client.mfa.challengeAndVerify({ factorId: id, code: appCode(totp.secret) }))
@@ -812,7 +812,7 @@ story('have a lost app taken away by an administrator', async () => {
   const admin = administrator()
   const { factors } = good(await admin.mfa.listFactors({ userId: user.id }))
   assert.deepEqual(factors.map((factor) => factor.id), [id])
-  // The client wraps this answer once more than its types say.
+  // The client wraps this response once more than its types declare.
   const removed = good(await admin.mfa.deleteFactor({ userId: user.id, id }))
   assert.equal((removed.data ?? removed).id, id)
   const level = async () => good(await client.mfa.getAuthenticatorAssuranceLevel()).currentLevel
@@ -823,5 +823,5 @@ story('have a lost app taken away by an administrator', async () => {
 })
 
 for (const name of process.argv.slice(2)) {
-  await stories.get(name)()
+  await scenarios.get(name)()
 }
