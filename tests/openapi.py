@@ -108,8 +108,8 @@ def _undeclared(
         if status == 304:
             return []
         target = urlsplit(headers.get("Location", ""))
-        told = dict(parse_qsl(target.query)) | dict(parse_qsl(target.fragment))
-        code = told.get("error_code", "")
+        parameters = dict(parse_qsl(target.query)) | dict(parse_qsl(target.fragment))
+        code = parameters.get("error_code", "")
         found = [] if "Location" in headers else ["without Location"]
         return found if not code or code in declared or code in anywhere else [*found, f"with {code}"]
     if status < 400:

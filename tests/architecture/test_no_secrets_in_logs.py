@@ -52,7 +52,7 @@ EMAIL = "user@example.com"
 PASSWORD = "open sesame, said the forty"
 WRONG = "open barley, said the brother"
 JWT_SECRET = "a-secret-known-to-this-service-alone"
-SMTP_PASSWORD = "letters-stay-here-with-this"
+SMTP_PASSWORD = "smtp-password-of-this-test"
 SHARED_SECRETS = (PASSWORD, WRONG, JWT_SECRET, SMTP_PASSWORD, fakes.PASSWORD, VERIFIER)
 # A six-digit code can occur by chance in a timestamp or duration.
 LONG_CODES = {"otp_length": 10}
@@ -124,7 +124,7 @@ class Story:
     def keep(self, session: dict[str, Any]) -> None:
         self.secrets |= {value for name, value in session.items() if name in ("access_token", "refresh_token")}
 
-    def letter(self) -> dict[str, Any]:
+    def last_email(self) -> dict[str, Any]:
         variables = dict(self.mailbox.emails[-1].variables)
         self.secrets |= {variables["Token"], variables["TokenHash"], variables["TokenHash"].removeprefix("pkce_")}
         let_limits_pass(timedelta(hours=1))
@@ -142,17 +142,17 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
         story.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"full_name": "A. User"}}).status_code
         == 200
     )
-    letter = story.letter()
+    variables = story.last_email()
     send(mailbox)  # with a wrong SMTP password
     auth_config(smtp={"password": Secret(fakes.PASSWORD)})
-    for answer in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {letter['Token']}, please"}, {}):
+    for answer in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {variables['Token']}, please"}, {}):
         smtp.answers = answer
         send(mailbox)
-    assert [letter.mechanism for letter in smtp.received] != [""]
-    opened = api.get(f"/verify?type=signup&token={letter['TokenHash']}")
+    assert [received.mechanism for received in smtp.received] != [""]
+    opened = api.get(f"/verify?type=signup&token={variables['TokenHash']}")
     story.keep(fragment_of(opened))
     assert "access_token" in fragment_of(opened)
-    assert "error" in fragment_of(api.get(f"/verify?type=signup&token={letter['TokenHash']}"))
+    assert "error" in fragment_of(api.get(f"/verify?type=signup&token={variables['TokenHash']}"))
     # Passwords.
     assert story.sign_in(WRONG).status_code == 400
     session = story.sign_in().json()
@@ -164,17 +164,18 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     assert again.json()["error_code"] == "refresh_token_already_used"
     # Verify a typed code, first a wrong one.
     assert story.post("/recover", {"email": EMAIL}).status_code == 200
-    letter = story.letter()
+    variables = story.last_email()
     assert (
-        story.post("/verify", {"type": "recovery", "email": EMAIL, "token": f"{letter['Token']}0"}).status_code == 403
+        story.post("/verify", {"type": "recovery", "email": EMAIL, "token": f"{variables['Token']}0"}).status_code
+        == 403
     )
-    proof = {"type": "recovery", "email": EMAIL, "token": letter["Token"]}
+    proof = {"type": "recovery", "email": EMAIL, "token": variables["Token"]}
     session = story.post("/verify", proof).json()
-    assert story.post("/verify", {"type": "recovery", "token_hash": letter["TokenHash"]}).status_code == 403
+    assert story.post("/verify", {"type": "recovery", "token_hash": variables["TokenHash"]}).status_code == 403
     # PKCE, with the code and tokens in the Referer header.
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     assert story.post("/magiclink", {"email": EMAIL, **pkce}).status_code == 200
-    code = query_of(api.get(f"/verify?type=magiclink&token={story.letter()['TokenHash']}"))["code"]
+    code = query_of(api.get(f"/verify?type=magiclink&token={story.last_email()['TokenHash']}"))["code"]
     story.secrets.add(code)
     page = {"Referer": f"http://localhost:3000/cb?code={code}"}
     wrong = {"auth_code": code, "code_verifier": VERIFIER[::-1]}
@@ -189,7 +190,7 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     assert api.get(f"/user?access_token={token}").status_code == 401
     assert api.get("/user", headers={"Authorization": f"Basic {token}"}).status_code == 401
     assert api.get("/user", bearer=f"{token[:-4]}AAAA").status_code == 403
-    assert api.get(f"/verify?token={letter['TokenHash']}").status_code == 400
+    assert api.get(f"/verify?token={variables['TokenHash']}").status_code == 400
     assert api.get(f"/user?x={quote(PASSWORD)}", bearer=token).status_code == 200
     assert api.post("/logout", bearer=token).status_code == 204
     assert api.get("/user", bearer=token).status_code == 403

@@ -206,7 +206,7 @@ class _Handler:
         assert content is not None
         assert envelope.mail_from is not None
         assert server.transport is not None
-        letter = Received(
+        received = Received(
             sender=envelope.mail_from,
             recipients=list(envelope.rcpt_tos),
             content=content,
@@ -214,11 +214,11 @@ class _Handler:
             encrypted=server.transport.get_extra_info("ssl_object") is not None,
             mechanism=getattr(session, "auth_data", None) or "",
         )
-        self._fake.transmitted.append(letter)
+        self._fake.transmitted.append(received)
         refusal = await self._fake.fault("DATA", server)
         if refusal is not None:
             return refusal
-        self._fake.received.append(letter)
+        self._fake.received.append(received)
         return f"250 2.0.0 Ok: queued as {len(self._fake.received)}"
 
     async def auth_CRAM__MD5(self, server: SMTP, _arguments: list[str]) -> AuthResult:  # noqa: N802

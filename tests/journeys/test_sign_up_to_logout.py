@@ -17,7 +17,7 @@ def _target(link: str) -> str:
 
 
 @pytest.mark.django_db
-def test_sign_up_confirm_sign_in_refresh_recover_and_leave(api: Api, mailbox: Mailbox) -> None:
+def test_sign_up_confirm_sign_in_refresh_recover_and_logout(api: Api, mailbox: Mailbox) -> None:
     # Sign up: a user, but no session before the address is confirmed.
     made = api.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"name": "Ada"}})
     assert made.status_code == 200

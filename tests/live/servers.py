@@ -1,4 +1,4 @@
-"""Servers in processes of their own, each on a fresh database, for tests that need a real one."""
+"""Starts servers as separate processes, each on a fresh database."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ COMMANDS = {"granian": SERVE, "gunicorn": GUNICORN}
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """A TCP port that is currently unused."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def is_listening(port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Return True if a server accepts connections on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def server_url() -> str:
-    """libpq URL of the PostgreSQL of this test run, without a database name of its own."""
+    """libpq URL of the PostgreSQL of this test run, for the maintenance database."""
     parameters = connections.create_connection("default").get_connection_params()
     known: dict[str, str] = {
         name: parameters[name] for name in ("user", "password", "host", "port") if name in parameters
@@ -57,7 +57,7 @@ def server_url() -> str:
 
 @functools.cache
 def _template() -> str:
-    """Name of a migrated database that this test run copies; the first process of the run that asks creates it."""
+    """Name of the migrated database that this test run copies; the first process that needs it creates it."""
     name = TEMPLATE
     with psycopg.connect(server_url(), autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (name,))
@@ -104,10 +104,10 @@ def empty_database() -> contextlib.AbstractContextManager[str]:
 
 
 class LiveServer:
-    """One server from start to stop.
+    """One server process from start to stop.
 
-    `env` is laid over the settings of the test run; `command` are arguments of Python; `port` is a free one unless
-    given; `host` is the address at which tests reach it. Its output is in the file `log`.
+    `env` overrides settings of the test run; `command` are arguments of Python; `port` is free unless passed; `host` is
+    the address that tests connect to. The output is in the file `log`.
     """
 
     def __init__(
@@ -137,27 +137,27 @@ class LiveServer:
         return self._process
 
     def launch(self) -> None:
-        """Start the process without waiting for it to answer."""
+        """Start the process without waiting for a response."""
         with self.log.open("wb") as log:
-            # In a session of its own, so that its children can be ended with it whatever happens.
+            # A separate session, so that the children can always be ended together with it.
             self._process = subprocess.Popen(
                 self._command, cwd=self.log.parent, env=self._env, stdout=log, stderr=log, start_new_session=True
             )
 
     def wait(self) -> None:
-        """Return when `/health` answers; raise with the log when the process ends or takes too long."""
+        """Wait until `/health` answers; raise with the log if the process ends or exceeds the timeout."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
-            # It listens before its processes have loaded, which takes its time on a busy machine.
+            # It listens before its processes have loaded, which is slow on a busy machine.
             with contextlib.suppress(requests.ConnectionError, requests.Timeout):
                 if requests.get(f"{self.url}/health", timeout=5).ok:
                     return
             time.sleep(0.05)
         self.kill()
-        raise RuntimeError(f"server did not come up:\n{self.log.read_text()}")
+        raise RuntimeError(f"the server did not start:\n{self.log.read_text()}")
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end and return its exit status; what does not end in time is killed."""
+        """Request shutdown and return the exit status; kills the processes after a timeout."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -167,7 +167,7 @@ class LiveServer:
             raise
 
     def kill(self) -> None:
-        """End it and its children at once."""
+        """Kill the server and its children at once."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -199,9 +199,10 @@ def empty_database_url() -> Iterator[str]:
 
 @pytest.fixture
 def serve(tmp_path: Path, fresh_database_url: str) -> Iterator[Callable[..., LiveServer]]:
-    """`serve(AUTH_JWT_EXP="60")` starts a server with these settings on the test's fresh database and waits for it.
+    """`serve(AUTH_JWT_EXP="60")` starts a server with these settings on the test's fresh database.
 
-    `http_server` is `granian` or `gunicorn`, `host` the address at which tests reach it.
+    It returns once the server answers. `http_server` is `granian` or `gunicorn`, `host` the address that tests connect
+    to.
     """
     with contextlib.ExitStack() as servers:
 

@@ -1,7 +1,7 @@
-"""Load on a server of this checkout, endpoint by endpoint: `make bench` (needs `wrk`, a Debian package).
+"""Load test of a server of this checkout, endpoint by endpoint: `make bench` (needs `wrk`, a Debian package).
 
-Starts `manage.py serve` on a private database with rate limits out of the way. CPU is user and system time of the
-server's process tree per request, the one figure here that other load on the machine hardly moves.
+Starts `manage.py serve` on a private database with high rate limits. CPU is the user and system time of the server's
+process tree per request; it is the only value that other load on the machine hardly affects.
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ def run(folder: Path, seconds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Load a server of this checkout, endpoint by endpoint.")
+    parser = argparse.ArgumentParser(description="Load-test a server of this checkout, endpoint by endpoint.")
     parser.add_argument("--seconds", type=int, default=5, help="per endpoint (default: %(default)s)")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
-        sys.exit("wrk is needed: apt-get install wrk")
+        sys.exit("wrk is required: apt-get install wrk")
     with tempfile.TemporaryDirectory(prefix="authsvc-bench-") as folder:
         run(Path(folder), options.seconds)
 

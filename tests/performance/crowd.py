@@ -1,4 +1,4 @@
-"""Many users, made by the database itself: addresses and names of a few given and family names, and a number."""
+"""Creates many users in SQL, with addresses and names from a few given names, family names and a number."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _IDENTITIES = """
 
 
 def fill(connection: Connection, first: int, last: int) -> None:
-    """The users numbered `first` to `last`, each with an identity by email."""
+    """Creates the users numbered `first` to `last`, each with an email identity."""
     for statement in (_USERS.replace("%s, %s", f"{first}, {last}"), _IDENTITIES):
         connection.execute(statement.encode())
     connection.execute("VACUUM ANALYZE users, identities")

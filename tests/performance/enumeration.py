@@ -1,11 +1,10 @@
-"""Whether the time of an answer tells who has an account: `python -m tests.performance.enumeration`.
+"""Measures timing differences that reveal accounts: `python -m tests.performance.enumeration`.
 
-Asks every endpoint that takes an address for accounts of four kinds, in random order, and prints the medians and how
-far each is from that of an unknown address. Nothing is asserted: what is told within the noise of a network is a
-matter of judgement.
+Calls every endpoint that takes an address, for four types of accounts in random order. Prints the median times and
+their differences from that of an unknown address. Asserts nothing: acceptable differences depend on network noise.
 
-Starts a server of this checkout with one process, limits out of the way and commits that reach the disk, or measures
-the one at `--url`, whose database (`--database-url`) it prepares accounts in.
+Starts a server of this checkout with one process, high rate limits and durable commits, or measures the server at
+`--url` after creating accounts in its database (`--database-url`).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from tests.live.servers import LiveServer
 PASSWORD = "correct horse 1"
 KINDS = ("unknown", "known", "unconfirmed", "banned")
 ACCOUNTS = 10
-"""Of each kind but the unknown, used in turn."""
+"""Accounts per type except `unknown`, used in turn."""
 SETTINGS = {
     "WEB_CONCURRENCY": "1",
     "AUTH_LOG_LEVEL": "error",
@@ -64,16 +63,16 @@ ENDPOINTS = (
 )
 
 
-def new_address() -> str:
+def new_email() -> str:
     return f"{secrets.token_hex(8)}@example.com"
 
 
 def make_accounts(url: str, database_url: str) -> dict[str, Iterator[str]]:
-    """Kind → addresses without end."""
-    addresses: dict[str, Iterator[str]] = {"unknown": (new_address() for _ in itertools.count())}
+    """Account type → endless iterator of addresses."""
+    addresses: dict[str, Iterator[str]] = {"unknown": (new_email() for _ in itertools.count())}
     with psycopg.connect(database_url, autocommit=True) as connection:
         for kind, columns in PREPARED.items():
-            made = [new_address() for _ in range(ACCOUNTS)]
+            made = [new_email() for _ in range(ACCOUNTS)]
             for email in made:
                 body = {"email": email, "password": PASSWORD}
                 requests.post(f"{url}/signup", json=body, timeout=10).raise_for_status()
@@ -85,7 +84,7 @@ def make_accounts(url: str, database_url: str) -> dict[str, Iterator[str]]:
 def measure(
     url: str, endpoint: Endpoint, addresses: dict[str, Iterator[str]], *, tries: int
 ) -> tuple[dict[str, float], dict[str, set[int]]]:
-    """Median milliseconds and the statuses seen, by kind."""
+    """Median milliseconds and received statuses, by account type."""
     took: dict[str, list[float]] = {kind: [] for kind in KINDS}
     statuses: dict[str, set[int]] = {kind: set() for kind in KINDS}
     with requests.Session() as client:
@@ -113,7 +112,7 @@ def run(url: str, database_url: str, *, tries: int) -> None:
 
 @contextmanager
 def own_server() -> Iterator[tuple[str, str]]:
-    """URL of a server that is stopped afterwards, and of its database."""
+    """URL of a temporary server, and URL of its database."""
     with tempfile.TemporaryDirectory(prefix="authsvc-enumeration-") as name:
         folder = Path(name)
         database_url = embedded.start(folder / "pg")
@@ -125,13 +124,13 @@ def own_server() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare the time of answers for addresses with and without account.")
-    parser.add_argument("--url", help="a running server; without it one is started")
-    parser.add_argument("--database-url", help="the database of that server")
+    parser = argparse.ArgumentParser(description="Compare response times for addresses with and without an account.")
+    parser.add_argument("--url", help="URL of a running server (default: start one)")
+    parser.add_argument("--database-url", help="URL of that server's database")
     parser.add_argument("--tries", type=int, default=300, help="per endpoint and kind (default: %(default)s)")
     options = parser.parse_args()
     if bool(options.url) != bool(options.database_url):
-        parser.error("--url and --database-url go together")
+        parser.error("--url and --database-url must be given together")
     if options.url:
         run(options.url, options.database_url, tries=options.tries)
         return

@@ -1,7 +1,7 @@
-"""Prints what a server of two processes costs at rest: memory of all its processes, and the time until it answers.
+"""Prints the memory of an idle server with two processes, and the time until its first response.
 
-`python -m tests.performance.footprint [granian|gunicorn]`. Memory is the proportional set size: pages that several
-processes share count once. An embedded PostgreSQL is left out.
+`python -m tests.performance.footprint [granian|gunicorn]`. Memory is the proportional set size: pages shared by several
+processes count once. An embedded PostgreSQL is excluded.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from tests.live import servers
 
 MIB = 2**20
 REST_SECONDS = 35
-"""After which a server has given back what it took to do something."""
+"""Seconds after which an idle server has released temporary memory."""
 
 
 def pss(process: psutil.Process) -> int:
-    """Bytes of the process, of shared pages its part."""
+    """Proportional set size of the process in bytes."""
     text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
     [line] = [line for line in text.splitlines() if line.startswith("Pss:")]
     return int(line.split()[1]) * 1024
 
 
 def processes(server: servers.LiveServer) -> list[psutil.Process]:
-    """The server's own, the one that was started first."""
+    """The server's processes in order of start."""
     root = psutil.Process(server.process.pid)
     return [each for each in (root, *root.children(recursive=True)) if "postgres" not in each.name()]
 
 
 def total(server: servers.LiveServer) -> int:
-    """Bytes of all of them together."""
+    """Memory of all processes in bytes."""
     return sum(pss(process) for process in processes(server))
 
 
 def use(server: servers.LiveServer) -> None:
-    """Have serving threads hash passwords, read tokens and write rows."""
+    """Make serving threads hash passwords, read tokens and write rows."""
     for number in range(40):
         body = {"email": f"person{number}@example.com", "password": "correct horse battery"}
         requests.post(f"{server.url}/signup", json=body, timeout=30)
@@ -50,7 +50,7 @@ def use(server: servers.LiveServer) -> None:
         requests.get(f"{server.url}/user", headers={"Authorization": "Bearer x"}, timeout=30)
 
 
-def _figures(server: servers.LiveServer) -> Iterator[str]:
+def _memory_report(server: servers.LiveServer) -> Iterator[str]:
     for process in processes(server):
         yield f"{pss(process) / MIB:.0f}"
     yield f"= {total(server) / MIB:.0f} MiB"
@@ -63,15 +63,15 @@ def main(http_server: str) -> None:
             pass  # migrates
         started = time.monotonic()
         with server:
-            print(f"first answer after {time.monotonic() - started:.2f} s")
+            print(f"first response after {time.monotonic() - started:.2f} s")
             cpu = sum(sum(process.cpu_times()[:2]) for process in processes(server))
             print(f"CPU until then {cpu:.2f} s (load {os.getloadavg()[0]:.1f})")
             time.sleep(3)
-            print("at rest:", *_figures(server))
+            print("at rest:", *_memory_report(server))
             use(server)
-            print("after some use:", *_figures(server))
+            print("after some use:", *_memory_report(server))
             time.sleep(REST_SECONDS)
-            print("at rest again:", *_figures(server))
+            print("at rest again:", *_memory_report(server))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How long `import_reference` takes and how much memory: `python -m tests.performance.import_users --users 1000000`.
+"""Measures time and memory of `import_reference`: `python -m tests.performance.import_users --users 1000000`.
 
-Makes a reference's database with that many users, each with a password, an identity, a session and a refresh token,
-and imports it into a fresh one of ours, twice, with commits that reach the disk. Both are on one private PostgreSQL.
+Creates a reference database with that many users, each with a password, an identity, a session and a refresh token.
+Imports it twice into a fresh database, with durable commits. Both databases are on one private PostgreSQL.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def make_source(url: str, users: int) -> None:
 
 
 def manage(url: str, *arguments: str) -> tuple[float, float, str]:
-    """Seconds, megabytes at the most and what a command printed; it must end well."""
+    """Seconds, peak memory in megabytes and output of a command; raises if it fails."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
     begun = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
@@ -78,7 +78,7 @@ def manage(url: str, *arguments: str) -> tuple[float, float, str]:
         seconds = time.monotonic() - begun
         output.seek(0)
         printed = output.read()
-    # Already waited for, with what it used.
+    # `wait4` has already collected the process with its resource usage.
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(printed)
@@ -103,7 +103,7 @@ def run(folder: Path, users: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time the import of a reference's database.")
+    parser = argparse.ArgumentParser(description="Measure the import of a reference database.")
     parser.add_argument("--users", type=int, default=1_000_000, help="default: %(default)s")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="authsvc-import-") as folder:

@@ -1,8 +1,8 @@
-"""What a list of a million users costs: `python -m tests.performance.million --database postgresql://…` (needs `wrk`).
+"""Measures lists of a million users: `python -m tests.performance.million --database postgresql://…` (needs `wrk`).
 
-Fills a database of its own on that server (else on a private one, which has no trigram indexes), serves it, and times
-the administration API and the console over HTTP, one request after the other. The database is dropped at the end. The
-last thing printed is a table of all figures. Takes some eight minutes on two quiet cores.
+Fills a new database on that server, or on a private one without trigram indexes, and serves it. Measures the
+administration API and the console over HTTP, one request after the other, and drops the database at the end. The last
+output is a table of all results. Takes about eight minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ROUNDS = 5
 
 
 class Client:
-    """One connection that is kept, and the milliseconds of each request on it."""
+    """One persistent connection that measures the milliseconds of each request."""
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         where = urlsplit(url)
@@ -64,19 +64,19 @@ class Client:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
-    """What requests of one kind cost, in milliseconds."""
+class Measurement:
+    """Cost of one type of request, in milliseconds."""
 
     name: str
     p50: float
     p95: float
     longest: float
     server: float
-    """CPU, of its threads and of all that else they do."""
+    """CPU time of the server's processes."""
     database: float
-    """CPU of the connections; 0 for a server on another machine."""
+    """CPU time of the database connections; 0 for a database server on another machine."""
     goal: float
-    """What 95 % must not exceed."""
+    """Upper limit of the 95th percentile."""
     note: str = ""
 
     def __str__(self) -> str:
@@ -92,12 +92,12 @@ HEAD = f"{'ms':38}{'p50':>8}{'p95':>8}{'max':>8}{'goal':>7}{'CPU srv':>9}{'CPU d
 
 @dataclass(frozen=True, kw_only=True)
 class Meter:
-    """Takes the figures of requests to one server, and keeps them."""
+    """Measures requests to one server and stores the results."""
 
     server: LiveServer
     connection: Connection
     times: int
-    figures: list[Figure] = field(default_factory=list)
+    results: list[Measurement] = field(default_factory=list)
 
     def measure(
         self, client: Client, name: str, path: Callable[[int], str], *, goal: float = 50, times: int = 0
@@ -108,7 +108,7 @@ class Meter:
         found = [client.get(path(number)) for number in range(1, times + 1)]
         took = [each for each, _, _ in found]
         total = found[-1][1].getheader("X-Total-Count")
-        figure = Figure(
+        measurement = Measurement(
             name=name,
             p50=statistics.median(took),
             p95=statistics.quantiles(took, n=20)[-1],
@@ -118,11 +118,11 @@ class Meter:
             goal=goal,
             note=f"total {total}" if total is not None else "",
         )
-        say(str(figure))
-        self.figures.append(figure)
+        say(str(measurement))
+        self.results.append(measurement)
 
     def _database(self) -> float:
-        """Seconds of CPU of the connections that are open now; the service keeps its own."""
+        """CPU seconds of the currently open database connections, which the service keeps open."""
         found = self.connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'authsvc'")
         return sum(seconds_of(pid) for (pid,) in found.fetchall())
 
@@ -157,11 +157,11 @@ def measure_api(meter: Meter, client: Client, *, users: int) -> None:
         "filter: a name, 1 in 280": lambda n: urlencode(
             {"filter": f"{crowd.GIVEN[n % len(crowd.GIVEN)]} {crowd.FAMILY[n % 14]}"}
         ),
-        "filter: everybody": lambda _: "filter=example.com",
+        "filter: every user": lambda _: "filter=example.com",
         "filter: a family, page 20": lambda n: f"filter={crowd.FAMILY[n % len(crowd.FAMILY)]}&page=20",
-        "filter: nobody": lambda n: f"filter=nobody-{n}-here",
+        "filter: no match": lambda n: f"filter=nobody-{n}-here",
         "filter: two letters, many": lambda n: f"filter={'aeiou'[n % 5]}r",
-        "filter: two letters, nobody": lambda n: f"filter=q{'bcdfghjk'[n % 8]}",
+        "filter: two letters, no match": lambda n: f"filter=q{'bcdfghjk'[n % 8]}",
     }
     for name, query in listing.items():
         quick = name == "first page" or name.startswith("look-up")
@@ -171,7 +171,7 @@ def measure_api(meter: Meter, client: Client, *, users: int) -> None:
 
 
 def measure_cursor(meter: Meter, client: Client) -> None:
-    """The thousandth page of those by cursor, and those around it."""
+    """Page 1,000 of a list by cursor."""
     cursor = ""
     for _ in range(999):
         _, _, body = client.get(f"/admin/users?{urlencode({'cursor': cursor})}")
@@ -195,7 +195,7 @@ def measure_console(meter: Meter, *, email: str, users: int) -> None:
         "console: users, page 20": lambda _: "/operator/accounts/user/?p=20",
         "console: search, one match": lambda _: f"/operator/accounts/user/?q=.{rare.randrange(users)}%40",
         "console: search, a family": lambda n: f"/operator/accounts/user/?q={crowd.FAMILY[n % len(crowd.FAMILY)]}",
-        "console: search, nobody": lambda n: f"/operator/accounts/user/?q=nobody-{n}-here",
+        "console: search, no match": lambda n: f"/operator/accounts/user/?q=nobody-{n}-here",
         "console: banned": lambda _: "/operator/accounts/user/?state=banned",
         "console: not confirmed": lambda _: "/operator/accounts/user/?state=unconfirmed",
         "console: audit trail": lambda _: "/operator/core/auditlogentry/",
@@ -205,7 +205,7 @@ def measure_console(meter: Meter, *, email: str, users: int) -> None:
 
 
 def measure_beside(server: LiveServer, *, bearer: str, admin: str, seconds: int) -> str:
-    """`GET /user` from 16 clients alone and while four others list as fast as they are answered, by turns."""
+    """`GET /user` from 16 clients, alternately alone and beside four clients that list users continuously."""
     rounds = []
     for _ in range(ROUNDS):
         alone = loaded(server, bearer, clients=16, path="/user", seconds=seconds)
@@ -232,10 +232,10 @@ def wrk(server: LiveServer, bearer: str, *, clients: int, path: str, seconds: in
 
 
 def answered(process: subprocess.Popen[str]) -> int:
-    said, _ = process.communicate()
-    found = re.search(r"(\d+) requests in", said)
-    if found is None or "Non-2xx" in said:
-        raise RuntimeError(said)
+    output, _ = process.communicate()
+    found = re.search(r"(\d+) requests in", output)
+    if found is None or "Non-2xx" in output:
+        raise RuntimeError(output)
     return int(found[1])
 
 
@@ -253,7 +253,7 @@ def manage(url: str, *arguments: str, typed: str = "") -> str:
 
 
 def wait_for_indexes(connection: Connection) -> bool:
-    """Whether the search indexes come to be; a server without the extension never has them."""
+    """Wait for the search indexes; returns False on a server without the extension."""
     offered = connection.execute("SELECT FROM pg_available_extensions WHERE name = 'pg_trgm'").fetchone()
     while offered is not None:
         found = connection.execute(
@@ -271,7 +271,7 @@ def run(url: str, folder: Path, *, users: int, times: int, seconds: int) -> None
     manage(url, "createsuperuser", "--email", "operator@example.org", "--password-file", "-", typed=f"{PASSWORD}\n")
     admin = manage(url, "mint_token", "--role", "service_role", "--expires", "24h")
     headers = {"Authorization": f"Bearer {admin}"}
-    said = []
+    lines = []
     with psycopg.connect(url, autocommit=True) as connection:
         crowd.fill(connection, 1, SMALL)
         with LiveServer(folder=folder, database_url=url, env=SETTINGS) as server:
@@ -279,29 +279,29 @@ def run(url: str, folder: Path, *, users: int, times: int, seconds: int) -> None
             before = cpu_seconds(server.process.pid)
             lists = answered(wrk(server, admin, clients=2, path="/admin/users", seconds=seconds))
             spent = (cpu_seconds(server.process.pid) - before) / lists * 1000
-            said.append(f"list of {SMALL} users, a page of 50: {spent:.2f} ms of the server's CPU (goal 1.5)")
+            lines.append(f"list of {SMALL} users, a page of 50: {spent:.2f} ms of the server's CPU (goal 1.5)")
         connection.execute("DROP INDEX IF EXISTS users_email_search_idx, users_full_name_search_idx")
         begun = time.monotonic()
         crowd.fill(connection, SMALL + 1, users)
-        said.append(f"{users:,} users filled in: {time.monotonic() - begun:.0f} s")
+        lines.append(f"{users:,} users filled in: {time.monotonic() - begun:.0f} s")
         begun = time.monotonic()
         with LiveServer(folder=folder, database_url=url, env=SETTINGS) as server:
             if wait_for_indexes(connection):
-                said.append(f"search indexes built: {time.monotonic() - begun:.0f} s")
-            say("\n".join(said))
-            credentials = {"email": "somebody@example.org", "password": PASSWORD}
+                lines.append(f"search indexes built: {time.monotonic() - begun:.0f} s")
+            say("\n".join(lines))
+            credentials = {"email": "user@example.org", "password": PASSWORD}
             signed_up = requests.post(f"{server.url}/signup", json=credentials, timeout=10)
             signed_up.raise_for_status()
             meter = Meter(server=server, connection=connection, times=times)
             measure_api(meter, Client(server.url, headers), users=users)
             measure_console(meter, email="operator@example.org", users=users)
             bearer = signed_up.json()["access_token"]
-            said.append(measure_beside(server, bearer=bearer, admin=admin, seconds=seconds))
+            lines.append(measure_beside(server, bearer=bearer, admin=admin, seconds=seconds))
         by_cursor = {**SETTINGS, "AUTH_EXPERIMENTAL_CURSOR_PAGINATION_ENABLED": "true"}
         with LiveServer(folder=folder, database_url=url, env=by_cursor) as server:
             last = dataclasses.replace(meter, server=server)
             measure_cursor(last, Client(server.url, headers))
-    say("\n".join(["", HEAD, *map(str, last.figures), *said]))
+    say("\n".join(["", HEAD, *map(str, last.results), *lines]))
 
 
 @contextlib.contextmanager
@@ -319,12 +319,12 @@ def database(server: str, *, keep: bool) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time the list of a million users.")
-    parser.add_argument("--database", default="", help="URL of a server where a database may be made")
+    parser = argparse.ArgumentParser(description="Measure lists of a million users.")
+    parser.add_argument("--database", default="", help="URL of a PostgreSQL server that allows CREATE DATABASE")
     parser.add_argument("--users", type=int, default=1_000_000, help="default: %(default)s")
-    parser.add_argument("--times", type=int, default=100, help="requests of a kind (default: %(default)s)")
-    parser.add_argument("--seconds", type=int, default=5, help="of every load (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave the database for a closer look")
+    parser.add_argument("--times", type=int, default=100, help="requests per type (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=5, help="duration of every load (default: %(default)s)")
+    parser.add_argument("--keep", action="store_true", help="keep the database for inspection")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="authsvc-million-") as folder:
         server = options.database or embedded.start(Path(folder) / "pg", settings={"max_wal_size": "4GB"})

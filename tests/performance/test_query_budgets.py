@@ -1,4 +1,4 @@
-"""How many SQL statements a path may cost. Raising a number is a decision."""
+"""Limits the number of SQL statements per request path. Raise a number only deliberately."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TRANSACTION_CONTROL = re.compile(r"(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b"
 
 @dataclass(frozen=True)
 class Path:
-    """`prepare` makes what the request needs and returns the request."""
+    """`prepare` creates the required rows and returns the request."""
 
     name: str
     budget: int
@@ -81,31 +81,31 @@ def user_with_factors() -> Call:
     return lambda api: api.get("/user", bearer=owner.token)
 
 
-NUMBER = "15551234567"
-CHOSEN = "fc56ab41-2010-4870-a9b9-767c1dc573fb"
+PHONE = "15551234567"
+CHOSEN_ID = "fc56ab41-2010-4870-a9b9-767c1dc573fb"
 FIXED_CODE = "123456"
 PEER = HttpPeer()
 GITHUB = GitHub(PEER)
 
 
-def change(**wish: Any) -> Callable[[], Call]:
-    """PUT /user by a user with an address and a password."""
+def change(**changes: Any) -> Callable[[], Call]:
+    """PUT /user by a user with an email address and a password."""
 
     def prepare() -> Call:
         token = factories.make_session().access_token
-        return lambda api: api.put("/user", wish, bearer=token)
+        return lambda api: api.put("/user", changes, bearer=token)
 
     return prepare
 
 
-def convert(**wish: Any) -> Callable[[], Call]:
-    """PUT /user by a visitor."""
+def convert(**changes: Any) -> Callable[[], Call]:
+    """PUT /user by an anonymous user."""
 
     def prepare() -> Call:
         user = factories.make_user(email="", password="", is_anonymous=True)
         user.identities.all().delete()
         token = factories.make_session(user).access_token
-        return lambda api: api.put("/user", wish, bearer=token)
+        return lambda api: api.put("/user", changes, bearer=token)
 
     return prepare
 
@@ -115,8 +115,8 @@ def reauthenticate() -> Call:
     return lambda api: api.get("/reauthenticate", bearer=token)
 
 
-def prove_change(token_type: TokenType, *, confirmed: int = 0) -> Callable[[], Call]:
-    """Redeem one of the two mails of a change of address; `confirmed` = 1 when the other has been."""
+def confirm_email_change(token_type: TokenType, *, confirmed: int = 0) -> Callable[[], Call]:
+    """Redeem one of the two emails of an email change; `confirmed` = 1 if the other has been redeemed."""
 
     def prepare() -> Call:
         user = factories.make_user(email_change="new@example.com", email_change_confirm_status=confirmed)
@@ -126,19 +126,19 @@ def prove_change(token_type: TokenType, *, confirmed: int = 0) -> Callable[[], C
     return prepare
 
 
-def prove_number(type: str) -> Callable[[], Call]:
+def confirm_phone(type: str) -> Callable[[], Call]:
     def prepare() -> Call:
-        columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": NUMBER}
+        columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": PHONE}
         user = factories.make_user(**columns)
         token_type = TokenType.CONFIRMATION if type == "sms" else TokenType.PHONE_CHANGE
-        secret = factories.make_one_time_token(user, token_type, identifier=NUMBER)
-        return lambda api: api.post("/verify", {"type": type, "phone": NUMBER, "token": secret.code})
+        secret = factories.make_one_time_token(user, token_type, identifier=PHONE)
+        return lambda api: api.post("/verify", {"type": type, "phone": PHONE, "token": secret.code})
 
     return prepare
 
 
-def ask_by_mail(path: str, *, known: bool, confirmed: bool = True, **body: Any) -> Callable[[], Call]:
-    """What sends a mail to an account, and as many statements and no mail without one."""
+def request_email(path: str, *, known: bool, confirmed: bool = True, **body: Any) -> Callable[[], Call]:
+    """Request an email; without an account it costs as many statements and sends nothing."""
 
     def prepare() -> Call:
         if known:
@@ -148,21 +148,21 @@ def ask_by_mail(path: str, *, known: bool, confirmed: bool = True, **body: Any) 
     return prepare
 
 
-def ask_for_code(known: bool) -> Callable[[], Call]:
+def request_sms_code(known: bool) -> Callable[[], Call]:
     def prepare() -> Call:
         if known:
-            factories.make_user(email="", phone=NUMBER, phone_confirmed_at=clock.now())
-        return lambda api: api.post("/otp", {"phone": NUMBER})
+            factories.make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+        return lambda api: api.post("/otp", {"phone": PHONE})
 
     return prepare
 
 
-def set_out() -> Call:
+def start_sign_in() -> Call:
     return lambda api: Browser().ask()
 
 
-def come_back(*, known: str = "", pkce: bool = False, verified: bool = True) -> Callable[[], Call]:
-    """The callback of somebody new, or of somebody `known` by an `identity`, or an address `confirmed` or not."""
+def callback(*, known: str = "", pkce: bool = False, verified: bool = True) -> Callable[[], Call]:
+    """The callback for a new user, or for a user `known` by `identity` or by a `confirmed`/`unconfirmed` address."""
 
     def prepare() -> Call:
         GITHUB.is_visited_by(address("ada@example.com", verified=verified))
@@ -177,7 +177,7 @@ def come_back(*, known: str = "", pkce: bool = False, verified: bool = True) -> 
     return prepare
 
 
-def set_out_to_link() -> Call:
+def start_linking() -> Call:
     token = factories.make_session().access_token
     return lambda api: api.get("/user/identities/authorize?provider=github", bearer=token)
 
@@ -256,7 +256,7 @@ def verify(token_type: TokenType, *, code: bool = False) -> Callable[[], Call]:
 
 
 def administer(method: str, path: str, body: Any = None) -> Callable[[], Call]:
-    """A request of administration; `{user}` and `{factor}` in the path are somebody's, who is the only user."""
+    """An administration request; `{user}` and `{factor}` in the path belong to the only user."""
 
     def prepare() -> Call:
         user = factories.make_user(email="ann@example.com")
@@ -273,7 +273,7 @@ def administer_as_operator() -> Call:
     return lambda api: api.get("/admin/users", bearer=token)
 
 
-def list_many(number: int, query: str = "", *, again: bool = False) -> Callable[[], Call]:
+def list_users(number: int, query: str = "", *, again: bool = False) -> Callable[[], Call]:
     def prepare() -> Call:
         search_queries.estimate_audience.cache_clear()
         with connection.cursor() as cursor:
@@ -296,23 +296,23 @@ PATHS = [
     Path("GET /health", 0, 200, lambda: lambda api: api.get("/health")),
     Path("GET /settings", 0, 200, lambda: lambda api: api.get("/settings")),
     Path("GET /.well-known/jwks.json", 0, 200, lambda: lambda api: api.get("/.well-known/jwks.json")),
-    Path("a bearer token that is none", 0, 403, lambda: lambda api: api.get("/user", bearer="a.b.c")),
+    Path("malformed bearer token", 0, 403, lambda: lambda api: api.get("/user", bearer="a.b.c")),
     Path("GET /user", 1, 200, signed_in_user),
     Path("GET /user, with factors", 1, 200, user_with_factors),
     Path("PUT /user, nothing", 6, 200, change()),
     Path("PUT /user, metadata", 6, 200, change(data={"a": 1, "b": None})),
     Path("PUT /user, password", 11, 200, change(password="another horse battery")),
     Path("PUT /user, password refused", 1, 422, change(password=PASSWORD)),
-    Path("PUT /user, address", 13, 200, change(email="new@example.com")),
-    Path("PUT /user, address with PKCE", 14, 200, change(email="new@example.com", **PKCE)),
-    Path("PUT /user, number", 9, 200, change(phone=NUMBER)),
+    Path("PUT /user, email", 13, 200, change(email="new@example.com")),
+    Path("PUT /user, email with PKCE", 14, 200, change(email="new@example.com", **PKCE)),
+    Path("PUT /user, phone", 9, 200, change(phone=PHONE)),
     Path(
         "PUT /user, everything",
         21,
         200,
-        change(email="new@example.com", phone=NUMBER, password="another horse battery", data={"a": 1}),
+        change(email="new@example.com", phone=PHONE, password="another horse battery", data={"a": 1}),
     ),
-    Path("PUT /user, a visitor's address", 12, 200, convert(email="new@example.com")),
+    Path("PUT /user, email of an anonymous user", 12, 200, convert(email="new@example.com")),
     Path("GET /reauthenticate", 5, 200, reauthenticate),
     *(Path(f"POST /logout, {scope}", 3, 204, logout(scope)) for scope in ("global", "local", "others")),
     Path("POST /factors", 7, 200, enroll_factor),
@@ -339,42 +339,50 @@ PATHS = [
     Path("POST /verify, confirmation by code", 8, 200, verify(TokenType.CONFIRMATION, code=True)),
     Path("POST /verify, recovery by link", 7, 200, verify(TokenType.RECOVERY)),
     Path("POST /verify, recovery by code", 7, 200, verify(TokenType.RECOVERY, code=True)),
-    Path("POST /verify, first side of a change", 3, 200, prove_change(TokenType.EMAIL_CHANGE_NEW)),
-    Path("POST /verify, second side of a change", 9, 200, prove_change(TokenType.EMAIL_CHANGE_CURRENT, confirmed=1)),
-    Path("POST /verify, number", 7, 200, prove_number("sms")),
-    Path("POST /verify, change of number", 9, 200, prove_number("phone_change")),
-    Path("POST /otp", 3, 200, ask_by_mail("/otp", known=True)),
-    Path("POST /otp, new address", 5, 200, ask_by_mail("/otp", known=False)),
-    Path("POST /recover", 3, 200, ask_by_mail("/recover", known=True)),
-    Path("POST /recover, unknown address", 3, 200, ask_by_mail("/recover", known=False)),
-    Path("POST /resend", 3, 200, ask_by_mail("/resend", known=True, confirmed=False, type="signup")),
-    Path("POST /resend, nothing to confirm", 3, 200, ask_by_mail("/resend", known=True, type="signup")),
-    Path("POST /resend, unknown address", 3, 200, ask_by_mail("/resend", known=False, type="signup")),
-    Path("POST /otp, number", 2, 200, ask_for_code(known=True)),
-    Path("POST /otp, new number", 4, 200, ask_for_code(known=False)),
-    Path("GET /authorize", 1, 302, set_out),
-    Path("GET /callback, somebody new", 9, 302, come_back()),
-    Path("GET /callback, somebody new, with PKCE", 7, 302, come_back(pkce=True)),
-    Path("GET /callback, somebody new, to be mailed", 7, 302, come_back(verified=False)),
-    Path("GET /callback, returning", 8, 302, come_back(known="identity")),
-    Path("GET /callback, an account joined", 12, 302, come_back(known="confirmed")),
-    Path("GET /callback, a squatter's account", 23, 302, come_back(known="unconfirmed")),
-    Path("GET /user/identities/authorize", 4, 302, set_out_to_link),
-    Path("GET /callback, an identity linked", 10, 302, link_identity),
+    Path("POST /verify, first side of a change", 3, 200, confirm_email_change(TokenType.EMAIL_CHANGE_NEW)),
+    Path(
+        "POST /verify, second side of a change",
+        9,
+        200,
+        confirm_email_change(TokenType.EMAIL_CHANGE_CURRENT, confirmed=1),
+    ),
+    Path("POST /verify, phone", 7, 200, confirm_phone("sms")),
+    Path("POST /verify, phone change", 9, 200, confirm_phone("phone_change")),
+    Path("POST /otp", 3, 200, request_email("/otp", known=True)),
+    Path("POST /otp, new address", 5, 200, request_email("/otp", known=False)),
+    Path("POST /recover", 3, 200, request_email("/recover", known=True)),
+    Path("POST /recover, unknown address", 3, 200, request_email("/recover", known=False)),
+    Path("POST /resend", 3, 200, request_email("/resend", known=True, confirmed=False, type="signup")),
+    Path("POST /resend, nothing to confirm", 3, 200, request_email("/resend", known=True, type="signup")),
+    Path("POST /resend, unknown address", 3, 200, request_email("/resend", known=False, type="signup")),
+    Path("POST /otp, phone", 2, 200, request_sms_code(known=True)),
+    Path("POST /otp, new phone", 4, 200, request_sms_code(known=False)),
+    Path("GET /authorize", 1, 302, start_sign_in),
+    Path("GET /callback, new user", 9, 302, callback()),
+    Path("GET /callback, new user with PKCE", 7, 302, callback(pkce=True)),
+    Path("GET /callback, new user with unverified email", 7, 302, callback(verified=False)),
+    Path("GET /callback, returning user", 8, 302, callback(known="identity")),
+    Path("GET /callback, identity linked automatically", 12, 302, callback(known="confirmed")),
+    Path("GET /callback, unverified account claimed", 23, 302, callback(known="unconfirmed")),
+    Path("GET /user/identities/authorize", 4, 302, start_linking),
+    Path("GET /callback, identity linked by the user", 10, 302, link_identity),
     Path("DELETE /user/identities/{identity_id}", 8, 200, unlink_identity),
     Path("GET /admin/users, all on one page", 1, 200, administer("GET", "/admin/users")),
-    Path("GET /admin/users, asked by an operator", 2, 200, administer_as_operator),
-    Path("GET /admin/users, the first of some pages", 1, 200, list_many(200)),
-    Path("GET /admin/users, the first of very many pages", 2, 200, list_many(12_000)),
-    Path("GET /admin/users, any of very many pages", 1, 200, list_many(12_000, "?page=9", again=True)),
-    Path("GET /admin/users, counted", 2, 200, list_many(200, "?count=exact")),
+    Path("GET /admin/users, by an operator", 2, 200, administer_as_operator),
+    Path("GET /admin/users, the first of some pages", 1, 200, list_users(200)),
+    Path("GET /admin/users, the first of very many pages", 2, 200, list_users(12_000)),
+    Path("GET /admin/users, any of very many pages", 1, 200, list_users(12_000, "?page=9", again=True)),
+    Path("GET /admin/users, exact count", 2, 200, list_users(200, "?count=exact")),
     Path("GET /admin/users, exact", 1, 200, administer("GET", "/admin/users?email=ann@example.com")),
-    Path("GET /admin/users, filter that fits few", 2, 200, administer("GET", "/admin/users?filter=ann")),
-    Path("GET /admin/users, filter that fits many", 2, 200, list_many(12_000, "?filter=example")),
-    Path("GET /admin/users, filter that no index knows", 3, 200, list_many(200, "?filter=zz")),
+    Path("GET /admin/users, filter with few matches", 2, 200, administer("GET", "/admin/users?filter=ann")),
+    Path("GET /admin/users, filter with many matches", 2, 200, list_users(12_000, "?filter=example")),
+    Path("GET /admin/users, filter without an index", 3, 200, list_users(200, "?filter=zz")),
     Path("POST /admin/users", 5, 200, administer("POST", "/admin/users", {"email": "bob@example.com"})),
     Path(
-        "POST /admin/users/{user_id}", 6, 200, administer("POST", f"/admin/users/{CHOSEN}", {"email": "b@example.com"})
+        "POST /admin/users/{user_id}",
+        6,
+        200,
+        administer("POST", f"/admin/users/{CHOSEN_ID}", {"email": "b@example.com"}),
     ),
     Path("GET /admin/users/{user_id}", 1, 200, administer("GET", "/admin/users/{user}")),
     Path("PUT /admin/users/{user_id}, role", 4, 200, administer("PUT", "/admin/users/{user}", {"role": "editor"})),
@@ -415,8 +423,8 @@ PATHS = [
 ]
 
 
-def counted(captured: CaptureQueriesContext) -> list[str]:
-    """What was run, without transaction control and the counting of request and message limits."""
+def counted_statements(captured: CaptureQueriesContext) -> list[str]:
+    """The statements except transaction control and the counters of request and message limits."""
     statements = [" ".join(query["sql"].split()) for query in captured.captured_queries]
     return [sql for sql in statements if not _TRANSACTION_CONTROL.match(sql) and namespaced("rate_limits") not in sql]
 
@@ -428,35 +436,35 @@ def provider() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def ways_to_sign_in(auth_config: ChangeConfig) -> None:
+def enabled_sign_in_methods(auth_config: ChangeConfig) -> None:
     auth_config(
         signup={"phone_enabled": True, "manual_linking_enabled": True},
-        sms={"test_codes": {NUMBER: FIXED_CODE}},
+        sms={"test_codes": {PHONE: FIXED_CODE}},
         providers={"github": configured(url=PEER.url)},
     )
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-def test_a_path_keeps_its_budget(path: Path, api: Api) -> None:
+def test_path_stays_within_budget(path: Path, api: Api) -> None:
     call = path.prepare()
 
     with CaptureQueriesContext(connection) as captured:
         answer = call(api)
 
     assert answer.status_code == path.status, answer.content
-    ran = counted(captured)
+    ran = counted_statements(captured)
     listed = "\n".join(f"{number:3}  {sql}" for number, sql in enumerate(ran, start=1))
     assert len(ran) == path.budget, f"{path.name}: {len(ran)} statements instead of {path.budget}\n{listed}"
 
 
-def test_statements_of_both_kinds_are_seen(api: Api, auth_config: ChangeConfig) -> None:
-    # A count that misses the hand-written statements, or counts what it should not, would prove nothing.
+def test_orm_and_raw_statements_are_counted(api: Api, auth_config: ChangeConfig) -> None:
+    # If hand-written statements were missed, the budgets would prove nothing.
     auth_config(audit={"disable_postgres": True})
     call = refresh(0)()
 
     with CaptureQueriesContext(connection) as captured:
         call(api)
 
-    ran = counted(captured)
+    ran = counted_statements(captured)
     assert [sql.split()[0] for sql in ran] == ["SELECT", "WITH"]
     assert len(captured) > len(ran)

@@ -1,4 +1,4 @@
-"""One server with an RS256 key and a mail server, shared by the tests of all client libraries."""
+"""A server with an RS256 key and a mail server, shared by the tests of all client libraries."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ ISSUER = "https://auth.example.com"
 SUBJECT = "Your code is {{ .Token }}"
 FIXED_CODE = "123456"
 CLIENT, CLIENT_SECRET, APP = "service", "the secret of the service", "app"
-NUMBERS = [f"1555000{number}" for number in range(1000, 1020)]
-"""Numbers whose code is always FIXED_CODE: the first ten for the stories in JavaScript, the rest for Python."""
+PHONES = [f"1555000{number}" for number in range(1000, 1020)]
+"""Phone numbers whose code is always FIXED_CODE: the first ten for the JavaScript tests, the rest for Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A running server and the mail it has sent."""
+    """A running server and its sent emails."""
 
     url: str
     post: Postbox
     admin_token: str
-    """Of a program that administers."""
+    """Access token of a program that calls the administration API."""
     provider_port: int
-    """Where a Keycloak is expected, whose client CLIENT this service is and whose client APP is an application."""
+    """Port of the OpenID provider configured as Keycloak, with the clients CLIENT (this service) and APP."""
 
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Passwords need eight characters with a letter and a digit; a second mail of a kind may follow after 2 seconds.
+    """Passwords need eight characters with a letter and a digit.
 
-    A second text message may follow after one.
+    The minimum interval is 2 seconds between emails of one type, and 1 second between text messages.
     """
     keys = _printed("generate_keys")
     with servers.fresh_database() as database_url, Postbox() as post:
@@ -52,7 +52,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "AUTH_SMTP_MAX_FREQUENCY": "2s",
             "AUTH_EXTERNAL_PHONE_ENABLED": "true",
             "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
-            "AUTH_SMS_TEST_OTP": ",".join(f"{number}:{FIXED_CODE}" for number in NUMBERS),
+            "AUTH_SMS_TEST_OTP": ",".join(f"{number}:{FIXED_CODE}" for number in PHONES),
             "AUTH_SMS_MAX_FREQUENCY": "1s",
             "AUTH_PASSWORD_MIN_LENGTH": "8",
             "AUTH_PASSWORD_REQUIRED_CHARACTERS": LETTERS_AND_DIGITS,
@@ -83,7 +83,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def _printed(*command: str, **env: str) -> str:
     made = subprocess.run(
         [sys.executable, str(servers.PROJECT / "manage.py"), *command],
-        # Not the settings of the test run, which look away from what is in the environment.
+        # The settings module of the test run ignores the environment.
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "authsvc.settings", **env},
         capture_output=True,
         text=True,

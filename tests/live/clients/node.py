@@ -1,4 +1,4 @@
-"""Node and the locked packages of `js`, and the OpenID provider that is one of them."""
+"""Installs Node and the locked packages of `js`, and runs the OpenID provider among them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _START_SECONDS = 60
 
 
 def install() -> None:
-    """The locked packages; skips the test where no registry answers, unless CI is set."""
+    """Install the locked packages; without a reachable registry, skip the test unless CI is set."""
     lock, done = FOLDER / "package-lock.json", FOLDER / "node_modules" / ".package-lock.json"
     with lock.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # other workers wait
@@ -49,10 +49,10 @@ def install() -> None:
 
 
 class OpenIdProvider:
-    """A provider while its `with` block runs, at which anybody signs in as NAME, who is NAME@example.com.
+    """An OpenID provider that runs during its `with` block and signs in any NAME as NAME@example.com.
 
-    `clients` are their metadata (OpenID Connect Dynamic Client Registration 1.0 §2); `certificate` is a file with the
-    key and the certificate of 127.0.0.1, without which it speaks plain http.
+    `clients` are their metadata (OpenID Connect Dynamic Client Registration 1.0 §2). `certificate` is a file with the
+    key and the certificate of 127.0.0.1; without it the provider uses plain HTTP.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class OpenIdProvider:
                 return self
             time.sleep(0.05)
         self._process.kill()
-        raise RuntimeError(f"the provider did not come up:\n{self._log.read_text()}")
+        raise RuntimeError(f"the provider did not start:\n{self._log.read_text()}")
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None

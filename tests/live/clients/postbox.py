@@ -1,4 +1,4 @@
-"""What a client library's tests read of their mail: the action link and the code, in Python and over HTTP."""
+"""Extracts the action link and the code from received emails, in Python and over HTTP."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _CODE = re.compile(r"[0-9]{6}$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    """The two ways to prove that a mail arrived; the code stands at the end of the subject."""
+class ReceivedEmail:
+    """The two proofs in an email; the code is at the end of the subject."""
 
     link: str
-    """Empty in a mail that carries a code alone."""
+    """Empty in an email that contains only a code."""
     code: str
 
 
 class Postbox:
-    """A mail server while its `with` block runs; `url?to=ADDRESS&number=1` answers `{"link", "code"}` of a letter."""
+    """A mail server during its `with` block; `url?to=ADDRESS&number=1` returns `{"link", "code"}` of an email."""
 
     def __init__(self) -> None:
         self.smtp = FakeSmtp()
-        self._http = _LetterServer(self)
+        self._http = _EmailServer(self)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_port}/"
 
-    def wait(self, to: str, *, number: int = 1, seconds: float = 10) -> Letter:
-        """The letter with that number, counted from 1, to an address. Raises TimeoutError when it does not come."""
+    def wait(self, to: str, *, number: int = 1, seconds: float = 10) -> ReceivedEmail:
+        """The email with that number, counted from 1, to an address. Raises TimeoutError if it does not arrive."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            letters = [letter for letter in list(self.smtp.received) if to in letter.recipients]
-            if len(letters) >= number:
-                return _read(letters[number - 1].message)
+            emails = [email for email in list(self.smtp.received) if to in email.recipients]
+            if len(emails) >= number:
+                return _read(emails[number - 1].message)
             time.sleep(0.02)
-        raise TimeoutError(f"letter {number} to {to} did not come")
+        raise TimeoutError(f"email {number} to {to} did not arrive")
 
     def __enter__(self) -> Postbox:
         self.smtp.__enter__()
@@ -61,33 +61,33 @@ class Postbox:
         self.smtp.__exit__(kind, error, trace)
 
 
-def _read(message: EmailMessage) -> Letter:
+def _read(message: EmailMessage) -> ReceivedEmail:
     text = message.get_body(("plain",))
     assert text is not None
     link, code = _LINK.search(text.get_content()), _CODE.search(message["Subject"])
     assert code is not None, message["Subject"]
-    return Letter(link=link.group() if link else "", code=code.group())
+    return ReceivedEmail(link=link.group() if link else "", code=code.group())
 
 
-class _LetterServer(ThreadingHTTPServer):
+class _EmailServer(ThreadingHTTPServer):
     def __init__(self, box: Postbox) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.box = box
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _LetterServer
+    server: _EmailServer
 
     def do_GET(self) -> None:
-        asked = parse_qs(urlsplit(self.path).query)
+        query = parse_qs(urlsplit(self.path).query)
         try:
-            letter = self.server.box.wait(asked["to"][0], number=int(asked.get("number", ["1"])[0]))
+            email = self.server.box.wait(query["to"][0], number=int(query.get("number", ["1"])[0]))
         except TimeoutError as error:
             self.send_error(404, str(error))
             return
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(json.dumps(asdict(letter)).encode())
+        self.wfile.write(json.dumps(asdict(email)).encode())
 
     def log_message(self, *_: object) -> None:
-        """Quiet: what matters is in the tests' own output."""
+        """Logs nothing, to keep the test output readable."""

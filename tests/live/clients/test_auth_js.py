@@ -1,4 +1,4 @@
-"""The published JavaScript client, run by Node against a real server."""
+"""Runs the published JavaScript client in Node against a real server."""
 
 from __future__ import annotations
 

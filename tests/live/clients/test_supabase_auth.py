@@ -1,4 +1,4 @@
-"""The published Python client against a real server."""
+"""Runs the published Python client against a real server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from supabase_auth import SyncGoTrueAdminAPI, SyncGoTrueClient
 from supabase_auth.errors import AuthApiError, AuthInvalidJwtError, AuthWeakPasswordError
 from supabase_auth.types import AuthChangeEvent, Session, SignOutOptions, SignOutScope, User
 
-from tests.live.clients.conftest import FIXED_CODE, ISSUER, NUMBERS, Service
+from tests.live.clients.conftest import FIXED_CODE, ISSUER, PHONES, Service
 
 PASSWORD = "correct horse 1"
 
@@ -27,23 +27,23 @@ Open = Callable[..., SyncGoTrueClient]
 
 @pytest.fixture
 def calls() -> list[str]:
-    """The requests of all clients of the test: "GET /user" and the like."""
+    """Requests of all clients of the test, such as "GET /user"."""
     return []
 
 
 @pytest.fixture
 def open_client(service: Service, calls: list[str]) -> Iterator[Open]:
-    """`open_client()` is a client with a memory of its own; `flow_type="pkce"` is the other flow."""
+    """`open_client()` returns a client with separate storage; `flow_type="pkce"` selects the PKCE flow."""
     with ExitStack() as clients:
 
-        def note(request: httpx.Request) -> None:
+        def record(request: httpx.Request) -> None:
             calls.append(f"{request.method} {request.url.path}")
 
         def start(**options: object) -> SyncGoTrueClient:
             client = SyncGoTrueClient(
                 url=service.url,
                 auto_refresh_token=False,
-                http_client=httpx.Client(event_hooks={"request": [note]}),
+                http_client=httpx.Client(event_hooks={"request": [record]}),
                 **options,  # type: ignore[arg-type]
             )
             return clients.enter_context(client)
@@ -53,7 +53,7 @@ def open_client(service: Service, calls: list[str]) -> Iterator[Open]:
 
 @pytest.fixture
 def admin(open_client: Open, service: Service) -> SyncGoTrueAdminAPI:
-    """The administration that a program with a service token has."""
+    """The administration API with a service token."""
     admin: SyncGoTrueAdminAPI = open_client(headers={"Authorization": f"Bearer {service.admin_token}"}).admin
     return admin
 
@@ -65,7 +65,7 @@ def email() -> str:
 
 @pytest.fixture
 def client(open_client: Open, email: str, service: Service) -> SyncGoTrueClient:
-    """A client that is signed in with `email`, confirmed by the first letter."""
+    """A client signed in as `email`, which the first email confirmed."""
     client = open_client()
     client.sign_up({"email": email, "password": PASSWORD})
     client.verify_otp({"email": email, "type": "signup", "token": service.post.wait(email).code})
@@ -151,7 +151,7 @@ def test_sign_up_with_pkce(open_client: Open, email: str, service: Service) -> N
     assert answer.user.email == email
 
 
-def test_sign_in_and_read_the_user(client: SyncGoTrueClient, open_client: Open, email: str) -> None:
+def test_sign_in_and_get_user(client: SyncGoTrueClient, open_client: Open, email: str) -> None:
     other = open_client()
     signed = other.sign_in_with_password({"email": email, "password": PASSWORD})
     assert signed.session is not None
@@ -173,7 +173,7 @@ def test_refresh_the_session(client: SyncGoTrueClient, open_client: Open) -> Non
     assert late.refresh_token == after.refresh_token
 
 
-def test_claims_need_no_request_for_the_user(client: SyncGoTrueClient, calls: list[str]) -> None:
+def test_get_claims_sends_no_user_request(client: SyncGoTrueClient, calls: list[str]) -> None:
     session = session_of(client)
     calls.clear()
     found = client.get_claims()
@@ -211,7 +211,7 @@ def test_sign_out(
     assert (client.get_session() is not None) == here
 
 
-def test_a_session_that_is_gone_cannot_be_refreshed(client: SyncGoTrueClient, open_client: Open) -> None:
+def test_ended_session_cannot_be_refreshed(client: SyncGoTrueClient, open_client: Open) -> None:
     refresh_token = session_of(client).refresh_token
     client.sign_out()
     with pytest.raises(AuthApiError) as refused:
@@ -219,7 +219,7 @@ def test_a_session_that_is_gone_cannot_be_refreshed(client: SyncGoTrueClient, op
     assert (refused.value.status, refused.value.code) == (400, "refresh_token_not_found")
 
 
-REFUSALS: dict[str, tuple[Callable[[SyncGoTrueClient, str], object], int, str]] = {
+ERRORS: dict[str, tuple[Callable[[SyncGoTrueClient, str], object], int, str]] = {
     "wrong password": (
         lambda client, email: client.sign_in_with_password({"email": email, "password": "wrong"}),
         400,
@@ -236,7 +236,7 @@ REFUSALS: dict[str, tuple[Callable[[SyncGoTrueClient, str], object], int, str]] 
         "validation_failed",
     ),
     "no token": (lambda client, _: client.get_user("nonsense"), 403, "bad_jwt"),
-    "nobody there": (
+    "unknown user": (
         lambda client, _: client.sign_in_with_otp(
             {"email": "nobody@example.com", "options": {"should_create_user": False}}
         ),
@@ -246,16 +246,16 @@ REFUSALS: dict[str, tuple[Callable[[SyncGoTrueClient, str], object], int, str]] 
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
+@pytest.mark.parametrize("case", ERRORS)
 def test_errors_have_a_code_and_a_status(case: str, client: SyncGoTrueClient, email: str) -> None:
-    call, status, code = REFUSALS[case]
+    call, status, code = ERRORS[case]
     with pytest.raises(AuthApiError) as refused:
         call(client, email)
     assert (refused.value.status, refused.value.code) == (status, code)
     assert refused.value.message
 
 
-def test_an_address_has_to_be_confirmed(open_client: Open, email: str) -> None:
+def test_sign_in_requires_confirmed_email(open_client: Open, email: str) -> None:
     client = open_client()
     client.sign_up({"email": email, "password": PASSWORD})
     with pytest.raises(AuthApiError) as refused:
@@ -263,14 +263,14 @@ def test_an_address_has_to_be_confirmed(open_client: Open, email: str) -> None:
     assert (refused.value.status, refused.value.code) == (400, "email_not_confirmed")
 
 
-def test_a_weak_password_is_refused_with_its_reasons(open_client: Open, email: str) -> None:
+def test_weak_password_is_rejected_with_reasons(open_client: Open, email: str) -> None:
     with pytest.raises(AuthWeakPasswordError) as refused:
         open_client().sign_up({"email": email, "password": "abc"})
     assert refused.value.status == 422
     assert refused.value.reasons == ["length", "characters"]
 
 
-def test_two_mails_in_a_row_are_too_many(open_client: Open, email: str) -> None:
+def test_second_email_is_rate_limited(open_client: Open, email: str) -> None:
     client = open_client()
     client.reset_password_for_email(email)
     with pytest.raises(AuthApiError) as refused:
@@ -333,7 +333,7 @@ def test_sign_up_by_one_time_code(open_client: Open, email: str, service: Servic
     assert user_of(client).user_metadata["plan"] == "free"
 
 
-def test_resend_the_confirmation(open_client: Open, email: str, service: Service) -> None:
+def test_resend_confirmation(open_client: Open, email: str, service: Service) -> None:
     client = open_client()
     client.sign_up({"email": email, "password": PASSWORD})
     first = service.post.wait(email)
@@ -345,14 +345,14 @@ def test_resend_the_confirmation(open_client: Open, email: str, service: Service
     assert user_of(client).email == email
 
 
-# Changing one's own account
+# Account changes by the user
 
 
-def new_address() -> str:
+def new_email() -> str:
     return f"u-{uuid.uuid4()}@example.com"
 
 
-def test_change_the_metadata(client: SyncGoTrueClient) -> None:
+def test_change_metadata(client: SyncGoTrueClient) -> None:
     client.update_user({"data": {"name": "Ada", "plan": "free"}})
     user = client.update_user({"data": {"plan": None}}).user
     assert user.user_metadata["name"] == "Ada"
@@ -360,7 +360,7 @@ def test_change_the_metadata(client: SyncGoTrueClient) -> None:
     assert session_of(client).user.user_metadata == user.user_metadata
 
 
-def test_change_the_password(client: SyncGoTrueClient, open_client: Open, email: str) -> None:
+def test_change_password(client: SyncGoTrueClient, open_client: Open, email: str) -> None:
     other = open_client()
     other.sign_in_with_password({"email": email, "password": PASSWORD})
     with pytest.raises(AuthApiError) as refused:
@@ -376,19 +376,19 @@ def test_change_the_password(client: SyncGoTrueClient, open_client: Open, email:
     other.sign_in_with_password({"email": email, "password": "another horse 2"})
 
 
-def test_prove_oneself_again(client: SyncGoTrueClient, email: str, service: Service) -> None:
+def test_reauthenticate(client: SyncGoTrueClient, email: str, service: Service) -> None:
     client.reauthenticate()
-    letter = service.post.wait(email, number=2)
-    assert letter.link == ""
-    client.update_user({"password": "another horse 2", "nonce": letter.code})
+    received = service.post.wait(email, number=2)
+    assert received.link == ""
+    client.update_user({"password": "another horse 2", "nonce": received.code})
 
 
 @pytest.mark.parametrize("flow_type", ["implicit", "pkce"])
 @pytest.mark.usefixtures("client")
-def test_change_the_address(open_client: Open, email: str, service: Service, flow_type: str) -> None:
+def test_change_email(open_client: Open, email: str, service: Service, flow_type: str) -> None:
     changing = open_client(flow_type=flow_type)
     changing.sign_in_with_password({"email": email, "password": PASSWORD})
-    wanted = new_address()
+    wanted = new_email()
     asked = changing.update_user({"email": wanted}, {"email_redirect_to": "https://app.example.com/me"}).user
     assert (asked.email, asked.new_email) == (email, wanted)
 
@@ -407,16 +407,16 @@ def test_change_the_address(open_client: Open, email: str, service: Service, flo
 
 
 @pytest.mark.usefixtures("client")
-def test_change_to_an_address_that_somebody_has(open_client: Open, email: str) -> None:
-    visitor = open_client()
-    visitor.sign_in_anonymously()
+def test_change_to_taken_email_is_rejected(open_client: Open, email: str) -> None:
+    anonymous = open_client()
+    anonymous.sign_in_anonymously()
     with pytest.raises(AuthApiError) as refused:
-        visitor.update_user({"email": email})
+        anonymous.update_user({"email": email})
     assert (refused.value.status, refused.value.code) == (422, "email_exists")
 
 
-def test_resend_a_change_of_address(client: SyncGoTrueClient, email: str, service: Service) -> None:
-    wanted = new_address()
+def test_resend_email_change(client: SyncGoTrueClient, email: str, service: Service) -> None:
+    wanted = new_email()
     client.update_user({"email": wanted})
     first = service.post.wait(wanted)
     time.sleep(2.1)
@@ -426,19 +426,19 @@ def test_resend_a_change_of_address(client: SyncGoTrueClient, email: str, servic
     assert "message=Confirmation+link+accepted" in follow(second.link)
 
 
-def test_sign_up_by_number(open_client: Open) -> None:
-    client, phone = open_client(), f"+{NUMBERS[10]}"
+def test_sign_up_by_phone(open_client: Open) -> None:
+    client, phone = open_client(), f"+{PHONES[10]}"
     client.sign_up({"phone": phone, "password": PASSWORD})
     with pytest.raises(AuthApiError) as refused:
         client.sign_in_with_password({"phone": phone, "password": PASSWORD})
     assert (refused.value.status, refused.value.code) == (400, "phone_not_confirmed")
     client.verify_otp({"phone": phone, "type": "sms", "token": FIXED_CODE})
-    assert user_of(client).phone == NUMBERS[10]
+    assert user_of(client).phone == PHONES[10]
     open_client().sign_in_with_password({"phone": phone, "password": PASSWORD})
 
 
-def test_sign_in_by_a_texted_code(open_client: Open) -> None:
-    client, phone = open_client(), f"+{NUMBERS[11]}"
+def test_sign_in_by_sms_code(open_client: Open) -> None:
+    client, phone = open_client(), f"+{PHONES[11]}"
     assert client.sign_in_with_otp({"phone": phone, "options": {"data": {"plan": "free"}}}).message_id == "test-otp"
     with pytest.raises(AuthApiError) as refused:
         client.verify_otp({"phone": phone, "type": "sms", "token": "000000"})
@@ -447,37 +447,35 @@ def test_sign_in_by_a_texted_code(open_client: Open) -> None:
     assert user_of(client).user_metadata["plan"] == "free"
 
 
-def test_resend_a_texted_code(open_client: Open) -> None:
-    client, phone = open_client(), f"+{NUMBERS[12]}"
+def test_resend_sms_code(open_client: Open) -> None:
+    client, phone = open_client(), f"+{PHONES[12]}"
     client.sign_up({"phone": phone, "password": PASSWORD})
     time.sleep(1.1)
     assert client.resend({"type": "sms", "phone": phone}).message_id == "test-otp"
     client.verify_otp({"phone": phone, "type": "sms", "token": FIXED_CODE})
 
 
-def test_change_the_number(client: SyncGoTrueClient, email: str) -> None:
-    phone = f"+{NUMBERS[13]}"
-    assert client.update_user({"phone": phone}).user.new_phone == NUMBERS[13]
+def test_change_phone(client: SyncGoTrueClient, email: str) -> None:
+    phone = f"+{PHONES[13]}"
+    assert client.update_user({"phone": phone}).user.new_phone == PHONES[13]
     client.verify_otp({"phone": phone, "type": "phone_change", "token": FIXED_CODE})
     user = user_of(client)
-    assert (user.email, user.phone, user.app_metadata["providers"]) == (email, NUMBERS[13], ["email", "phone"])
+    assert (user.email, user.phone, user.app_metadata["providers"]) == (email, PHONES[13], ["email", "phone"])
 
 
-def test_come_as_a_visitor_and_stay(open_client: Open, service: Service) -> None:
-    client, email = open_client(), new_address()
-    visitor = client.sign_in_anonymously({"options": {"data": {"theme": "dark"}}}).user
-    assert visitor is not None
-    assert visitor.is_anonymous
+def test_convert_anonymous_user(open_client: Open, service: Service) -> None:
+    client, email = open_client(), new_email()
+    anonymous = client.sign_in_anonymously({"options": {"data": {"theme": "dark"}}}).user
+    assert anonymous is not None
+    assert anonymous.is_anonymous
     client.update_user({"email": email, "password": PASSWORD})
     client.verify_otp({"email": email, "type": "email_change", "token": service.post.wait(email).code})
     user = user_of(client)
-    assert (user.id, user.is_anonymous, user.user_metadata["theme"]) == (visitor.id, False, "dark")
+    assert (user.id, user.is_anonymous, user.user_metadata["theme"]) == (anonymous.id, False, "dark")
     open_client().sign_in_with_password({"email": email, "password": PASSWORD})
 
 
-def test_invite_somebody_who_accepts_by_link(
-    admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service
-) -> None:
+def test_accept_invitation_by_link(admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service) -> None:
     options = {"redirect_to": "https://app.example.com/welcome", "data": {"team": "red"}}
     invited = admin.invite_user_by_email(email, options).user  # type: ignore[arg-type]
     assert invited.invited_at is not None
@@ -494,9 +492,7 @@ def test_invite_somebody_who_accepts_by_link(
     assert (refused.value.status, refused.value.code) == (422, "email_exists")
 
 
-def test_accept_an_invitation_by_code(
-    admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service
-) -> None:
+def test_accept_invitation_by_code(admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service) -> None:
     admin.invite_user_by_email(email)
     client = open_client()
     client.verify_otp({"email": email, "type": "invite", "token": service.post.wait(email).code})
@@ -516,7 +512,7 @@ def test_generate_a_link_of_every_type(
         client = open_client()
         client.verify_otp({"email": email, "type": type_, "token": made.properties.email_otp})
         assert user_of(client).email == email
-    wanted = new_address()
+    wanted = new_email()
     links = [
         admin.generate_link({"type": type_, "email": email, "new_email": wanted}).properties.action_link
         for type_ in ("email_change_current", "email_change_new")
@@ -524,7 +520,7 @@ def test_generate_a_link_of_every_type(
     assert "message=" in follow(links[0])
     assert "type=email_change" in follow(links[1])
     open_client().sign_in_with_password({"email": wanted, "password": PASSWORD})
-    invited = new_address()
+    invited = new_email()
     made = admin.generate_link({"type": "invite", "email": invited})
     assert service.post.wait(invited).link == made.properties.action_link
     client = open_client()
@@ -532,7 +528,7 @@ def test_generate_a_link_of_every_type(
     assert user_of(client).email == invited
 
 
-def test_administer_users(admin: SyncGoTrueAdminAPI, open_client: Open, email: str) -> None:
+def test_admin_manages_users(admin: SyncGoTrueAdminAPI, open_client: Open, email: str) -> None:
     wish = {"email": email, "password": PASSWORD, "email_confirm": True, "user_metadata": {"a": 1}}
     made = admin.create_user(wish).user  # type: ignore[arg-type]
     assert (made.email, made.user_metadata["a"]) == (email, 1)
@@ -540,7 +536,7 @@ def test_administer_users(admin: SyncGoTrueAdminAPI, open_client: Open, email: s
     client.sign_in_with_password({"email": email, "password": PASSWORD})
     assert made.id in {user.id for user in admin.list_users()}
     assert len(admin.list_users(page=1, per_page=1)) == 1
-    wanted = new_address()
+    wanted = new_email()
     changed = admin.update_user_by_id(made.id, {"email": wanted, "user_metadata": {"b": 2}, "ban_duration": "1h"}).user
     assert (changed.email, changed.user_metadata["b"]) == (wanted, 2)
     with pytest.raises(AuthApiError) as refused:
@@ -560,14 +556,14 @@ def test_administer_users(admin: SyncGoTrueAdminAPI, open_client: Open, email: s
     assert (refused.value.status, refused.value.code) == (404, "user_not_found")
 
 
-def app_code(secret: str) -> str:
-    """RFC 6238, as an authenticator app has it."""
+def totp_code(secret: str) -> str:
+    """The current TOTP code (RFC 6238), as an authenticator app shows it."""
     digest = hmac.digest(base64.b32decode(secret), int(time.time() // 30).to_bytes(8), "sha1")
     start = digest[-1] & 15
     return f"{(int.from_bytes(digest[start : start + 4]) & 0x7FFFFFFF) % 1_000_000:06d}"
 
 
-def test_show_the_code_of_an_authenticator_app(client: SyncGoTrueClient, admin: SyncGoTrueAdminAPI, email: str) -> None:
+def test_totp_factor_raises_session_to_aal2(client: SyncGoTrueClient, admin: SyncGoTrueAdminAPI, email: str) -> None:
     def levels() -> tuple[str | None, str | None]:
         found = client.mfa.get_authenticator_assurance_level()
         return found.current_level, found.next_level
@@ -581,14 +577,14 @@ def test_show_the_code_of_an_authenticator_app(client: SyncGoTrueClient, admin: 
     with pytest.raises(AuthApiError) as refused:
         client.mfa.verify({"factor_id": enrolled.id, "challenge_id": challenge.id, "code": "12345"})
     assert refused.value.code == "mfa_verification_failed"
-    client.mfa.verify({"factor_id": enrolled.id, "challenge_id": challenge.id, "code": app_code(secret)})
+    client.mfa.verify({"factor_id": enrolled.id, "challenge_id": challenge.id, "code": totp_code(secret)})
     assert levels() == ("aal2", "aal2")
     client.sign_in_with_password({"email": email, "password": PASSWORD})
     assert levels() == ("aal1", "aal2")
     with pytest.raises(AuthApiError) as refused:
         client.mfa.unenroll({"factor_id": enrolled.id})
     assert refused.value.code == "insufficient_aal"
-    client.mfa.challenge_and_verify({"factor_id": enrolled.id, "code": app_code(secret)})
+    client.mfa.challenge_and_verify({"factor_id": enrolled.id, "code": totp_code(secret)})
     assert levels() == ("aal2", "aal2")
     assert [factor.id for factor in client.mfa.list_factors().totp] == [enrolled.id]
     assert client.mfa.unenroll({"factor_id": enrolled.id}).id == enrolled.id
@@ -603,10 +599,10 @@ def test_show_the_code_of_an_authenticator_app(client: SyncGoTrueClient, admin: 
     assert client.mfa.list_factors().all == []
 
 
-def test_a_list_is_not_for_everybody(client: SyncGoTrueClient, open_client: Open) -> None:
+def test_listing_users_requires_administrator(client: SyncGoTrueClient, open_client: Open) -> None:
     session = client.get_session()
     assert session is not None
-    visitor = open_client(headers={"Authorization": f"Bearer {session.access_token}"}).admin
+    user_admin = open_client(headers={"Authorization": f"Bearer {session.access_token}"}).admin
     with pytest.raises(AuthApiError) as refused:
-        visitor.list_users()
+        user_admin.list_users()
     assert (refused.value.status, refused.value.code) == (403, "not_admin")

@@ -1,4 +1,4 @@
-"""The recorded answers of the conformance scenarios, held against the OpenAPI document."""
+"""Checks the recorded responses of the conformance scenarios against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if not (FOLDER / "golden").is_dir():
 
 DEVIATIONS: list[dict[str, str]] = json.loads((FOLDER / "deviations.json").read_text())
 RECORDINGS = sorted((FOLDER / "golden").glob("*.json"))
-# A capability that the service does not have yet is not in its document.
+# Capabilities that the service does not have are not in its document.
 STEPS_NOT_PRESENT = {("id_token_refusals", "disabled web3")}
 
 
 def filled_in(value: Any) -> Any:
-    """A recorded value with numbers again where placeholders stand for numbers."""
+    """A recorded value with numbers in place of numeric placeholders."""
     if isinstance(value, dict):
         return {key: filled_in(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -36,16 +36,16 @@ def filled_in(value: Any) -> Any:
 def headers_of(answer: dict[str, Any]) -> dict[str, str]:
     found = {"Content-Type": answer.get("type", "")}
     if "redirect" in answer:
-        told = {**answer["redirect"]["query"], **answer["redirect"]["fragment"]}
-        found["Location"] = f"/?error_code={told.get('error_code', '')}"
+        parameters = {**answer["redirect"]["query"], **answer["redirect"]["fragment"]}
+        found["Location"] = f"/?error_code={parameters.get('error_code', '')}"
     body = answer.get("body")
     if answer["status"] >= 400 and isinstance(body, dict):
         found["X-Sb-Error-Code"] = body.get("error_code") or body.get("code", "")
     return found
 
 
-def is_ours(scenario: str, step: str) -> bool:
-    """Whether our answer is meant to be another one."""
+def is_deviation(scenario: str, step: str) -> bool:
+    """Return True if a response is expected to deviate from the recording."""
     return any(
         fnmatch.fnmatchcase(scenario, each["scenario"]) and fnmatch.fnmatchcase(step, each.get("step", "*"))
         for each in DEVIATIONS
@@ -53,7 +53,7 @@ def is_ours(scenario: str, step: str) -> bool:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=[path.stem for path in RECORDINGS])
-def test_recorded_answers_are_those_of_the_document(recording: Path) -> None:
+def test_recorded_responses_match_document(recording: Path) -> None:
     found = []
     for step in json.loads(recording.read_text()):
         asked, answer, what = step["request"], step["answer"], step["what"]
@@ -68,12 +68,12 @@ def test_recorded_answers_are_those_of_the_document(recording: Path) -> None:
             content=content,
             checks_formats=False,
         )
-        if wrong and not is_ours(recording.stem, what):
+        if wrong and not is_deviation(recording.stem, what):
             found += [f"{what!r}: {text}" for text in wrong]
     assert not found, "\n".join(found)
 
 
-def test_the_recordings_call_most_of_the_api() -> None:
+def test_recordings_cover_most_of_the_api() -> None:
     called = {
         (openapi.find(step["request"]["path"]), step["request"]["method"].lower())
         for recording in RECORDINGS

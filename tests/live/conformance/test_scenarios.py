@@ -1,4 +1,4 @@
-"""The shared conformance scenarios, driven against this server as clients would drive it."""
+"""Runs the shared conformance scenarios against this server over HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.live import servers
 
 FOLDER = servers.PROJECT.parent / "shared" / "conformance"
 
-# (scenario, step): the capability it needs that the service does not have yet.
+# (scenario, step) → the required capability that the service does not have.
 STEPS_NOT_PRESENT = {("id_token_refusals", "disabled web3"): "sign-in by wallet"}
 
 if not (FOLDER / "conformance.py").is_file():
@@ -24,7 +24,7 @@ if not (FOLDER / "conformance.py").is_file():
 
 
 def _load() -> ModuleType:
-    # Nothing is left behind in a folder that is not ours.
+    # Write no bytecode into a directory outside the project.
     sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
     try:
         specification = importlib.util.spec_from_file_location("conformance", FOLDER / "conformance.py")
@@ -53,7 +53,7 @@ def post() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def url_of(post: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
-    """`url_of(profile)` is the address of the server with that profile, which is started when it is first asked for."""
+    """`url_of(profile)` returns the address of the server with that profile, which starts on first use."""
     urls: dict[str, str] = {}
     with contextlib.ExitStack() as running:
 
@@ -74,7 +74,7 @@ def url_of(post: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_answers_are_the_recorded_ones(name: str, url_of: Callable[[str], str], post: Any) -> None:
+def test_responses_match_recordings(name: str, url_of: Callable[[str], str], post: Any) -> None:
     profile, _ = SCENARIOS[name]
 
     steps, trouble = conformance.run(name, {profile: url_of(profile)}, post)

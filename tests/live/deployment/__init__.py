@@ -1,1 +1,1 @@
-"""The files in `deploy/` in use: proxies, pooler, units and images around a real server."""
+"""Uses the files in `deploy/` with a real server: proxies, pooler, units and images."""

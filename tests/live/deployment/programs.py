@@ -1,4 +1,4 @@
-"""Programs that come as Debian packages, run for one test; a test skips where its program is missing."""
+"""Runs programs from Debian packages for one test; the test is skipped if its program is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STOP_SECONDS = 30
 
 
 def find(name: str) -> str:
-    """Path of the program; skips the test where there is none, and fails it in CI, which installs it."""
+    """Path of the program; if it is missing, skips the test, or fails it in CI."""
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
     if found is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed")
@@ -27,7 +27,7 @@ def find(name: str) -> str:
 
 
 def changed(document: str, changes: dict[str, str]) -> str:
-    """The document with every text replaced by another; each of them has to be there."""
+    """The document with each key of `changes` replaced by its value; every key must occur."""
     for old, new in changes.items():
         assert old in document, old
         document = document.replace(old, new)
@@ -36,7 +36,7 @@ def changed(document: str, changes: dict[str, str]) -> str:
 
 @contextlib.contextmanager
 def running(command: Sequence[str | Path], *, log: Path, port: int, env: dict[str, str] | None = None) -> Iterator[int]:
-    """Run the program while the block does, from when it listens on `port` of 127.0.0.1; gives its process id."""
+    """Run the program during the block, once it listens on `port` of 127.0.0.1; yields its process ID."""
     with (
         log.open("wb") as output,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env) as process,

@@ -1,4 +1,4 @@
-"""Caddy with the configuration in `deploy/`, in front of a server."""
+"""Runs Caddy with the configuration in `deploy/` in front of a server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.fakes import smtp
 from tests.live import servers
-from tests.live.deployment import programs, visitors
+from tests.live.deployment import programs, proxy_client
 
 
-def test_caddy_speaks_tls_vouches_for_addresses_and_waits_for_bodies(tmp_path: Path, fresh_database_url: str) -> None:
+def test_caddy_serves_tls_sets_client_address_and_buffers_bodies(tmp_path: Path, fresh_database_url: str) -> None:
     program = programs.find("caddy")
     env = {"AUTH_SECURITY_FORWARDED_FOR_ENABLED": "true", "WEB_CONCURRENCY": "1"}
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
@@ -21,30 +21,30 @@ def test_caddy_speaks_tls_vouches_for_addresses_and_waits_for_bodies(tmp_path: P
             for name in ("X-Forwarded-For", "X_Forwarded_For", "x_forwarded-for", "Svc-Forwarded-For"):
                 proxy.request("GET", f"/nowhere/{name}", headers={name: "203.0.113.9"})
             # More than the server has threads.
-            with visitors.dawdlers(proxy, 8):
+            with proxy_client.slow_clients(proxy, 8):
                 status, headers, _ = proxy.request("POST", "/token?grant_type=refresh_token", b"{}")
             _, _, too_large = proxy.request("POST", "/otp", b"x" * (2**20 + 1))
         lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
 
     addresses = {line["path"]: line["remote_addr"] for line in lines if str(line.get("path")).startswith("/nowhere/")}
     assert len(addresses) == 4
-    assert set(addresses.values()) == {visitors.VISITOR}
+    assert set(addresses.values()) == {proxy_client.CLIENT_ADDRESS}
     assert (status, headers["strict-transport-security"]) == (400, "max-age=31536000")
     assert too_large["error_code"] == "request_entity_too_large"
     assert "/recover" not in {line.get("path") for line in lines}
 
 
-def _configure(folder: Path, port: int) -> visitors.Proxy:
-    _, authority = smtp.server_tls(folder, host=visitors.NAME)
+def _configure(folder: Path, port: int) -> proxy_client.Proxy:
+    _, authority = smtp.server_tls(folder, host=proxy_client.NAME)
     own = servers.free_port()
-    certificate = folder / f"{visitors.NAME}.pem"
+    certificate = folder / f"{proxy_client.NAME}.pem"
     document = programs.changed(
         (programs.DEPLOY / "Caddyfile").read_text(),
         {
             "\n{\n": "\n{\n\tadmin off\n\tauto_https off\n",
-            "auth.example.com {": f"https://{visitors.NAME}:{own} {{\n\ttls {certificate} {certificate}",
+            "auth.example.com {": f"https://{proxy_client.NAME}:{own} {{\n\ttls {certificate} {certificate}",
             "reverse_proxy 127.0.0.1:8081": f"reverse_proxy 127.0.0.1:{port}",
         },
     )
     (folder / "Caddyfile").write_text(document)
-    return visitors.Proxy(port=own, plain_port=0, authority=authority)
+    return proxy_client.Proxy(port=own, plain_port=0, authority=authority)

@@ -1,4 +1,4 @@
-"""The files in `deploy/`, the image and the settings in the guides, held against what they are for."""
+"""Checks the files in `deploy/`, the image and the settings in the guides."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ UNIT = programs.DEPLOY / "authsvc.service"
 SECRET = "a secret of more than 32 characters"
 
 
-def test_the_unit_gives_running_requests_their_time() -> None:
+def test_unit_stop_timeout_covers_running_requests() -> None:
     unit = configparser.RawConfigParser(strict=False)
     unit.read(UNIT)
     assert unit.getint("Service", "TimeoutStopSec") > serving.DRAIN_SECONDS
 
 
-def test_systemd_understands_the_unit_and_finds_it_confined(tmp_path: Path) -> None:
+def test_systemd_accepts_unit_and_rates_it_as_confined(tmp_path: Path) -> None:
     program = programs.find("systemd-analyze")
-    # It looks for the program that is to be started, which is not installed here.
+    # systemd-analyze checks that the program exists, which is not installed here.
     document = programs.changed(UNIT.read_text(), {"/opt/authsvc/.venv/bin/python": "/bin/sh"})
     copy = tmp_path / "authsvc.service"
     copy.write_text(document)
@@ -46,7 +46,7 @@ def _compose() -> dict[str, Any]:
     return document
 
 
-def test_the_trial_by_containers_has_settings_that_the_service_accepts() -> None:
+def test_compose_settings_are_accepted() -> None:
     service = _compose()["services"]["authsvc"]
     variables = {name: re.sub(r"\$\{JWT_SECRET:.*\}", SECRET, text) for name, text in service["environment"].items()}
     accepted = conf.load(variables)
@@ -56,21 +56,21 @@ def test_the_trial_by_containers_has_settings_that_the_service_accepts() -> None
     assert int(service["stop_grace_period"].removesuffix("s")) > serving.DRAIN_SECONDS
 
 
-def test_the_files_that_the_trial_mounts_are_there() -> None:
+def test_files_mounted_by_compose_exist() -> None:
     mounts = [mount for service in _compose()["services"].values() for mount in service.get("volumes", [])]
     files = [mount.partition(":")[0] for mount in mounts if mount.startswith("./")]
     assert len(files) == 3
     assert [file for file in files if not (pages.PROJECT / file).exists()] == []
 
 
-def test_grafana_asks_the_prometheus_of_the_same_trial() -> None:
+def test_grafana_uses_prometheus_of_same_compose_file() -> None:
     file = programs.DEPLOY / "grafana" / "provisioning" / "datasources" / "prometheus.yml"
     [source] = yaml.safe_load(file.read_text())["datasources"]
     assert source["url"].partition("://")[2].partition(":")[0] in _compose()["services"]
 
 
 @pytest.mark.parametrize("name", ["deploy.md", "pooler.md"])
-def test_the_settings_of_a_guide_are_accepted(name: str) -> None:
+def test_settings_in_guides_are_accepted(name: str) -> None:
     merged = dict.fromkeys(("AUTH_SITE_URL", "AUTH_API_EXTERNAL_URL"), "https://auth.example.com")
     merged |= {"AUTH_DB_DRIVER": "postgres", "AUTH_JWT_SECRET": SECRET}
     written = [
@@ -82,7 +82,7 @@ def test_the_settings_of_a_guide_are_accepted(name: str) -> None:
     assert isinstance(conf.load(merged), conf.AuthConfig)
 
 
-def test_the_image_has_every_package_of_the_service() -> None:
+def test_image_contains_every_package() -> None:
     project = tomllib.loads((pages.PROJECT / "pyproject.toml").read_text())
     packages = {*project["tool"]["deptry"]["known_first_party"]} - {"tests"}
     copied = set(re.findall(r"^COPY (\w+) \1$", (pages.PROJECT / "Dockerfile").read_text(), re.MULTILINE))
@@ -92,7 +92,7 @@ def test_the_image_has_every_package_of_the_service() -> None:
     assert copied <= sent
 
 
-def test_caddy_accepts_its_file_as_it_is(tmp_path: Path) -> None:
+def test_caddy_accepts_unchanged_file(tmp_path: Path) -> None:
     command = [
         programs.find("caddy"),
         "validate",

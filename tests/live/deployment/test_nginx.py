@@ -1,4 +1,4 @@
-"""nginx with the configuration in `deploy/`, in front of two servers."""
+"""Runs nginx with the configuration in `deploy/` in front of two servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 
 from tests.fakes import smtp
 from tests.live import servers as live
-from tests.live.deployment import programs, visitors
+from tests.live.deployment import programs, proxy_client
 from tests.settings import ENVIRONMENT
 
 FRAME = """
@@ -39,14 +39,14 @@ http {{
     include {folder}/authsvc.conf;
 }}
 """
-"""As in the nginx.conf of a distribution, in a folder of its own."""
+"""Like a distribution's nginx.conf, in a separate directory."""
 LIMITS_OFF = {f"AUTH_RATE_LIMIT_{bucket}": "1000000" for bucket in ("TOKEN_REFRESH", "OTP", "EMAIL_SENT")}
-PERSON = {"email": "ada@example.com", "password": "correct horse 1"}
+CREDENTIALS = {"email": "ada@example.com", "password": "correct horse 1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    proxy: visitors.Proxy
+    proxy: proxy_client.Proxy
     servers: tuple[live.LiveServer, live.LiveServer]
     folder: Path
 
@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     env = {**LIMITS_OFF, "AUTH_MAILER_AUTOCONFIRM": "true", "AUTH_REQUEST_ID_HEADER": "X-Request-ID"}
     env |= {
         "WEB_CONCURRENCY": "1",
-        "AUTH_API_EXTERNAL_URL": f"https://{visitors.NAME}",
+        "AUTH_API_EXTERNAL_URL": f"https://{proxy_client.NAME}",
         "AUTH_SECURITY_FORWARDED_FOR_ENABLED": "true",
     }
     with (
@@ -72,8 +72,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             yield Site(proxy=proxy, servers=(first, second), folder=folder)
 
 
-def _configure(folder: Path, ports: list[int]) -> visitors.Proxy:
-    _, authority = smtp.server_tls(folder, host=visitors.NAME)
+def _configure(folder: Path, ports: list[int]) -> proxy_client.Proxy:
+    _, authority = smtp.server_tls(folder, host=proxy_client.NAME)
     port, plain_port = live.free_port(), live.free_port()
     document = programs.changed(
         (programs.DEPLOY / "nginx.conf").read_text(),
@@ -82,29 +82,29 @@ def _configure(folder: Path, ports: list[int]) -> visitors.Proxy:
             "listen [::]:80;": "",
             "listen 443 ssl http2;": f"listen 127.0.0.1:{port} ssl http2;",
             "listen [::]:443 ssl http2;": "",
-            "/etc/letsencrypt/live/auth.example.com/fullchain.pem": f"{folder}/{visitors.NAME}.pem",
-            "/etc/letsencrypt/live/auth.example.com/privkey.pem": f"{folder}/{visitors.NAME}.pem",
+            "/etc/letsencrypt/live/auth.example.com/fullchain.pem": f"{folder}/{proxy_client.NAME}.pem",
+            "/etc/letsencrypt/live/auth.example.com/privkey.pem": f"{folder}/{proxy_client.NAME}.pem",
             "/var/log/nginx/authsvc.log": f"{folder}/access.log",
             "server 127.0.0.1:8081": f"server 127.0.0.1:{ports[0]}",
             "# server 127.0.0.1:8082": f"server 127.0.0.1:{ports[1]}",
         },
     )
     (folder / "authsvc.conf").write_text(document)
-    # Left out by the root of a machine it would hand its files to an account that may not read this folder.
+    # Without it, nginx started by root drops to a user that may not read this directory.
     user = "user root;" if os.geteuid() == 0 else ""
     (folder / "nginx.conf").write_text(FRAME.format(folder=folder, user=user))
-    return visitors.Proxy(port=port, plain_port=plain_port, authority=authority)
+    return proxy_client.Proxy(port=port, plain_port=plain_port, authority=authority)
 
 
 def logged(site: Site, path: str) -> list[dict[str, object]]:
-    """What the servers have logged about requests of this path."""
+    """Log entries of the servers for requests to this path."""
     lines = [line for server in site.servers for line in server.log.read_text().splitlines()]
     records = [json.loads(line) for line in lines if line.startswith("{")]
     return [record for record in records if record.get("path") == path]
 
 
-def test_a_person_signs_up_in_and_out_over_tls(site: Site) -> None:
-    body = json.dumps({**PERSON, "email": "grace@example.com"}).encode()
+def test_sign_up_sign_in_and_logout_over_tls(site: Site) -> None:
+    body = json.dumps({**CREDENTIALS, "email": "grace@example.com"}).encode()
     assert site.proxy.request("POST", "/signup", body)[0] == 200
     status, headers, session = site.proxy.request("POST", "/token?grant_type=password", body)
     bearer = {"Authorization": f"Bearer {session['access_token']}"}
@@ -114,27 +114,27 @@ def test_a_person_signs_up_in_and_out_over_tls(site: Site) -> None:
     assert site.proxy.request("POST", "/logout", headers=bearer)[0] == 204
 
 
-def test_plain_http_is_sent_to_tls_with_method_and_body(site: Site) -> None:
+def test_plain_http_is_redirected_and_keeps_method_and_body(site: Site) -> None:
     client = http.client.HTTPConnection("127.0.0.1", site.proxy.plain_port, timeout=30)
-    client.request("POST", "/token?grant_type=password", "{}", {"Host": visitors.NAME})
+    client.request("POST", "/token?grant_type=password", "{}", {"Host": proxy_client.NAME})
     answer = client.getresponse()
     client.close()
 
     assert answer.status == 308
-    assert answer.headers["Location"] == f"https://{visitors.NAME}/token?grant_type=password"
+    assert answer.headers["Location"] == f"https://{proxy_client.NAME}/token?grant_type=password"
 
 
 @pytest.mark.parametrize(
     "name", ["X-Forwarded-For", "x_forwarded_for", "X_Forwarded-For", "Svc-Forwarded-For", "Forwarded", "X-Real-IP"]
 )
-def test_a_client_cannot_choose_its_address(name: str, site: Site) -> None:
+def test_client_cannot_forge_its_address(name: str, site: Site) -> None:
     path = f"/nowhere/{name}"
     assert site.proxy.request("GET", path, headers={name: "203.0.113.9"})[0] == 404
 
-    assert [record["remote_addr"] for record in logged(site, path)] == [visitors.VISITOR]
+    assert [record["remote_addr"] for record in logged(site, path)] == [proxy_client.CLIENT_ADDRESS]
 
 
-def test_proxy_and_service_log_a_request_under_one_id_and_no_secret_of_its_query(site: Site) -> None:
+def test_proxy_and_service_log_same_request_id_and_no_query_secret(site: Site) -> None:
     site.proxy.request("GET", "/verify/?type=signup&token=0123456789abcdef0123456789")
     [record] = logged(site, "/verify/")
     [line] = [line for line in (site.folder / "access.log").read_text().splitlines() if " /verify/" in line]
@@ -143,45 +143,45 @@ def test_proxy_and_service_log_a_request_under_one_id_and_no_secret_of_its_query
     assert "0123456789abcdef" not in line
 
 
-def test_slow_bodies_hold_no_thread_of_the_service(site: Site) -> None:
+def test_slow_bodies_block_no_server_thread(site: Site) -> None:
     # More than both servers have threads.
-    with visitors.dawdlers(site.proxy, 24):
+    with proxy_client.slow_clients(site.proxy, 24):
         answers = [site.proxy.request("POST", "/token?grant_type=refresh_token", b"{}")[0] for _ in range(8)]
 
         assert answers == [400] * 8
-        assert logged(site, "/recover") == [], "none of them has reached the service"
+        assert logged(site, "/recover") == [], "no request has reached the service"
 
 
-def test_a_body_too_large_is_refused_as_the_service_does_it(site: Site) -> None:
+def test_too_large_body_gets_error_of_service(site: Site) -> None:
     body = b'{"email":"' + b"x" * 2**20 + b'"}'
     status, headers, by_proxy = site.proxy.request("POST", "/signup", body)
     direct = http.client.HTTPConnection("127.0.0.1", site.servers[0].port, timeout=30)
-    _, _, by_service = visitors.ask(direct, "POST", "/signup", body)
+    _, _, by_service = proxy_client.ask(direct, "POST", "/signup", body)
     direct.close()
 
     assert (status, by_proxy) == (413, by_service)
     assert headers["access-control-allow-origin"] == "*"
 
 
-def test_a_redirect_with_tokens_full_of_metadata_gets_through(site: Site) -> None:
-    person = {"email": "long@example.com", "password": PERSON["password"], "data": {"story": "x" * 8_000}}
-    assert site.proxy.request("POST", "/signup", json.dumps(person).encode())[0] == 200
+def test_redirect_with_large_tokens_passes(site: Site) -> None:
+    credentials = {"email": "long@example.com", "password": CREDENTIALS["password"], "data": {"story": "x" * 8_000}}
+    assert site.proxy.request("POST", "/signup", json.dumps(credentials).encode())[0] == 200
     claims = {"role": "service_role", "aud": ENVIRONMENT["AUTH_JWT_AUD"], "exp": int(time.time()) + 600}
     bearer = {"Authorization": f"Bearer {jwt.encode(claims, ENVIRONMENT['AUTH_JWT_SECRET'], 'HS256')}"}
-    body = json.dumps({"type": "magiclink", "email": person["email"]}).encode()
+    body = json.dumps({"type": "magiclink", "email": credentials["email"]}).encode()
     made = site.proxy.request("POST", "/admin/generate_link", body, bearer)[2]
 
-    status, headers, _ = site.proxy.request("GET", made["action_link"].removeprefix(f"https://{visitors.NAME}"))
+    status, headers, _ = site.proxy.request("GET", made["action_link"].removeprefix(f"https://{proxy_client.NAME}"))
     assert (status, len(headers.get("location", "")) > 10_000) == (303, True)
-    # And such a token comes back in a header.
+    # Such a token is also accepted in a header.
     [access] = parse_qs(urlsplit(headers["location"]).fragment)["access_token"]
     assert len(access) > 10_000
     assert site.proxy.request("GET", "/user", headers={"Authorization": f"Bearer {access}"})[0] == 200
 
 
-def test_replicas_restarted_one_after_the_other_fail_no_request(site: Site) -> None:
-    site.proxy.request("POST", "/signup", json.dumps(PERSON).encode())
-    signed_in = site.proxy.request("POST", "/token?grant_type=password", json.dumps(PERSON).encode())[2]
+def test_restarted_replicas_fail_no_request(site: Site) -> None:
+    site.proxy.request("POST", "/signup", json.dumps(CREDENTIALS).encode())
+    signed_in = site.proxy.request("POST", "/token?grant_type=password", json.dumps(CREDENTIALS).encode())[2]
     stream = Stream(site.proxy, signed_in["access_token"])
     with stream:
         for server in site.servers:
@@ -196,9 +196,9 @@ def test_replicas_restarted_one_after_the_other_fail_no_request(site: Site) -> N
 
 
 class Stream:
-    """Reads of a user and sign-ups in turn, about 200 a second in all, while the `with` block runs."""
+    """User reads and sign-ups in turn, about 200 per second in total, while the `with` block runs."""
 
-    def __init__(self, proxy: visitors.Proxy, access_token: str) -> None:
+    def __init__(self, proxy: proxy_client.Proxy, access_token: str) -> None:
         self.failures: list[str] = []
         self.answered = 0
         self._proxy = proxy
@@ -213,11 +213,11 @@ class Stream:
             number = next(self._number)
             try:
                 if number % 2:
-                    status = visitors.ask(client, "GET", "/user", headers=self._bearer)[0]
+                    status = proxy_client.ask(client, "GET", "/user", headers=self._bearer)[0]
                 else:
-                    status = visitors.ask(client, "POST", "/token?grant_type=refresh_token", b'{"refresh_token":"x"}')[
-                        0
-                    ]
+                    status = proxy_client.ask(
+                        client, "POST", "/token?grant_type=refresh_token", b'{"refresh_token":"x"}'
+                    )[0]
             except (OSError, http.client.HTTPException, ssl.SSLError) as error:
                 self.failures.append(repr(error))
                 client = self._proxy.client()

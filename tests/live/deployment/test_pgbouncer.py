@@ -1,4 +1,4 @@
-"""The service behind PgBouncer in transaction mode, with the configuration in `deploy/`."""
+"""Runs the service behind PgBouncer in transaction mode with the configuration in `deploy/`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,23 @@ from tests.live.robustness import conftest as robust
 
 PASSWORD = "of the pooler"
 WORKER = (str(live.PROJECT / "manage.py"), "worker")
-# PgBouncer refuses to be root; the files of a test belong to whoever runs it.
-AS_NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+# PgBouncer refuses to run as root, while the test's files belong to the user that runs pytest.
+AS_UNPRIVILEGED_USER = (
+    "setpriv",
+    "--reuid=65534",
+    "--clear-groups",
+    "--inh-caps=+dac_override",
+    "--ambient-caps=+dac_override",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pooler:
     url: str
-    """Of the service's database, through the pooler."""
+    """URL of the service's database through the pooler."""
     direct_url: str
     admin_url: str
-    """Of the pooler's own database of figures."""
+    """URL of the pooler's statistics database."""
 
 
 @pytest.fixture
@@ -47,19 +53,19 @@ def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
             "authsvc = host=127.0.0.1 port=5432 dbname=authsvc": f"authsvc = {address}",
             "listen_port = 6432": f"listen_port = {port}\nunix_socket_dir =\nadmin_users = {target['user']}",
             "/etc/pgbouncer/userlist.txt": str(users),
-            # Fewer than the service opens, so that its connections do change hands.
+            # Fewer than the service opens, so that sessions share server connections.
             "default_pool_size = 20": "default_pool_size = 4",
         },
     )
     file = tmp_path / "pgbouncer.ini"
     file.write_text(document)
-    command = [*(AS_NOBODY if os.geteuid() == 0 else ()), program, str(file)]
+    command = [*(AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()), program, str(file)]
     with programs.running(command, log=tmp_path / "pgbouncer.log", port=port):
         url = f"postgresql://{target['user']}:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}"
         yield Pooler(url=f"{url}/authsvc", direct_url=fresh_database_url, admin_url=f"{url}/pgbouncer")
 
 
-def test_servers_and_worker_do_their_work_through_a_pooler_in_transaction_mode(tmp_path: Path, pooler: Pooler) -> None:
+def test_servers_and_worker_run_behind_transaction_pooler(tmp_path: Path, pooler: Pooler) -> None:
     with Postbox() as post:
         env = {
             **robust.settings_for(post),
@@ -67,7 +73,7 @@ def test_servers_and_worker_do_their_work_through_a_pooler_in_transaction_mode(t
             "AUTH_MAILER_WORKER_ENABLED": "false",
             "WEB_CONCURRENCY": "1",
         }
-        # Both at once on an empty database: they migrate through the pooler too, one after the other.
+        # Both start on an empty database and migrate through the pooler, one after the other.
         servers = [live.LiveServer(folder=tmp_path, database_url=pooler.url, env=env) for _ in range(2)]
         worker = live.LiveServer(folder=tmp_path, database_url=pooler.url, env=env, command=WORKER)
         try:
@@ -77,7 +83,7 @@ def test_servers_and_worker_do_their_work_through_a_pooler_in_transaction_mode(t
                 server.wait()
             worker.launch()
             for number, server in enumerate(servers):
-                _live_through(server, post, f"ada{number}@example.com")
+                _use_account(server, post, f"ada{number}@example.com")
             robust.wait_until(lambda: robust.count(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
             assert [process.stop() for process in (*servers, worker)] == [0, 0, 0]
         finally:
@@ -88,8 +94,8 @@ def test_servers_and_worker_do_their_work_through_a_pooler_in_transaction_mode(t
     assert _transactions(pooler) > 100
 
 
-def _live_through(server: live.LiveServer, post: Postbox, email: str) -> None:
-    """Sign up, open the mail, sign in, be shown, refresh: more often than the pooler has connections."""
+def _use_account(server: live.LiveServer, post: Postbox, email: str) -> None:
+    """Sign up, open the link, sign in, read the user and refresh, more often than the pooler has connections."""
     access = robust.sign_up_to_sign_in(server, post, email)
     shown = requests.get(f"{server.url}/user", headers={"Authorization": f"Bearer {access}"}, timeout=30)
     assert shown.json()["email"] == email
@@ -103,7 +109,7 @@ def _live_through(server: live.LiveServer, post: Postbox, email: str) -> None:
 
 
 def _transactions(pooler: Pooler) -> int:
-    """How many went through the pooler to the service's database."""
+    """The number of transactions that the pooler passed to the service's database."""
     with psycopg.connect(pooler.admin_url, autocommit=True) as console, psycopg.ClientCursor(console) as cursor:
         cursor.execute("SHOW STATS_TOTALS")
         names = [column.name for column in cursor.description or ()]

@@ -1,1 +1,1 @@
-"""The documents are true: their links, names and commands."""
+"""Checks links, names and commands in the documents."""

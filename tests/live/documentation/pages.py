@@ -1,4 +1,4 @@
-"""The pages of the documents and what stands in them."""
+"""Reads the documents and extracts their code blocks and commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 
 
 def everything() -> list[Path]:
-    """Every file that tells readers what to type or to set."""
+    """Every file that contains commands or settings for readers."""
     return [
         *sorted(DOCS.rglob("*.md")),
         *(PROJECT / name for name in ("README.md", ".env.example", "compose.yaml", "Dockerfile", "Makefile")),
@@ -22,12 +22,12 @@ def everything() -> list[Path]:
 
 
 def name(file: Path) -> str:
-    """For the ids of tests."""
+    """A short name for test IDs."""
     return str(file.relative_to(PROJECT))
 
 
 def blocks(file: Path, language: str, *, section: str = "") -> list[str]:
-    """The fenced blocks of that language, in order; below one heading of the second level only, if one is named."""
+    """The fenced blocks of a language in order; with `section`, only those below that second-level heading."""
     text = file.read_text()
     if section:
         parts = _SECTION.split(text)
@@ -36,6 +36,6 @@ def blocks(file: Path, language: str, *, section: str = "") -> list[str]:
 
 
 def commands(file: Path, *, section: str = "") -> list[str]:
-    """What is to be typed at a `$` in blocks marked `console`, which hold nothing that cannot be run as it stands."""
+    """Commands after a `$` in `console` blocks, which must be runnable unchanged."""
     lines = [line for block in blocks(file, "console", section=section) for line in block.splitlines()]
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]

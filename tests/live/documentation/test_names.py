@@ -1,4 +1,4 @@
-"""Settings, commands and files that documents and deployment files name do exist."""
+"""Checks that settings, commands and files named in documents and deployment files exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core import management
 from authsvc.conf import loading, sources
 from tests.live.documentation import pages
 
-# What ends in an underscore stands for many: AUTH_EXTERNAL_<PROVIDER>_URL, AUTH_RATE_LIMIT_*.
+# Names that end in an underscore stand for many: AUTH_EXTERNAL_<PROVIDER>_URL, AUTH_RATE_LIMIT_*.
 _SETTING = re.compile(r"\bAUTH(?:SVC)?_[A-Z0-9_]+")
 _COMMAND = re.compile(r"manage\.py ([a-z][a-z_]+)\b(?!\.)")
 _FOLDERS = "deploy|authsvc|accounts|tokens|mailer|oauthproviders|tests|docs"
@@ -20,8 +20,8 @@ _FILE = re.compile(rf"`((?:{_FOLDERS})/(?!\d)[\w./-]+|\.env\.example)`")
 
 
 @pytest.fixture(scope="module")
-def known() -> set[str]:
-    """Every accepted variable."""
+def accepted_variables() -> set[str]:
+    """Every accepted environment variable."""
     return {*loading.names_by_variable(), *loading.REMOVED, sources.FILE_VARIABLE, sources.DIRECTORY_VARIABLE}
 
 
@@ -31,28 +31,29 @@ def _named(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
             yield file, found
 
 
-def test_every_setting_that_documents_name_is_one(known: set[str]) -> None:
-    assert len(known) > 200
+def test_documented_settings_exist(accepted_variables: set[str]) -> None:
+    assert len(accepted_variables) > 200
     unknown = {
         f"{pages.name(file)}: {found}"
         for file, found in _named(_SETTING)
-        if found not in known and not (found.endswith("_") and any(name.startswith(found) for name in known))
+        if found not in accepted_variables
+        and not (found.endswith("_") and any(name.startswith(found) for name in accepted_variables))
     }
     assert unknown == set()
 
 
-def test_every_command_that_documents_name_is_one() -> None:
+def test_documented_commands_exist() -> None:
     commands = set(management.get_commands())
     assert {f"{pages.name(file)}: {found}" for file, found in _named(_COMMAND) if found not in commands} == set()
 
 
-def test_every_command_of_ours_is_in_the_list() -> None:
+def test_every_command_is_documented() -> None:
     ours = {name for name, app in management.get_commands().items() if str(app) in ("authsvc", "mailer")}
     listed = (pages.DOCS / "reference" / "commands.md").read_text()
     assert {name for name in ours if f"`{name}`" not in listed} == set()
 
 
-def test_every_file_that_documents_name_is_there() -> None:
+def test_documented_files_exist() -> None:
     found = {(file, name) for file, name in _named(_FILE) if file.suffix == ".md"}
     assert found
     assert {f"{pages.name(file)}: {name}" for file, name in found if not (pages.PROJECT / name).exists()} == set()

@@ -1,4 +1,4 @@
-"""The site of the documents: built strictly, complete, and loading nothing from anybody else."""
+"""Builds the documentation site strictly and checks that it is complete and loads no third-party resources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINK = re.compile(r"\]\(([^)#\s]+)")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` makes it, which fails for a broken link and for a page that is in no menu."""
+    """The site as built by `make docs`, which fails on broken links and on pages missing from the menu."""
     folder = tmp_path_factory.mktemp("site")
     made = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class _Loads(HTMLParser):
-    """Addresses of what a browser fetches by itself for a page."""
+    """Collects addresses that a browser loads automatically for a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,19 +57,19 @@ def _loaded(site: Path) -> Iterator[tuple[str, str]]:
         yield from ((sheet.name, address) for address in re.findall(r"url\(([^)]*)\)", sheet.read_text()))
 
 
-def test_every_page_is_in_the_site(site: Path) -> None:
+def test_site_contains_every_page(site: Path) -> None:
     written = {page.relative_to(pages.DOCS).with_suffix(".html") for page in pages.DOCS.rglob("*.md")}
     assert len(written) > 15
     assert {page for page in written if not (site / page).exists()} == set()
 
 
-def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+def test_pages_load_no_external_resources(site: Path) -> None:
     loaded = set(_loaded(site))
     assert any(address.endswith(".js") for _, address in loaded)
     assert {(page, address) for page, address in loaded if re.match(r"""["']?(https?:)?//""", address)} == set()
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
-def test_links_to_files_of_the_repository_lead_somewhere(name: str) -> None:
+def test_links_to_repository_files_are_valid(name: str) -> None:
     targets = [link for link in _LINK.findall((pages.PROJECT / name).read_text()) if "://" not in link]
     assert {target for target in targets if not (pages.PROJECT / target).exists()} == set()

@@ -64,8 +64,8 @@ def sign_up_to_sign_in(server: LiveServer, post: Postbox, email: str) -> str:
     made = sign_up(server, email)
     assert made is not None
     assert made.status_code == 200, made.text
-    letter = post.wait(email, seconds=TIMEOUT_SECONDS)
-    landed = requests.get(letter.link, allow_redirects=False, timeout=TIMEOUT_SECONDS)
+    received = post.wait(email, seconds=TIMEOUT_SECONDS)
+    landed = requests.get(received.link, allow_redirects=False, timeout=TIMEOUT_SECONDS)
     assert "access_token=" in landed.headers["Location"]
     signed_in = requests.post(
         f"{server.url}/token",
@@ -99,9 +99,9 @@ class HalfSent:
 def message_ids(smtp: FakeSmtp) -> dict[str, list[str]]:
     """Recipient → the Message-IDs of received emails, one per copy."""
     found: dict[str, list[str]] = {}
-    for letter in list(smtp.received):
-        for recipient in letter.recipients:
-            found.setdefault(recipient, []).append(letter.message["Message-ID"])
+    for received in list(smtp.received):
+        for recipient in received.recipients:
+            found.setdefault(recipient, []).append(received.message["Message-ID"])
     return found
 
 

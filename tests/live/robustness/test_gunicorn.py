@@ -59,8 +59,8 @@ def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Guni
 def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
         post.smtp.delay = 60
-        people = [f"person{number}@example.com" for number in range(3)]
-        for email in people:
+        addresses = [f"person{number}@example.com" for number in range(3)]
+        for email in addresses:
             made = robust.sign_up(server, email)
             assert made is not None
             assert made.status_code == 200
@@ -69,7 +69,7 @@ def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, po
         post.smtp.delay = 0
         for process in killed:
             process.kill()
-        for email in people:
+        for email in addresses:
             post.wait(email, seconds=robust.TIMEOUT_SECONDS)
         assert not set(robust.serving_processes(server)) & set(killed)
     assert {len(ids) for ids in robust.message_ids(post.smtp).values()} == {1}

@@ -53,10 +53,10 @@ def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_
             accepted.add(email)
 
     kills = (kill_serving_process, kill_supervisor, kill_serving_process, kill_everything, kill_serving_process)
-    with server, ThreadPoolExecutor(SIGN_UPS // 4) as people:
+    with server, ThreadPoolExecutor(SIGN_UPS // 4) as pool:
         for number, kill in enumerate(kills):
             first = number * SIGN_UPS
-            answers = [people.submit(sign_up, who) for who in range(first, first + SIGN_UPS)]
+            answers = [pool.submit(sign_up, number) for number in range(first, first + SIGN_UPS)]
             time.sleep(random.uniform(0.2, 2))
             kill(server)
             for answer in answers:

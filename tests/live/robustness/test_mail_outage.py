@@ -160,8 +160,8 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
     with LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
         robust.all_serving_processes(server)
         usual = sign_up(server, ada)
-        letter = post.wait(ada, seconds=robust.TIMEOUT_SECONDS)
-        assert "access_token=" in requests.get(letter.link, allow_redirects=False, timeout=30).headers["Location"]
+        received = post.wait(ada, seconds=robust.TIMEOUT_SECONDS)
+        assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=30).headers["Location"]
 
         # Down, longer than the lifetime of the first links.
         smtp.stop()
@@ -237,7 +237,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
     for message in (*in_time, *held, broken_off):
         assert f"<{message.id}@example.com>" in copies[message.to]
         assert [outcome for outcome, _ in deliveries.attempts(message.id)][-2:] == ["retry", "delivered"]
-    transmitted = [letter.message["Message-ID"] for letter in smtp.transmitted]
+    transmitted = [received.message["Message-ID"] for received in smtp.transmitted]
     assert all(transmitted.count(f"<{message.id}@example.com>") > 1 for message in (*in_time, *held))
 
     assert kept.keys() == {*early, gone, spam}

@@ -1,4 +1,4 @@
-"""What a visitor does at a TLS proxy: requests from a chosen address, with forged headers, slowly, all the time."""
+"""Client requests to a TLS proxy: from a chosen address, with forged headers, slow or continuous."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 NAME = "auth.example.com"
-"""The name in the proxies' examples."""
-VISITOR = "127.0.0.2"
-"""An address of this machine from which visitors come, unlike the proxy's own."""
+"""The host name in the proxies' example files."""
+CLIENT_ADDRESS = "127.0.0.2"
+"""A loopback address for clients that differs from the proxy's address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """Where one listens, by TLS and in the clear, and the authority of its certificate."""
+    """Addresses of the TLS and plain listeners, and the CA of the certificate."""
 
     port: int
     plain_port: int
@@ -29,13 +29,13 @@ class Proxy:
     def connect(self) -> ssl.SSLSocket:
         """A verified TLS connection."""
         context = ssl.create_default_context(cafile=str(self.authority))
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=30, source_address=(VISITOR, 0))
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=30, source_address=(CLIENT_ADDRESS, 0))
         return context.wrap_socket(plain, server_hostname=NAME)
 
     def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> tuple[int, dict[str, str], Any]:
-        """Status, headers with names in lower case, and the JSON of the answer, None where it is none."""
+        """Status, headers with lower-case names, and the JSON body, or None if there is none."""
         with contextlib.closing(self.client()) as client:
             return ask(client, method, path, body, headers)
 
@@ -53,7 +53,7 @@ def ask(
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, dict[str, str], Any]:
-    """One request on this connection."""
+    """Send one request on this connection."""
     client.request(method, path, body or None, {"Host": NAME, **(headers or {})})
     answer = client.getresponse()
     text = answer.read()
@@ -62,11 +62,11 @@ def ask(
 
 
 @contextlib.contextmanager
-def dawdlers(proxy: Proxy, number: int) -> Iterator[None]:
-    """So many clients, each of which has sent half of a request and no more."""
+def slow_clients(proxy: Proxy, number: int) -> Iterator[None]:
+    """This many clients, each of which has sent only half of a request."""
     head = f"POST /recover HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
     with contextlib.ExitStack() as open_ones:
         for _ in range(number):
-            dawdler = open_ones.enter_context(proxy.connect())
-            dawdler.sendall(head.encode() + b'{"email":')
+            connection = open_ones.enter_context(proxy.connect())
+            connection.sendall(head.encode() + b'{"email":')
         yield
