@@ -1,7 +1,7 @@
-"""Connections for outgoing HTTP in which every wait is cut to what is left of the call that uses them.
+"""Connections for outgoing HTTP with one deadline for the whole call.
 
-The time-outs of the libraries count from one byte to the next, so a peer that drips would hold a thread for as long as
-it likes. Here the look-up of the name, each address tried, and every read and write share one deadline.
+The timeouts of the libraries apply to each read, so a peer that sends single bytes could occupy a thread indefinitely.
+Here name resolution, every connection attempt, and every read and write share one deadline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The only client for outgoing HTTP: a deadline per call, a size limit, no cookies, no redirects."""
+"""The only client for outgoing HTTP: a deadline per call, a size limit for responses, no cookies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 class Unreachable(Exception):
     """No usable response: a failure of network, DNS, TLS or protocol, a missed deadline, or a body that is too long.
 
-    The text says which and never holds the address, whose query may carry secrets.
+    The text names the cause and never contains the URL, whose query may contain secrets.
     """
 
 
@@ -72,11 +72,11 @@ def send(
 ) -> Reply:
     """Send one request and read the complete response within `timeout`. Raises Unreachable.
 
-    At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). An answer of more
-    than `max_bytes` is refused, or cut there with `truncate`. `follow_redirects`, for GET alone, goes five steps at
-    most and takes neither `headers` nor `auth` to another origin. `public_only` is for addresses that no operator
-    chose: connections are made to public addresses alone, and never through a proxy, which would look the name up
-    again. Proxies and certificate authorities are those of the environment.
+    At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). A response longer
+    than `max_bytes` is an error, or is cut there with `truncate`. `follow_redirects`, for GET only, follows up to five
+    redirects and sends neither `headers` nor `auth` to another origin. `public_only` is for URLs that no operator
+    chose: it connects to public addresses only, and never through a proxy, which would resolve the name again. The
+    environment sets proxies and certificate authorities.
     """
     if follow_redirects and method != "GET":
         raise ValueError("only GET follows redirects")
