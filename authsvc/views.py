@@ -1,4 +1,4 @@
-"""What the service says of itself, and the answers for places it does not have."""
+"""Health, public settings, and error responses for unknown routes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _PROVIDERS = (
 
 
 class About(TypedDict):
-    """What runs here."""
+    """Name and version of the service."""
 
     version: str
     name: str
     description: str
     request: NotRequired[dict[str, Any]]
-    """What reached the service of this very request; for `manage.py doctor` alone, which signs its question."""
+    """The request as it reached the service; only for signed requests of `manage.py doctor`."""
 
 
 class Readiness(TypedDict):
-    """Whether this process can do its work."""
+    """Readiness of the process."""
 
     ready: bool
     checks: dict[str, Any]
@@ -42,14 +42,14 @@ class Readiness(TypedDict):
 
 
 class PublicSettings(TypedDict):
-    """What a client may know of the configuration."""
+    """The public part of the configuration."""
 
     external: dict[str, bool]
-    """What one may sign in with: providers, `email`, `phone`, `anonymous_users`."""
+    """Enabled sign-in methods: providers, `email`, `phone`, `anonymous_users`."""
     disable_signup: bool
     autoconfirm: bool
     mailer_autoconfirm: bool
-    """Whether addresses count as confirmed by themselves."""
+    """Email addresses need no confirmation."""
     phone_autoconfirm: bool
     sms_provider: str
     saml_enabled: bool
@@ -58,14 +58,14 @@ class PublicSettings(TypedDict):
 
 
 class HealthView(Endpoint):
-    """That the HTTP process is up, which asks no database; with `?ready=1` that it can do its work."""
+    """Liveness without a database statement; with `?ready=1` readiness."""
 
     @document(
-        query=(Parameter("ready", "`1`: tell whether requests can be served.", ("1", "true")),),
+        query=(Parameter("ready", "`1`: report whether the process can serve requests.", ("1", "true")),),
         responses={200: (About, Readiness), 503: ResponseDoc("Not ready.", Readiness)},
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Say that the process is up, or whether it can do its work."""
+        """Report that the process is running, or its readiness."""
         if request.http.GET.get("ready") in _YES:
             state = readiness.check()
             return Response(state.payload, status=200 if state.is_ready else 503)
@@ -80,11 +80,11 @@ class HealthView(Endpoint):
 
 
 class SettingsView(Endpoint):
-    """What a client may know of the configuration."""
+    """The public part of the configuration."""
 
     @document(responses={200: PublicSettings})
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Tell what a client may know of the configuration."""
+        """Return the public part of the configuration."""
         config = conf.current()
         external = {name: name in config.providers and config.providers[name].enabled for name in _PROVIDERS}
         external |= {

@@ -1,7 +1,7 @@
-"""Connections for outgoing HTTP in which every wait is cut to what is left of the call that uses them.
+"""Connections for outgoing HTTP with one deadline for the whole call.
 
-The time-outs of the libraries count from one byte to the next, so a peer that drips would hold a thread for as long as
-it likes. Here the look-up of the name, each address tried, and every read and write share one deadline.
+The timeouts of the libraries apply to each read, so a peer that sends single bytes could occupy a thread indefinitely.
+Here name resolution, every connection attempt, and every read and write share one deadline.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-# Longer, and a firewall on the way may have forgotten the connection: the next call would wait for nothing.
+# Firewalls drop idle connections; a call on a dropped one would wait until its deadline.
 _IDLE_SECONDS = 30.0
 _MOST_QUESTIONS = 32
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -28,9 +28,9 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 METADATA = frozenset(
     map(ipaddress.ip_address, ("169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254"))
 )
-"""Where machines of the large clouds ask for their credentials."""
-# What the library counts as public all the same: translation within a site (RFC 8215), sites of old (RFC 3879), IPv4
-# addresses in the form of old (RFC 4291 §2.5.5.1), relays (RFC 7526), documentation (RFC 9637), segments (RFC 9602).
+"""Metadata addresses of the large clouds, which serve credentials to machines."""
+# Networks that the library treats as public: local translation (RFC 8215), site-local (RFC 3879), IPv4-compatible
+# (RFC 4291 §2.5.5.1), 6to4 relays (RFC 7526), documentation (RFC 9637), segment routing (RFC 9602).
 _NOT_PUBLIC = tuple(
     map(
         ipaddress.ip_network,
@@ -43,25 +43,25 @@ _questions = threading.BoundedSemaphore(_MOST_QUESTIONS)
 
 
 class TooLong(Exception):
-    """More came than the call may take in."""
+    """The response exceeds the size limit of the call."""
 
 
 class NotPublic(Exception):
-    """The host has no address that the call may go to."""
+    """The host has no permitted address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What the connections of a thread must know of the call in hand."""
+    """Limits of the current call, for the connections of its thread."""
 
     deadline: float
-    """By the monotonic clock."""
+    """Monotonic clock."""
     most_bytes: int
-    """What may come in, head and framing included."""
+    """Bytes that may be received, including headers and framing."""
     public_only: bool
 
     def seconds_left(self) -> float:
-        """More than none. Raises TimeoutError."""
+        """The remaining seconds, more than zero. Raises TimeoutError."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -76,12 +76,12 @@ _thread = _Thread()
 
 
 def begin(call: Call) -> None:
-    """From now on the connections of this thread serve `call`."""
+    """Apply the limits of `call` to the connections of this thread."""
     _thread.call = call
 
 
 class _Incoming(io.RawIOBase):
-    """The bytes of one answer."""
+    """The bytes of one response."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase) -> None:
         self._sock = sock
@@ -124,7 +124,7 @@ class _Connection(HTTPConnection):
             try:
                 for option in self.socket_options or ():
                     sock.setsockopt(*option)
-                # An address that answers nothing must leave time for the others.
+                # An unresponsive address must leave time for the others.
                 sock.settimeout(call.seconds_left() / (len(addresses) - number))
                 sock.connect(address)
                 sock.settimeout(call.seconds_left())
@@ -139,7 +139,7 @@ class _Connection(HTTPConnection):
     def send(self, data: Any) -> None:
         self._used_at = time.monotonic()
         if self.sock is not None:
-            # What the call before this one left behind.
+            # Bytes that the previous call left unread.
             self.sock.settimeout(_thread.call.seconds_left())
         super().send(data)
 
@@ -161,17 +161,17 @@ class _TlsPool(urllib3.HTTPSConnectionPool):
 
 
 POOLS = {"http": _Pool, "https": _TlsPool}
-"""Scheme → the pool that makes and keeps its connections."""
+"""Scheme → connection pool."""
 
 
 def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFamily, Any]]:
-    """Where a name leads, as far as the call may go there. Raises OSError, and UnicodeError for what is no name."""
+    """The permitted addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
     found = look_up(host, port, seconds=call.seconds_left())
     return [(family, address) for family, address in found if not call.public_only or is_public(address[0])]
 
 
 def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.AddressFamily, Any]]:
-    """Where a name leads: families and socket addresses. Raises OSError, and UnicodeError for what is no name."""
+    """Families and socket addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
     answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
     until = time.monotonic() + seconds
     questions = _questions
@@ -184,8 +184,8 @@ def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.Addres
         finally:
             questions.release()
 
-    # The system's resolver cannot be told how long it may take; after that time it is left to itself, and while it
-    # hangs no more than so many threads wait for it.
+    # The resolver of the system has no timeout. It runs in a thread that is abandoned after the timeout; the number
+    # of such threads is limited.
     if not questions.acquire(timeout=seconds):
         raise TimeoutError
     try:
@@ -203,7 +203,7 @@ def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.Addres
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the internet at large, and not to a machine, a site or a special use."""
+    """Whether an IP address is public: not local to a machine or site, and not for a special use."""
     ip = ipaddress.ip_address(address)
     return all(
         each.is_global
@@ -215,7 +215,7 @@ def is_public(address: str) -> bool:
 
 
 def _with_inner(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterator[Any]:
-    """The address, and the IPv4 one that it leads to (RFC 3056, RFC 4291 §2.5.5.2, RFC 6052)."""
+    """The address, and the IPv4 address that it embeds (RFC 3056, RFC 4291 §2.5.5.2, RFC 6052)."""
     yield ip
     if isinstance(ip, ipaddress.IPv6Address):
         for inner in (ip.sixtofour, ip.ipv4_mapped):

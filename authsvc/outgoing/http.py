@@ -1,4 +1,4 @@
-"""The one door for outgoing HTTP: a deadline for the whole call, a limit to what is taken in, nothing remembered."""
+"""The only client for outgoing HTTP: a deadline per call, a size limit for responses, no cookies."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from authsvc.outgoing import connections
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
-# Head and framing of an answer, beside its body.
+# Headers and framing of a response, in addition to its body.
 _MOST_AROUND_BODY = 1_048_576
 AUTHORITIES: str = requests.utils.DEFAULT_CA_BUNDLE_PATH
-"""The file of the certificate authorities that come with the libraries."""
+"""The bundled file of certificate authorities."""
 _HEADERS = {"User-Agent": f"authsvc/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
 
 logger = logging.getLogger(__name__)
 
 
 class Unreachable(Exception):
-    """No usable answer came: a failure of network, name, TLS or protocol, too late an answer or too long a one.
+    """No usable response: a failure of network, DNS, TLS or protocol, a missed deadline, or a body that is too long.
 
-    The text says which and never holds the address, whose query may carry secrets.
+    The text names the cause and never contains the URL, whose query may contain secrets.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the peer answered, whatever the status."""
+    """The response of the peer, with any status."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
-    """Looked up in any case."""
+    """Header names are case-insensitive."""
     body: bytes = field(repr=False)
-    """Without its Content-Encoding."""
+    """The decoded body (Content-Encoding)."""
 
     def json(self) -> Any:
-        """The body as JSON. Raises ValueError when it is none."""
+        """The body as JSON. Raises ValueError for invalid JSON."""
         return orjson.loads(self.body)
 
 
@@ -70,13 +70,13 @@ def send(
     follow_redirects: bool = False,
     public_only: bool = False,
 ) -> Reply:
-    """Send one request and read its whole answer within `timeout`. Raises Unreachable.
+    """Send one request and read the complete response within `timeout`. Raises Unreachable.
 
-    At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). An answer of more
-    than `max_bytes` is refused, or cut there with `truncate`. `follow_redirects`, for GET alone, goes five steps at
-    most and takes neither `headers` nor `auth` to another origin. `public_only` is for addresses that no operator
-    chose: connections are made to public addresses alone, and never through a proxy, which would look the name up
-    again. Proxies and certificate authorities are those of the environment.
+    At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). A response longer
+    than `max_bytes` is an error, or is cut there with `truncate`. `follow_redirects`, for GET only, follows up to five
+    redirects and sends neither `headers` nor `auth` to another origin. `public_only` is for URLs that no operator
+    chose: it connects to public addresses only, and never through a proxy, which would resolve the name again. The
+    environment sets proxies and certificate authorities.
     """
     if follow_redirects and method != "GET":
         raise ValueError("only GET follows redirects")
@@ -100,12 +100,12 @@ def send(
 
 
 def proxy(url: str) -> str:
-    """The proxy that the environment names for an address; empty when it names none."""
+    """The proxy for a URL from the environment, empty without one."""
     return requests.utils.select_proxy(url, _of_environment(url)["proxies"]) or ""
 
 
 def authorities(url: str) -> str:
-    """The file or folder of the certificate authorities that count where nobody names others."""
+    """The default file or folder of certificate authorities."""
     named: bool | str = _of_environment(url)["verify"]
     return named if isinstance(named, str) else AUTHORITIES
 
@@ -121,7 +121,7 @@ def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: i
         *(connections.TooLong, connections.NotPublic),
     ) as error:
         outcome = _reason(error)
-        # The libraries' own texts quote the whole address.
+        # The messages of the libraries quote the full URL.
         raise Unreachable(outcome) from None
     else:
         outcome = reply.status
@@ -178,11 +178,11 @@ class _Session(requests.Session):
             self.mount(scheme, adapter)
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """No response is a redirect to be followed."""
+        """Follow no redirects."""
 
 
 class _Thread(threading.local):
-    """Connections that a thread keeps for its next call to the same host."""
+    """Connections that a thread reuses for calls to the same host."""
 
     def __init__(self) -> None:
         # A connection to an unchecked address must not be reused by a call that needs a public one.
@@ -219,7 +219,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _shown(url: str) -> tuple[str, str]:
-    """Host and path: what of an address may be logged."""
+    """Host and path, the parts of a URL that may be logged."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -228,7 +228,7 @@ def _shown(url: str) -> tuple[str, str]:
 
 
 def _reason(error: Exception) -> str:
-    """What lies at the root of an error, in words that quote nothing of the call."""
+    """The root cause of an error, in words that contain no data of the call."""
     chain = list(_causes(error))
     for cause in reversed(chain):
         if isinstance(cause, connections.TooLong):
