@@ -35,7 +35,7 @@ def invite(
     """Send an invitation by email. A repeated invitation replaces the former link.
 
     Possible while sign-ups are closed. `data` is the metadata of a new account and does not touch one that exists.
-    Raises the errors of an address, EmailExists for a confirmed account, and the refusals of sending an email.
+    Raises the errors of an address, EmailExists for a confirmed account, and the errors of sending an email.
     """
     address = identifiers.email(email)
     found = find_unconfirmed(address, audience=caller.audience)

@@ -91,7 +91,7 @@ def find_newest_tokens(*, identifier: str, aud: str, token_types: list[str]) -> 
 
 
 def is_email_taken(email: str, *, except_user: UUID | None = None) -> bool:
-    """Whether an account other than `except_user` has this address or an identity with it, in any audience.
+    """True if an account other than `except_user` has this address or an identity with it, in any audience.
 
     Identities of SSO do not count, because no address leads to them. One statement.
     """

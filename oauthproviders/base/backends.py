@@ -60,7 +60,7 @@ class Backend(BaseAuth[Any]):
     config: conf.Provider
     is_oauth1: ClassVar[bool] = False
     public_only: bool = False
-    """Whether only public addresses are called, for URLs that come from the database instead of the operator."""
+    """True if only public addresses are called, for URLs that come from the database instead of the operator."""
 
     @classmethod
     def make(cls, config: conf.Provider, *, data: Mapping[str, str]) -> Self:
@@ -144,7 +144,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
     forwards_extra: ClassVar[bool] = True
     requires_pkce: bool = False
     client_in_body: ClassVar[bool] = False
-    """Whether the provider supports client authentication in the body only."""
+    """True if the provider supports client authentication in the body only."""
     extra_parameters: ClassVar[Mapping[str, str]] = {}
     """Parameters of the authorization URL; they override those of a client."""
 

@@ -132,7 +132,7 @@ def scopes_of(provider_type: str, scopes: list[str]) -> list[str]:
 
 
 def is_public_only() -> bool:
-    """Whether custom providers may have public addresses only."""
+    """True if custom providers may have public addresses only."""
     return not conf.current().custom_providers.private_networks_enabled
 
 

@@ -40,7 +40,7 @@ class Issuer:
     url: str = ""
     """The URL of the discovery document, if it is not the standard one."""
     public_only: bool = False
-    """Whether only public addresses are called."""
+    """True if only public addresses are called."""
     version: str = ""
     """The version of its settings; documents that were fetched for another version are not used."""
 

@@ -76,7 +76,7 @@ def find_ids(text: str, *, audience: str, limit: int) -> list[UUID]:
 
 
 def is_too_short(text: str) -> bool:
-    """Whether `find_ids` searches the newest users and the beginnings of addresses and names only."""
+    """True if `find_ids` searches the newest users and the beginnings of addresses and names only."""
     return queries.is_too_expensive(UserFilter(aud="", text=text.strip()))
 
 

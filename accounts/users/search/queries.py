@@ -171,7 +171,7 @@ def count(user_filter: UserFilter, *, limit: int | None = None) -> int:
 
 
 def is_too_expensive(user_filter: UserFilter) -> bool:
-    """Whether the trigram indexes cannot serve the filter and the table is too large to be read for it."""
+    """True if the trigram indexes cannot serve the filter and the table is too large to be read for it."""
     if user_filter.count_exactly or _is_indexed(user_filter.text):
         return False
     found = fetch_row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
@@ -180,7 +180,7 @@ def is_too_expensive(user_filter: UserFilter) -> bool:
 
 @cache
 def indexes_all_letters() -> bool:
-    """Whether trigrams contain letters beyond ASCII, which the locale of the database decides."""
+    """True if trigrams contain letters beyond ASCII, which the locale of the database decides."""
     found = fetch_row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
     return bool(found and found[0])
 

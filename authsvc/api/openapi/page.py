@@ -140,11 +140,11 @@ def _parameter(given: Mapping[str, Any]) -> Row:
 def _response(status: str, given: Mapping[str, Any]) -> Response:
     schema = next((each["schema"] for each in given.get("content", {}).values()), None)
     codes = tuple(given.get("x-error-codes", ()))
-    is_refusal = status[0] in "45"
+    is_error = status[0] in "45"
     return Response(
         status=status,
-        text=SafeString() if is_refusal else words(given["description"]),
-        kind=kind_of(schema) if schema and not is_refusal else SafeString(),
+        text=SafeString() if is_error else words(given["description"]),
+        kind=kind_of(schema) if schema and not is_error else SafeString(),
         codes=codes,
     )
 
