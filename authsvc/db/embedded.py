@@ -133,7 +133,7 @@ def _binaries() -> Path:
 
 
 def _account(folder: Path, binaries: Path) -> pwd.struct_passwd | None:
-    """The account that runs the server, None for the current one. PostgreSQL does not run as root, so root uses another."""
+    """The account that runs the server; None for the current one. Root needs another one: PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return None
     owner = folder.stat().st_uid
