@@ -145,7 +145,7 @@ def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> di
     query = list(doc.query)
     if doc.choice is not None:
         grants = doc.choice.variants()
-        query.insert(0, Parameter(doc.choice.parameter, "The grant.", tuple(grants), required=True))
+        query.insert(0, Parameter(doc.choice.parameter, "The grant type.", tuple(grants), required=True))
         variants = "\n".join(f"- `{name}`: {descriptions.of(type(each))[0]}." for name, each in grants.items())
         text = f"{text}\n\n{variants}".strip()
     found: dict[str, Any] = {
