@@ -93,7 +93,7 @@ def page() -> str:
 
     by_code: dict[str, list[type[ApiError]]] = defaultdict(list)
     for error in find_errors():
-        # A class without endpoints and without a text of its own is only a base class.
+        # A class without endpoints and without a message is only a base class.
         if error in places or error in responses.ANYWHERE or "message" in vars(error):
             by_code[error.error_code].append(error)
     if set(by_code) != set(REMEDIES):
