@@ -25,8 +25,8 @@ MAX_BYTES = 72
 """Maximum length of a password in bytes of UTF-8. bcrypt ignores the rest."""
 
 # More concurrent hashes than cores would slow each other down and use more memory.
-_PLACES = os.cpu_count() or 1
-_semaphore = BoundedSemaphore(_PLACES)
+_SLOTS = os.cpu_count() or 1
+_semaphore = BoundedSemaphore(_SLOTS)
 
 
 def hash_password(password: str) -> str:
@@ -76,9 +76,9 @@ def stored_hash(user: UserRecord) -> str | None:
 
 @contextlib.contextmanager
 def _hashing_slot() -> Iterator[None]:
-    """Wait until fewer than `_PLACES` threads are hashing."""
+    """Wait until fewer than `_SLOTS` threads are hashing."""
     requested_at = time.perf_counter()
-    metrics.HASH_POOL_PLACES.set(_PLACES)
+    metrics.HASH_POOL_SLOTS.set(_SLOTS)
     metrics.HASH_POOL_WAITING.inc()
     try:
         _semaphore.acquire()

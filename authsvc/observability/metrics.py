@@ -79,7 +79,7 @@ HASH_POOL_WAITING = Gauge(
     "auth_hash_pool_waiting", "Threads that wait for a hashing slot.", multiprocess_mode="livesum"
 )
 HASH_POOL_RUNNING = Gauge("auth_hash_pool_running", "Threads that hash a password.", multiprocess_mode="livesum")
-HASH_POOL_PLACES = Gauge(
+HASH_POOL_SLOTS = Gauge(
     "auth_hash_pool_places", "Hashing slots of the processes that have hashed.", multiprocess_mode="livesum"
 )
 HASH_WAIT_SECONDS = Histogram("auth_hash_pool_wait_seconds", "Time that threads waited for a hashing slot.")

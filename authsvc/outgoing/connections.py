@@ -22,7 +22,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 # Firewalls drop idle connections; a call on a dropped one would wait until its deadline.
 _IDLE_SECONDS = 30.0
-_MOST_QUESTIONS = 32
+_MAX_LOOKUPS = 32
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 METADATA = frozenset(
@@ -39,7 +39,7 @@ _NOT_PUBLIC = tuple(
 )
 
 
-_questions = threading.BoundedSemaphore(_MOST_QUESTIONS)
+_lookup_slots = threading.BoundedSemaphore(_MAX_LOOKUPS)
 
 
 class TooLong(Exception):
@@ -56,7 +56,7 @@ class Call:
 
     deadline: float
     """Monotonic clock."""
-    most_bytes: int
+    max_bytes: int
     """Bytes that may be received, including headers and framing."""
     public_only: bool
 
@@ -86,7 +86,7 @@ class _Incoming(io.RawIOBase):
     def __init__(self, sock: socket.socket, raw: io.RawIOBase) -> None:
         self._sock = sock
         self._raw = raw
-        self._left = _thread.call.most_bytes
+        self._left = _thread.call.max_bytes
 
     def readable(self) -> bool:
         return True
@@ -174,25 +174,25 @@ def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.Addres
     """Families and socket addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
     answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
     until = time.monotonic() + seconds
-    questions = _questions
+    slots = _lookup_slots
 
-    def ask() -> None:
+    def resolve() -> None:
         try:
             answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
             answers.put(error)
         finally:
-            questions.release()
+            slots.release()
 
     # The resolver of the system has no timeout. It runs in a thread that is abandoned after the timeout; the number
     # of such threads is limited.
-    if not questions.acquire(timeout=seconds):
+    if not slots.acquire(timeout=seconds):
         raise TimeoutError
     try:
-        threading.Thread(target=ask, name="resolve", daemon=True).start()
+        threading.Thread(target=resolve, name="resolve", daemon=True).start()
     except RuntimeError:
-        questions.release()
-        raise OSError("no thread to be had") from None
+        slots.release()
+        raise OSError("cannot start a thread") from None
     try:
         found = answers.get(timeout=max(0.0, until - time.monotonic()))
     except queue.Empty:

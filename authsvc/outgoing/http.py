@@ -21,11 +21,11 @@ from requests.adapters import HTTPAdapter
 from authsvc import __version__
 from authsvc.outgoing import connections
 
-_MOST_REDIRECTS = 5
+_MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 # Headers and framing of a response, in addition to its body.
-_MOST_AROUND_BODY = 1_048_576
+_MAX_OVERHEAD_BYTES = 1_048_576
 AUTHORITIES: str = requests.utils.DEFAULT_CA_BUNDLE_PATH
 """The bundled file of certificate authorities."""
 _HEADERS = {"User-Agent": f"authsvc/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
@@ -82,11 +82,11 @@ def send(
         raise ValueError("only GET follows redirects")
     call = connections.Call(
         deadline=time.monotonic() + timeout.total_seconds(),
-        most_bytes=max_bytes + _MOST_AROUND_BODY,
+        max_bytes=max_bytes + _MAX_OVERHEAD_BYTES,
         public_only=public_only,
     )
     body = {"data": form if content is None else content, "json": json}
-    for _ in range(_MOST_REDIRECTS + 1):
+    for _ in range(_MAX_REDIRECTS + 1):
         request = requests.Request(method, url, headers={**_HEADERS, **(headers or {})}, auth=_octets(auth), **body)
         reply = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
         location = reply.headers.get("Location") if follow_redirects and reply.status in _REDIRECTS else None
@@ -96,7 +96,7 @@ def send(
         if _origin(target) != _origin(url):
             headers = auth = None
         url = target
-    raise Unreachable(f"more than {_MOST_REDIRECTS} redirects")
+    raise Unreachable(f"more than {_MAX_REDIRECTS} redirects")
 
 
 def proxy(url: str) -> str:

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 _CODE = re.compile(r"`([^`]+)`")
 _METHODS = ("get", "post", "put", "patch", "delete")
 _SAMPLES = {"email": "ada@example.com", "password": "correct horse 1", "phone": "15551234567", "type": "signup"}
-_FEW = 2
+_MAX_SAMPLED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,5 +192,5 @@ def _sample(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str,
     names = list(schema.get("required", ()))
     if not names or names == ["password"]:
         names = [name for name in ("email", "password") if name in schema["properties"]]
-    names = names or list(schema["properties"])[:_FEW]
+    names = names or list(schema["properties"])[:_MAX_SAMPLED]
     return {name: _SAMPLES.get(name, "…") for name in names if name in schema["properties"]}

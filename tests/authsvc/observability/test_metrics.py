@@ -141,6 +141,6 @@ def test_disabled_metrics_accept_every_operation_and_load_nothing() -> None:
     metrics.CLEANED_ROWS.inc(3)
     metrics.HASH_SECONDS.observe(1.0)
     metrics.HASH_POOL_RUNNING.dec()
-    metrics.HASH_POOL_PLACES.set(2)
+    metrics.HASH_POOL_SLOTS.set(2)
     metrics.SIGN_INS.labels("password", "succeeded").inc()
     assert not isinstance(metrics.SIGN_INS, prometheus_client.Counter)

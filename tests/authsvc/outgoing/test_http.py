@@ -220,7 +220,7 @@ def test_a_resolver_that_does_not_answer_holds_nobody(monkeypatch: pytest.Monkey
 def test_a_resolver_that_does_not_answer_keeps_few_threads_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
-    monkeypatch.setattr(connections, "_questions", threading.BoundedSemaphore(3))
+    monkeypatch.setattr(connections, "_lookup_slots", threading.BoundedSemaphore(3))
     before = threading.active_count()
     for _ in range(10):
         with pytest.raises(TimeoutError):
