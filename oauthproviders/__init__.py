@@ -1,5 +1,5 @@
-"""Sign-in through others: OAuth 2.0 and 1.0a providers, OpenID Connect, and providers that an administrator defines.
+"""Sign-in with external providers: OAuth 2.0, OAuth 1.0a, OpenID Connect, and custom providers.
 
-May import accounts, tokens and authsvc.core; nothing but `authsvc.urls` and the plug-in lists know it. Start reading at
-`urls.py` for a journey, at `registry.py` and `providers/` for a provider.
+The app may import `accounts`, `tokens` and `authsvc`. Only `authsvc.urls` imports it. `flow/` contains the sign-in
+flows, `registry.py` the list of providers, `providers/` one module per provider.
 """

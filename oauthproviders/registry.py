@@ -92,6 +92,6 @@ def configuration_error(name: str, config: conf.Provider) -> str:
 
 
 def is_oauth1(name: str) -> bool:
-    """Whether a provider uses OAuth 1.0a, whose callbacks have no code."""
+    """True if a provider uses OAuth 1.0a, whose callbacks have no code."""
     backend = PROVIDERS.get(name)
     return backend is not None and backend.is_oauth1

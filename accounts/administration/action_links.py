@@ -77,7 +77,7 @@ def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller
 
     Works while sign-ups are disabled and does not count towards rate limits. An invitation is also sent by email,
     unless the operator has disabled that. Raises the errors of an address and of a password, LinkTypeUnknown,
-    UserWithEmailNotFound, EmailExists, SecureEmailChangeOff, and for an invitation the refusals of sending an email.
+    UserWithEmailNotFound, EmailExists, SecureEmailChangeOff, and for an invitation the errors of sending an email.
     """
     address = identifiers.email(request.email)
     if request.type not in _LINK_FORMATS:

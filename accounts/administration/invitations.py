@@ -35,7 +35,7 @@ def invite(
     """Send an invitation by email. A repeated invitation replaces the former link.
 
     Possible while sign-ups are closed. `data` is the metadata of a new account and does not touch one that exists.
-    Raises the errors of an address, EmailExists for a confirmed account, and the refusals of sending an email.
+    Raises the errors of an address, EmailExists for a confirmed account, and the errors of sending an email.
     """
     address = identifiers.email(email)
     found = find_unconfirmed(address, audience=caller.audience)
@@ -111,9 +111,9 @@ def prepare(
 def reset_unconfirmed(found: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
     """Store `columns` and `password` (as stored) in an account whose email address is not confirmed.
 
-    The account may have been created by a stranger to the address, so their password and sessions must not outlast
-    the confirmation by the owner. An account with a confirmed phone has an owner and keeps its password. Must run
-    inside a transaction. Raises EmailExists when the address has been confirmed meanwhile.
+    Its creator may not own the address, so the previous password and sessions end when the owner confirms it. An
+    account with a confirmed phone keeps its password. Must run inside a transaction. Raises EmailExists when the
+    address has been confirmed meanwhile.
     """
     unconfirmed = User.objects.filter(id=found.id, email=found.email, email_confirmed_at=None)
     if found.confirmed_at is None:

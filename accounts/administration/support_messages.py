@@ -25,7 +25,7 @@ from tokens.one_time import one_time_tokens
 def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
     """Send a user a recovery email, regardless of the interval since the last one; return its recipient.
 
-    Raises UserNotFound, NothingToSendTo and the refusals of sending an email.
+    Raises UserNotFound, NothingToSendTo and the errors of sending an email.
     """
     user = queries.require(user_id)
     if not user.email or user.deleted_at is not None or user.is_sso_user:
@@ -45,7 +45,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
 def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
     """Repeat the confirmation of a sign-up, by email or else by text message; return its recipient.
 
-    Raises UserNotFound, NothingToConfirm and the refusals of sending a message.
+    Raises UserNotFound, NothingToConfirm and the errors of sending a message.
     """
     user = queries.require(user_id)
     if user.deleted_at is not None or user.is_sso_user:

@@ -1,4 +1,4 @@
-"""The rule that finds the account of a new external identity: an existing account, a new one, or a refusal.
+"""The rule that finds the account of a new external identity: an existing account, a new one, or an error.
 
 Pure functions: they use neither the database nor the clock.
 """

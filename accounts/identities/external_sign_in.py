@@ -55,7 +55,7 @@ class AccountMatch:
         return self.email if self.needs_verification and not self.is_verified else ""
 
     @property
-    def refusal(self) -> errors.ProviderEmailNotVerified | None:
+    def error(self) -> errors.ProviderEmailNotVerified | None:
         """The error to raise after the commit; None when the user is signed in."""
         if not self.needs_verification or self.is_verified or conf.current().mailer.allow_unverified_email_sign_ins:
             return None
@@ -65,7 +65,7 @@ class AccountMatch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalSignIn:
     user: UserRecord
-    refusal: errors.ProviderEmailNotVerified | None
+    error: errors.ProviderEmailNotVerified | None
     """The caller raises it after the commit, without starting a session; None when the user is signed in."""
 
 
@@ -73,7 +73,7 @@ def prepare(identity: ExternalIdentity, *, audience: str, at: datetime) -> Accou
     """Find the account and reserve the confirmation email that the sign-in will send, if any.
 
     Call it before the transaction, because it may use the network. Raises SignupDisabled, AmbiguousAccount, UserBanned
-    and the refusals of sending an email.
+    and the errors of sending an email.
     """
     match = find_account(identity, audience=audience, at=at)
     if match.confirmation_recipient:
@@ -126,7 +126,7 @@ def sign_in(
         try:
             with transaction.atomic():
                 user = _apply(match, starts_session=starts_session, redirect_to=redirect_to, caller=caller, at=at)
-                return ExternalSignIn(user=user, refusal=match.refusal)
+                return ExternalSignIn(user=user, error=match.error)
         except (IntegrityError, AccountChanged):
             if is_last:
                 raise errors.IdentityNotCreated from None
@@ -152,7 +152,7 @@ def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
 
 
 def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, caller: Caller, at: datetime) -> UserRecord:
-    signed_in_at = at if starts_session and match.refusal is None else None
+    signed_in_at = at if starts_session and match.error is None else None
     is_linked = match.user is not None and match.identity_id is None
     if match.user is None:
         user = _create(match, audience=caller.audience, signed_in_at=signed_in_at, at=at)

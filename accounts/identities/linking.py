@@ -44,7 +44,7 @@ class LinkRequest:
         return not self.new_email or self.identity.is_email_verified
 
     @property
-    def refusal(self) -> errors.LinkedEmailNotVerified | None:
+    def error(self) -> errors.LinkedEmailNotVerified | None:
         """The error to raise after the commit; None when the identity counts at once."""
         return None if self.is_verified else errors.LinkedEmailNotVerified(self.identity.provider)
 
@@ -52,7 +52,7 @@ class LinkRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linked:
     user: UserRecord
-    refusal: errors.LinkedEmailNotVerified | None
+    error: errors.LinkedEmailNotVerified | None
     """The caller raises it after the commit, without starting a session."""
 
 
@@ -60,7 +60,7 @@ def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
     Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
-    IdentityOfAnotherUser, LinkedEmailExists and the refusals of sending an email.
+    IdentityOfAnotherUser, LinkedEmailExists and the errors of sending an email.
     """
     request = LinkRequest(identity=identity, user=user)
     _check(request)
@@ -108,7 +108,7 @@ def link(
         raise errors.IdentityNotCreated from None
     if not request.is_verified:
         confirmation_emails.send_confirmation(linked, redirect_to=redirect_to, caller=caller, at=at)
-    return Linked(user=linked, refusal=request.refusal)
+    return Linked(user=linked, error=request.error)
 
 
 def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:

@@ -63,9 +63,9 @@ class FactorHandler(Protocol):
     method: str
     """The authentication method (AMR) that a verification adds to the session."""
     deletes_used_challenges: bool
-    """Whether a used challenge is deleted; otherwise its `verified_at` is set."""
+    """True if a used challenge is deleted; otherwise its `verified_at` is set."""
     is_guessable: bool
-    """Whether answers are short enough to be guessed, so that wrong ones are counted."""
+    """True if answers are short enough to be guessed, so that wrong ones are counted."""
 
     def require_enrolment_enabled(self) -> None:
         """Raise an error when the operator has disabled enrolment."""

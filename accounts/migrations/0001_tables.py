@@ -12,7 +12,7 @@ from authsvc.db.sql import namespaced
 
 
 def cascade(child: str, column: str, parent: str) -> migrations.RunSQL:
-    """A foreign key that the database itself cascades, which Django's own does not ask of it."""
+    """A foreign key with ON DELETE CASCADE in the database, which Django's foreign keys lack."""
     sql = (
         f"ALTER TABLE {namespaced(child)} ADD CONSTRAINT {namespaced(f'{child}_{column}_fkey')}"
         f" FOREIGN KEY ({column}) REFERENCES {namespaced(parent)} (id) ON DELETE CASCADE"

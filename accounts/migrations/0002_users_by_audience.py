@@ -1,4 +1,4 @@
-"""An index that the list of users is read from: one audience, by age."""
+"""Adds the index of the user list: users of an audience by age."""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models

@@ -1,4 +1,4 @@
-"""Indexes of the few users whom operators look for by state; no sign-in changes a column of them."""
+"""Adds indexes of users by state for the console. No sign-in changes an indexed column."""
 
 from django.db import migrations
 

@@ -1,4 +1,4 @@
-"""An index of the enrolments that came to nothing, which every other enrolment looks for."""
+"""Adds an index of unverified factors, which each enrolment deletes."""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models

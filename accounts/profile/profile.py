@@ -209,8 +209,8 @@ def _set_password(
     signed_in: SignedInUser, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime
 ) -> None:
     """Store the new password, invalidate all secrets and PKCE codes, and end all other sessions."""
-    sealed = encryption.encrypt(password_hash, bound_to=user.id)
-    User.objects.filter(id=user.id).update(password=sealed, updated_at=at, **pending_changes.cleared_columns())
+    encrypted = encryption.encrypt(password_hash, bound_to=user.id)
+    User.objects.filter(id=user.id).update(password=encrypted, updated_at=at, **pending_changes.cleared_columns())
     one_time_tokens.delete_all(user.id)
     flow_states.delete_user_flows(user.id)
     lifecycle.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)

@@ -70,7 +70,7 @@ def erase(
 
 
 def has_data(data_subject: DataSubject) -> bool:
-    """Whether there is data of a data subject, including audit entries that an earlier erasure has pseudonymised."""
+    """True if there is data of a data subject, including audit entries that an earlier erasure has pseudonymised."""
     has_rows = any(True for source in personal_data.sources() for _, rows in source.export(data_subject) for _ in rows)
     return has_rows or erasure.has_entries_of_pseudonym(personal_data.pseudonym(data_subject.id))
 

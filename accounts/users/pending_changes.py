@@ -10,7 +10,7 @@ _MESSAGES = ("confirmation", "recovery", "email_change", "phone_change", "reauth
 def cleared_columns() -> dict[str, Any]:
     """Column values that withdraw every pending change of a user, for use when the password or the owner changes.
 
-    Otherwise anyone who knows the address could have the pending change sent again, to the person who requested it.
+    Otherwise a client that knows the address could resend the pending change to the user who requested it.
     """
     return {
         "email_change": "",

@@ -36,7 +36,7 @@ def require(user_id: UUID) -> UserRecord:
 def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, aud: str | None) -> UserRecord | None:
     """The user with this normalised address or number, within an audience, or in any when `aud` is None.
 
-    Users who are managed by SSO are found by none of them.
+    It does not find users who are managed by SSO.
     """
     condition = f"WHERE u.{column} = %s AND NOT u.is_sso_user"
     found = (
@@ -91,9 +91,9 @@ def find_newest_tokens(*, identifier: str, aud: str, token_types: list[str]) -> 
 
 
 def is_email_taken(email: str, *, except_user: UUID | None = None) -> bool:
-    """Whether an account other than `except_user` has this address or an identity with it, in any audience.
+    """True if an account other than `except_user` has this address or an identity with it, in any audience.
 
-    Identities of SSO do not count, because no address leads to them. One statement.
+    Identities of SSO do not count, because they are not found by address. One statement.
     """
     users, identities = User.objects.with_email(email), Identity.objects.with_email(email)
     if except_user is not None:

@@ -30,9 +30,9 @@ class Column:
     member: str | None = ""
     """Member of the JSON object where it is not named as the field; None for a field that no response contains."""
     is_optional: bool = False
-    """Whether the JSON object lacks the member when the value is empty."""
+    """True if the JSON object lacks the member when the value is empty."""
     is_json: bool = False
-    """Whether the field holds JSON as text, which is never parsed on its way into a response."""
+    """True if the field holds JSON as text, which is never parsed on its way into a response."""
 
 
 _TEXT = "coalesce({table}.{name}, '')"

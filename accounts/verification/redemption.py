@@ -56,7 +56,7 @@ class VerifiedSecret:
     by_code: bool = False
     """The client presented the code, which allows a limited number of attempts, and not the link."""
     requested_type: str
-    refusal: type[errors.LinkExpired | account_errors.CodeExpired]
+    error: type[errors.LinkExpired | account_errors.CodeExpired]
 
     @property
     def type(self) -> str:
@@ -134,7 +134,7 @@ def redeem_email_code(
     if not secret.token.is_fresh(at):
         raise account_errors.CodeExpired
     verified = VerifiedSecret(
-        user=secret.user, token=secret.token, by_code=True, requested_type=type, refusal=account_errors.CodeExpired
+        user=secret.user, token=secret.token, by_code=True, requested_type=type, error=account_errors.CodeExpired
     )
     return _redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
@@ -168,7 +168,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
         raise UserBanned
     token = secret.token if secret else None
     verified = VerifiedSecret(
-        user=user, token=token, by_code=by_code, requested_type=type, refusal=account_errors.CodeExpired
+        user=user, token=token, by_code=by_code, requested_type=type, error=account_errors.CodeExpired
     )
     return _redeem(verified, password=None, by_browser=False, pkce=False, caller=caller, at=at)
 
@@ -187,7 +187,7 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
         raise UserBanned
     if not secret.is_fresh(at):
         raise errors.LinkExpired
-    return VerifiedSecret(user=user, token=secret, requested_type=type, refusal=errors.LinkExpired)
+    return VerifiedSecret(user=user, token=secret, requested_type=type, error=errors.LinkExpired)
 
 
 def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
@@ -224,7 +224,7 @@ def _redeem(
 ) -> Redemption:
     """Spend the secret and apply it, in one transaction.
 
-    Raises the secret's `refusal` when a concurrent request has spent it or used up its attempts, and EmailExists,
+    Raises the secret's `error` when a concurrent request has spent it or used up its attempts, and EmailExists,
     PhoneExists or the errors of a new password.
     """
     user = secret.user
@@ -238,12 +238,12 @@ def _redeem(
         if secret.token is None:
             one_time_tokens.delete_all(user.id)
         elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
-            raise secret.refusal
+            raise secret.error
         if new_hash is not None:
             lifecycle.revoke_all_sessions(user.id)
         stored = queries.get(user.id)
         if stored is None:
-            raise secret.refusal  # deleted by a concurrent request
+            raise secret.error  # deleted by a concurrent request
         user = stored
         if pkce:
             method = _FLOW_METHODS.get(secret.type, secret.type)
@@ -256,7 +256,7 @@ def _redeem(
 def _spend_first(secret: VerifiedSecret) -> None:
     token = secret.token
     if token is None or not one_time_tokens.consume(token, by_code=secret.by_code):
-        raise secret.refusal
+        raise secret.error
 
 
 def _apply(secret: VerifiedSecret, *, new_hash: str | None, signing_in: bool, caller: Caller, at: datetime) -> None:

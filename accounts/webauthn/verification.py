@@ -143,7 +143,7 @@ def verify_assertion(
 
 
 def is_sign_count_valid(count: int, *, previous: int) -> bool:
-    """Whether the sign count may follow `previous` (WebAuthn Level 3 §7.2 step 22).
+    """True if the sign count may follow `previous` (WebAuthn Level 3 §7.2 step 22).
 
     A count that does not grow indicates a cloned key. Authenticators that do not count always send 0.
     """
@@ -151,7 +151,7 @@ def is_sign_count_valid(count: int, *, previous: int) -> bool:
 
 
 def is_permitted(origin: str) -> bool:
-    """Whether the relying party permits this web origin or app origin."""
+    """True if the relying party permits this web origin or app origin."""
     return _comparable(origin) in {_comparable(each) for each in conf.current().webauthn.rp_origins}
 
 

@@ -90,7 +90,7 @@ def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
 
 
 def is_versioned(request: HttpRequest) -> bool:
-    """Whether the client requests API version 2024-01-01 or later."""
+    """True if the client requests API version 2024-01-01 or later."""
     version = request.headers.get(VERSION_HEADER, "")
     if not version:
         return False

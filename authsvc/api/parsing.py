@@ -74,7 +74,7 @@ def read_body(request: HttpRequest) -> bytes:
     body: bytes = stream.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
         raise BodyTooLarge
-    # Where `request.body` looks, which the parsers of DRF and Django read.
+    # The parsers of DRF and Django read `request.body`, which returns `_body`.
     request._body = body
     return body
 

@@ -111,7 +111,7 @@ def check(bucket: Bucket, request: HttpRequest) -> None:
 
 
 def consume(bucket: Bucket, *, key: str | None) -> float | None:
-    """Take a token from the bucket of `key`: None if there was one, else the seconds until there is one.
+    """Take a token from the bucket of `key`. Returns None on success, else the seconds until a token is available.
 
     The key None is not limited.
     """

@@ -52,7 +52,7 @@ class Endpoint(APIView):
     throttle_scope: ClassVar[Bucket | None] = None
     """The rate limit of the view; a method whose limit depends on the request calls `throttling.check`."""
     captcha: ClassVar[bool] = False
-    """Whether the client must solve a captcha, if captchas are enabled."""
+    """True if the client must solve a captcha, if captchas are enabled."""
     documented_errors: ClassVar[ErrorTypes] = ()
     """Errors of every method, for the API description; those of the policies are added to them."""
 

@@ -175,7 +175,7 @@ def _deprecations(variables: Mapping[str, str]) -> Iterator[Notice]:
 
 
 def _unknown(variables: Mapping[str, str]) -> Iterator[Notice]:
-    """A warning for each variable with our prefix that no setting has, with the most similar one that there is."""
+    """A warning for each unknown variable with the prefix of the service, with the most similar known name."""
     known = names_by_variable()
     open_ended = tuple(
         name for place in settings_of(AuthConfig) if place.setting.is_open_ended for name in place.setting.names

@@ -114,7 +114,7 @@ def action(
     """Make a method of an `OperatorAdmin` an action, for ticked rows of the list and as a button on a row's page.
 
     `label` is the button's text. `success_message` is reported before the row's name, as in "Banned". With a
-    `confirmation` text or a `form`, a page in between asks first. The method is called once per row; an ApiError is
+    `confirmation` text or a `form`, a confirmation page comes first. The method is called once per row; an ApiError is
     shown, and the next row follows.
     """
 

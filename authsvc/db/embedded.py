@@ -1,7 +1,7 @@
-"""A private PostgreSQL in a folder of its own, for development and tests (`DATABASE_URL=embedded:<folder>`).
+"""Runs a private PostgreSQL server in a folder, for development and tests (`DATABASE_URL=embedded:<folder>`).
 
-Any number of processes may use one folder. Each holds a shared lock for as long as it does: the first one starts the
-server, the last one to leave stops it, and a process that was killed counts as gone because its lock went with it.
+Several processes can use one folder. The first process starts the server, and each process holds a shared file lock.
+The last process stops the server. The kernel releases the lock of a killed process, so the server does not outlive it.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ SCHEME = "embedded:"
 ROLE = "authsvc"
 DATABASE = "postgres"
 PORT = 5432
-# sockaddr_un.sun_path holds 104 bytes on the smallest supported system, the closing zero included.
+# sockaddr_un.sun_path has 104 bytes on macOS, including the terminating zero.
 SOCKET_PATH_LIMIT = 103
 START_LIMIT = 60
-"""Seconds; a server that has to recover after a crash needs some."""
+"""Seconds; crash recovery takes a part of them."""
 
 logger = logging.getLogger(__name__)
 
 _threads = threading.Lock()
-_held: dict[Path, int] = {}
-"""Folder → descriptor that carries this process's share of the lock."""
-_holder = 0
-"""Process id that took the locks; a forked child inherits the descriptors but must not give them back."""
+_locks: dict[Path, int] = {}
+"""Folder → descriptor of the shared lock of this process."""
+_lock_owner = 0
+"""Id of the process that took the locks. A forked child inherits the descriptors but must not release the locks."""
 
 
 class EmbeddedDatabaseFailed(RuntimeError):
-    """PostgreSQL could not be set up, started or stopped; the message carries its own words."""
+    """PostgreSQL could not be created, started or stopped; the message contains its output."""
 
 
 def start(folder: Path, *, settings: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The libpq URL of the server in `folder`, which is created, started or joined as needed.
+    """Starts the server in `folder` if it is not running, and returns its libpq URL. Creates the database if missing.
 
-    `settings` (postgresql.conf names) count only when this call is the one that starts the server. The server stops
-    when the last process using the folder calls `stop` or ends. Raises EmbeddedDatabaseFailed when the `embedded` extra
-    is missing or PostgreSQL refuses.
+    `settings` (postgresql.conf names) apply only if this call starts the server. The server stops when the last process
+    that uses the folder calls `stop` or ends. Raises EmbeddedDatabaseFailed when the `embedded` extra is missing or
+    PostgreSQL reports an error.
     """
     folder = folder.resolve()
     with _threads:
-        if folder not in _held:
+        if folder not in _locks:
             _start(folder, settings)
     return _url(folder)
 
 
 def stop(folder: Path) -> bool:
-    """Leave the server in `folder`; the last process out shuts it down. True when no server is left running there.
+    """Releases the server in `folder` and stops it if no other process uses it. False while another process uses it.
 
-    Called for a folder that this process does not use, it shuts down what killed processes have left behind.
+    For a folder that this process does not use, stops a server that killed processes have left running.
     """
     folder = folder.resolve()
     with _threads:
@@ -75,23 +75,23 @@ def _start(folder: Path, settings: Mapping[str, str]) -> None:
     binaries = _binaries()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     account = _account(folder, binaries)
-    with _alone(folder):
+    with _start_lock(folder):
         if not (folder / "data").exists():
             _create(folder, binaries, account)
-        if not _answers(folder):
+        if not _is_listening(folder):
             _launch(folder, binaries, account, settings)
         descriptor = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-    global _holder
-    if _holder != os.getpid():
-        _holder = os.getpid()
-        atexit.register(_leave_all)
-    _held[folder] = descriptor
+    global _lock_owner
+    if _lock_owner != os.getpid():
+        _lock_owner = os.getpid()
+        atexit.register(_stop_all)
+    _locks[folder] = descriptor
 
 
 def _stop(folder: Path) -> bool:
-    with _alone(folder):
-        descriptor = _held.pop(folder, None)
+    with _start_lock(folder):
+        descriptor = _locks.pop(folder, None)
         if descriptor is None:
             descriptor = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -99,22 +99,22 @@ def _stop(folder: Path) -> bool:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
-            if _answers(folder):
+            if _is_listening(folder):
                 _shut_down(folder)
             return True
         finally:
             os.close(descriptor)
 
 
-def _leave_all() -> None:
-    if os.getpid() == _holder:
-        for folder in list(_held):
+def _stop_all() -> None:
+    if os.getpid() == _lock_owner:
+        for folder in list(_locks):
             stop(folder)
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time starts or stops the server."""
+def _start_lock(folder: Path) -> Iterator[None]:
+    """Lets one process at a time start or stop the server."""
     descriptor = os.open(folder / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -133,12 +133,12 @@ def _binaries() -> Path:
 
 
 def _account(folder: Path, binaries: Path) -> pwd.struct_passwd | None:
-    """Who runs the server: PostgreSQL refuses to run as root, so root lends the folder to an account without rights."""
+    """The account that runs the server; None for the current one. Root needs another one: PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return None
     owner = folder.stat().st_uid
     if not owner and any(folder.iterdir()):
-        raise EmbeddedDatabaseFailed(f"{folder} is in use for something else than an embedded database")
+        raise EmbeddedDatabaseFailed(f"{folder} is not empty and does not belong to an embedded database")
     account = pwd.getpwuid(owner) if owner else _first_account("postgres", "nobody")
     for path in {*folder.parents, *(binaries / "postgres").parents}:
         mode = path.stat().st_mode
@@ -160,21 +160,21 @@ def _create(folder: Path, binaries: Path, account: pwd.struct_passwd | None) -> 
     unfinished = folder / "data.new"
     if unfinished.exists():
         shutil.rmtree(unfinished)
-    # The built-in locale sorts and folds alike on every machine. Who may use the socket (mode 0700) is trusted.
+    # The built-in locale sorts and folds case alike on every machine. Authentication is the mode 0700 of the socket.
     options = "--auth=trust --encoding=UTF8 --locale=C --locale-provider=builtin --builtin-locale=C.UTF-8"
     _run([binaries / "initdb", "-D", unfinished, "-U", ROLE, *options.split()], folder, account)
     unfinished.rename(folder / "data")
 
 
 def _launch(folder: Path, binaries: Path, account: pwd.struct_passwd | None, settings: Mapping[str, str]) -> None:
-    home = folder
+    socket_folder = folder
     if len(os.fsencode(folder / f".s.PGSQL.{PORT}")) > SOCKET_PATH_LIMIT:
-        home = Path(tempfile.mkdtemp(prefix="authsvc-pg-"))
+        socket_folder = Path(tempfile.mkdtemp(prefix="authsvc-pg-"))
         if account is not None:
-            os.chown(home, account.pw_uid, account.pw_gid)
-    chosen = {"listen_addresses": "", "unix_socket_directories": str(home), "port": str(PORT), **settings}
+            os.chown(socket_folder, account.pw_uid, account.pw_gid)
+    chosen = {"listen_addresses": "", "unix_socket_directories": str(socket_folder), "port": str(PORT), **settings}
     chosen["unix_socket_permissions"] = "0700"
-    # pg_ctl hands its -o to a shell.
+    # pg_ctl passes -o to a shell.
     options = shlex.join(word for name, value in chosen.items() for word in ("-c", f"{name}={value}"))
     command: list[str | Path] = [binaries / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-o", options]
     _run([*command, "-w", "-t", str(START_LIMIT), "start"], folder, account)
@@ -182,16 +182,16 @@ def _launch(folder: Path, binaries: Path, account: pwd.struct_passwd | None, set
 
 def _shut_down(folder: Path) -> None:
     binaries = _binaries()
-    home = _socket_folder(folder)
+    socket_folder = _socket_folder(folder)
     command: list[str | Path] = [binaries / "pg_ctl", "-D", folder / "data", "-m", "fast", "-w", "-t", str(START_LIMIT)]
     _run([*command, "stop"], folder, _account(folder, binaries))
-    if home is not None and home != folder:
-        shutil.rmtree(home, ignore_errors=True)
+    if socket_folder is not None and socket_folder != folder:
+        shutil.rmtree(socket_folder, ignore_errors=True)
 
 
 def _run(command: list[str | Path], folder: Path, account: pwd.struct_passwd | None) -> None:
-    # pg_ctl's child keeps the descriptors it inherits: a pipe would never close, so a file takes the output. A session
-    # of its own keeps a Ctrl-C in the terminal away from the server.
+    # The server that pg_ctl starts inherits the descriptors, so a pipe would never close; a file receives the output.
+    # In a new session the server does not receive Ctrl-C from the terminal.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(  # noqa: S603  (our own binary, our own arguments)
             command,
@@ -206,15 +206,15 @@ def _run(command: list[str | Path], folder: Path, account: pwd.struct_passwd | N
             start_new_session=True,
         )
         output.seek(0)
-        said = output.read()
+        text = output.read()
     if done.returncode:
         log = folder / "log"
-        said += "".join(log.read_text(errors="replace").splitlines(keepends=True)[-10:]) if log.exists() else ""
-        raise EmbeddedDatabaseFailed(f"{Path(command[0]).name} failed in {folder}: {said.strip()}")
+        text += "".join(log.read_text(errors="replace").splitlines(keepends=True)[-10:]) if log.exists() else ""
+        raise EmbeddedDatabaseFailed(f"{Path(command[0]).name} failed in {folder}: {text.strip()}")
 
 
 def _socket_folder(folder: Path) -> Path | None:
-    """Line 5 of `postmaster.pid`: where the running server, or the last one that crashed, has its socket."""
+    """The socket folder of the running or crashed server: line 5 of `postmaster.pid`."""
     try:
         lines = (folder / "data" / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -222,21 +222,21 @@ def _socket_folder(folder: Path) -> Path | None:
     return Path(lines[4]) if len(lines) > 4 else None
 
 
-def _answers(folder: Path) -> bool:
-    # Asking the socket, not the process id: ids are used again, after a restart of a container often at once.
-    home = _socket_folder(folder)
-    if home is None:
+def _is_listening(folder: Path) -> bool:
+    # Checks the socket instead of the process id, which can belong to another process after a container restart.
+    socket_folder = _socket_folder(folder)
+    if socket_folder is None:
         return False
     with socket.socket(socket.AF_UNIX) as probe:
         try:
-            probe.connect(str(home / f".s.PGSQL.{PORT}"))
+            probe.connect(str(socket_folder / f".s.PGSQL.{PORT}"))
         except OSError:
             return False
     return True
 
 
 def _url(folder: Path) -> str:
-    home = _socket_folder(folder)
-    if home is None:
-        raise EmbeddedDatabaseFailed(f"the embedded database in {folder} is gone")
-    return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(home), safe='')}&port={PORT}"
+    socket_folder = _socket_folder(folder)
+    if socket_folder is None:
+        raise EmbeddedDatabaseFailed(f"the embedded database in {folder} is not running")
+    return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(socket_folder), safe='')}&port={PORT}"

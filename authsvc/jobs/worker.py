@@ -1,4 +1,4 @@
-"""The job worker: a thread with its own event loop and connections, which restarts after every failure."""
+"""The job worker: a thread with a separate event loop and connections, which restarts after every failure."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Worker:
         reclaiming = asyncio.create_task(
             stalled_jobs.reclaim_stalled_jobs(pool, queue=self._queue, stale_after=STALE_AFTER)
         )
-        # It ends only if it loses its connection, and then the worker has probably lost its own too.
+        # The task ends only if it loses its connection; the worker has probably lost its connection too.
         reclaiming.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]
         try:
             await worker.run()  # type: ignore[no-untyped-call]

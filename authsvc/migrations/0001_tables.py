@@ -1,4 +1,4 @@
-"""The audit trail and the counters of limits."""
+"""The audit trail and the rate-limit counters."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""An index that finds what the audit trail says about one user."""
+"""Adds an index of audit entries by user."""
 
 from django.db import migrations
 

@@ -1,4 +1,4 @@
-"""What the console calls the audit trail."""
+"""Sets the names of the audit trail in the console."""
 
 from django.db import migrations
 

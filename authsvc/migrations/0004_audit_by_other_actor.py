@@ -1,4 +1,4 @@
-"""An index of the few audit entries that belong to one user and name another as who has acted."""
+"""Adds an index of audit entries that belong to one user and name another one as actor."""
 
 from django.db import migrations
 

@@ -92,7 +92,7 @@ VERSION = {
 }
 
 installation_collectors: list[Any] = []
-"""Collectors (prometheus_client) of what belongs to the installation, such as its queue, not to one process.
+"""Collectors (prometheus_client) of metrics of the whole installation, such as its queue.
 
 `collect()` must be bounded in time and raise nothing."""
 

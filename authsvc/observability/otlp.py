@@ -1,4 +1,4 @@
-"""The OTLP exporters, and the resource attributes of what is exported."""
+"""The OTLP exporters, and the resource attributes of exported metrics and spans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def resource_attributes(config: conf.Telemetry) -> dict[str, str]:
 
 
 def process_attributes(config: conf.Telemetry) -> dict[str, str | int]:
-    """The same, and what tells this process from others of the service."""
+    """The resource attributes of this process: those of the service, an instance ID and the process ID."""
     return {"service.instance.id": str(uuid4()), **resource_attributes(config), "process.pid": os.getpid()}
 
 

@@ -1,4 +1,4 @@
-"""Starts and stops the export of metrics and traces; loads nothing that the settings leave off."""
+"""Starts and stops the export of metrics and traces; loads only the libraries that the settings require."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:[-.]?rc\.?(\d+))?")
 _DEFAULT_VARIABLES = {
     # Attributes by their present names and by the older ones, such as `http.method`.
     "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup",
-    # Without baggage: what a client sends is for no other server.
+    # Without baggage, which would pass values from clients to other servers.
     "OTEL_PROPAGATORS": "tracecontext",
 }
 

@@ -203,7 +203,7 @@ def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.Addres
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is public: not local to a machine or site, and not for a special use."""
+    """True if an IP address is public: not local to a machine or site, and not for a special use."""
     ip = ipaddress.ip_address(address)
     return all(
         each.is_global

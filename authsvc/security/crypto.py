@@ -55,7 +55,7 @@ def generate_key() -> str:
 
 
 def constant_time_equal(a: str | bytes, b: str | bytes) -> bool:
-    """Whether both are equal; the duration does not depend on the position of a difference."""
+    """True if both are equal; the duration does not depend on the position of a difference."""
     return hmac.compare_digest(_as_bytes(a), _as_bytes(b))
 
 

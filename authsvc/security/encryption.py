@@ -68,7 +68,7 @@ def decrypt(stored: str, *, bound_to: UUID) -> str:
 
 
 def needs_reencryption(stored: str) -> bool:
-    """Whether encryption is enabled and the value is unencrypted or uses another key."""
+    """True if encryption is enabled and the value is unencrypted or uses another key."""
     config = conf.current().database
     if not config.encrypt:
         return False

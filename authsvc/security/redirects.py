@@ -39,7 +39,7 @@ class _Rules:
 
 
 def is_permitted(url: str) -> bool:
-    """Whether SITE_URL or URI_ALLOW_LIST permits a redirect to `url`, parsed as a browser does."""
+    """True if SITE_URL or URI_ALLOW_LIST permits a redirect to `url`, parsed as a browser does."""
     return _permitted(url) is not None
 
 

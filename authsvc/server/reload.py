@@ -46,7 +46,7 @@ logging.getLogger("watchfiles.main").setLevel(logging.WARNING)
 
 _reloader: Reloader | None = None
 _watcher: Watcher | None = None
-"""That of this process. A child inherits the one of its parent and replaces it when it starts its own."""
+"""The watcher of this process. A forked child inherits that of its parent and replaces it."""
 
 
 def prepare() -> None:

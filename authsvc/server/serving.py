@@ -8,12 +8,12 @@ import socket
 from authsvc import conf
 
 THREADS = 4
-"""Blocking threads per process: they wait on PostgreSQL, so some more than cores, and every one keeps a connection."""
+"""Blocking threads per process, more than cores because threads wait for PostgreSQL. Each holds one connection."""
 IDLE_SECONDS = 75
-"""How long a connection may be silent, between requests or inside the head of one.
+"""Timeout of a silent connection, between requests or inside a request head.
 
-Longer than proxies keep a connection (60 s are common): one that we close first costs the proxy a request that it must
-not repeat. A silent connection holds no thread.
+Longer than the idle timeout of proxies (60 s are common): if the service closes a connection first, the proxy can lose
+a request that it must not repeat. A silent connection holds no thread.
 """
 HEADER_BYTES = 65_536
 DRAIN_SECONDS = 60

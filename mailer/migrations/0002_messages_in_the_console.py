@@ -1,4 +1,4 @@
-"""What the console asks for: undelivered messages as rows, attempts by user and by age."""
+"""Adds the messages of the console, and indexes of delivery attempts by user and by age."""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models

@@ -1,6 +1,6 @@
-"""Indexes that find the messages for one person in the queue, whose table is its library's and everybody's.
+"""Creates indexes that find the messages to one recipient in the queue table of procrastinate.
 
-Without them, where another installation's role owns the table, the queue is read through.
+Several installations share the table. If another role owns it, the indexes are skipped and searches scan the table.
 """
 
 from django.db import migrations
@@ -13,7 +13,7 @@ OURS = f"WHERE queue_name = '{registry.queue()}'"
 INDEXES = {
     namespaced("messages_to_user_idx"): f"((args ->> 'to_user')) {OURS} AND args ->> 'to_user' IS NOT NULL",
     namespaced("messages_to_address_idx"): f"((args ->> 'to_address')) {OURS} AND args ->> 'to_address' IS NOT NULL",
-    # Those stored before there were marks; the ones that have failed stay until somebody removes them.
+    # Messages from before the digests were stored; failed ones stay until an operator removes them.
     namespaced("messages_unmarked_idx"): f"(id) {OURS} AND task_name = 'mailer.deliver' AND NOT args ? 'to_address'",
 }
 
@@ -24,13 +24,13 @@ class Migration(migrations.Migration):
     dependencies = [("mailer", "0002_messages_in_the_console"), ("procrastinate", "0001_initial")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         *(RunSQLByOwner([f"DROP INDEX CONCURRENTLY IF EXISTS {name}"], []) for name in INDEXES),
         *(
             RunSQLByOwner(
-                [f"CREATE INDEX CONCURRENTLY {name} ON procrastinate_jobs {what}"],
+                [f"CREATE INDEX CONCURRENTLY {name} ON procrastinate_jobs {definition}"],
                 [f"DROP INDEX CONCURRENTLY IF EXISTS {name}"],
             )
-            for name, what in INDEXES.items()
+            for name, definition in INDEXES.items()
         ),
     ]

@@ -17,16 +17,16 @@ import msgspec
 import orjson
 from social_core.backends.base import BaseAuth
 from social_core.backends.oauth import BaseOAuth2
+from social_core.strategy import BaseStrategy
 
 from authsvc import conf
 from authsvc.outgoing import http
 from authsvc.security import crypto
 from oauthproviders.base import claims, deadline
 from oauthproviders.base.contract import AuthorizationRequest, Token
-from oauthproviders.base.strategy import ProviderStrategy
 from oauthproviders.errors import InvalidProviderResponse
 
-Shape = TypeVar("Shape")
+T = TypeVar("T")
 
 _MAX_RESPONSE_BYTES = 1_048_576
 _FORMS = frozenset({"application/x-www-form-urlencoded", "text/plain"})
@@ -54,13 +54,31 @@ class LibraryResponse:
         return orjson.loads(self.content)
 
 
+class ProviderStrategy(BaseStrategy[Any]):
+    """Passes settings and request parameters to social-auth-core, without storage, session and Django settings."""
+
+    def __init__(self, *, settings: Mapping[str, Any], data: Mapping[str, str]) -> None:
+        super().__init__(storage=None)
+        self._settings = settings
+        self._data = dict(data)
+
+    def get_setting(self, name: str) -> Any:
+        return self._settings[name]
+
+    def get_request_data(self, merge: bool = True) -> dict[str, Any]:
+        return self._data
+
+    def build_absolute_uri(self, path: str | None = None) -> str:
+        return path or ""
+
+
 class Backend(BaseAuth[Any]):
     """Settings and HTTP calls of OAuth 2.0 and 1.0a backends."""
 
     config: conf.Provider
     is_oauth1: ClassVar[bool] = False
     public_only: bool = False
-    """Whether only public addresses are called, for URLs that come from the database instead of the operator."""
+    """True if only public addresses are called, for URLs that come from the database instead of the operator."""
 
     @classmethod
     def make(cls, config: conf.Provider, *, data: Mapping[str, str]) -> Self:
@@ -124,13 +142,11 @@ class Backend(BaseAuth[Any]):
         except http.Unreachable as error:
             raise InvalidProviderResponse(str(error)) from None
 
-    def fetch_document(
-        self, token: Token, url: str, shape: type[Shape], *, headers: Mapping[str, str] | None = None
-    ) -> Shape:
-        """The JSON document at `url`, shown to whoever has the token, as `shape`. Raises InvalidProviderResponse."""
+    def fetch_document(self, token: Token, url: str, schema: type[T], *, headers: Mapping[str, str] | None = None) -> T:
+        """The JSON document at `url`, requested with the token, as `schema`. Raises InvalidProviderResponse."""
         bearer = token.token_type if token.token_type.lower() != "bearer" else "Bearer"
         sent = {"Authorization": f"{bearer} {token.access_token}", **(headers or {})}
-        return parse_document(self.request(url, headers=sent).content, shape)
+        return parse_document(self.request(url, headers=sent).content, schema)
 
 
 class OAuth2(Backend, BaseOAuth2[Any]):
@@ -144,7 +160,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
     forwards_extra: ClassVar[bool] = True
     requires_pkce: bool = False
     client_in_body: ClassVar[bool] = False
-    """Whether the provider supports client authentication in the body only."""
+    """True if the provider supports client authentication in the body only."""
     extra_parameters: ClassVar[Mapping[str, str]] = {}
     """Parameters of the authorization URL; they override those of a client."""
 
@@ -220,11 +236,11 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         return parse_token_response(reply)
 
 
-def parse_document(body: bytes, shape: type[Shape]) -> Shape:
-    """Parses JSON as `shape`. Raises InvalidProviderResponse, also for values that cannot be stored."""
+def parse_document(body: bytes, schema: type[T]) -> T:
+    """Parses JSON as `schema`. Raises InvalidProviderResponse, also for values that cannot be stored."""
     try:
         claims.check_storable(orjson.loads(body))
-        return msgspec.json.decode(body, type=shape)
+        return msgspec.json.decode(body, type=schema)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         # The text of the parser's error may contain personal data.
         raise InvalidProviderResponse("the response does not have the expected schema") from None

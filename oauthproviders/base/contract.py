@@ -39,7 +39,7 @@ class Provider(Protocol):
 
     config: conf.Provider
     requires_pkce: bool
-    """Whether a callback requires the secret of the authorization request."""
+    """True if a callback requires the secret of the authorization request."""
     is_oauth1: ClassVar[bool]
 
     def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:

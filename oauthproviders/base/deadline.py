@@ -38,7 +38,7 @@ def remaining() -> timedelta:
 
 
 def _timeout() -> timedelta:
-    """Less than the maximum duration of a request, so that a slow provider still leads to a response."""
+    """Less than the maximum duration of a request, so that requests with a slow provider still get a response."""
     api = conf.current().api
     if api.max_request_duration <= timedelta():
         return api.internal_http_timeout

@@ -11,14 +11,14 @@ from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base import claims
 from oauthproviders.errors import InvalidProviderResponse
 
-Shape = TypeVar("Shape")
+T = TypeVar("T")
 
 
-def convert(document: Any, shape: type[Shape]) -> Shape:
-    """Converts a parsed document to `shape`. Raises InvalidProviderResponse."""
+def convert(document: Any, schema: type[T]) -> T:
+    """Converts a parsed document to `schema`. Raises InvalidProviderResponse."""
     claims.check_storable(document)
     try:
-        return msgspec.convert(document, type=shape)
+        return msgspec.convert(document, type=schema)
     except msgspec.ValidationError:
         # The text of the converter's error may contain personal data.
         raise InvalidProviderResponse("the document does not have the expected schema") from None

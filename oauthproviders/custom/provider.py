@@ -119,10 +119,10 @@ def audiences_of(row: CustomProvider) -> list[str]:
     return [row.client_id, *row.acceptable_client_ids]
 
 
-def profile_of_id_token(row: CustomProvider, said: Mapping[str, Any]) -> ProviderProfile:
+def profile_of_id_token(row: CustomProvider, token_claims: Mapping[str, Any]) -> ProviderProfile:
     """The profile of a verified ID token. Raises InvalidProviderResponse."""
-    profile = id_token_profiles.profile_of(said)
-    return ProviderProfile(claims=_mapped(row, profile, said), addresses=profile.addresses)
+    profile = id_token_profiles.profile_of(token_claims)
+    return ProviderProfile(claims=_mapped(row, profile, token_claims), addresses=profile.addresses)
 
 
 def scopes_of(provider_type: str, scopes: list[str]) -> list[str]:
@@ -132,7 +132,7 @@ def scopes_of(provider_type: str, scopes: list[str]) -> list[str]:
 
 
 def is_public_only() -> bool:
-    """Whether custom providers may have public addresses only."""
+    """True if custom providers may have public addresses only."""
     return not conf.current().custom_providers.private_networks_enabled
 
 

@@ -106,9 +106,9 @@ def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, 
             caller=caller,
             at=at,
         )
-        if signed_in.refusal is None:
+        if signed_in.error is None:
             return _finish(pending, signed_in.user, token, caller=caller, at=at)
-    raise signed_in.refusal
+    raise signed_in.error
 
 
 def _accept_invitation(
@@ -145,9 +145,9 @@ def _link(
             caller=caller,
             at=at,
         )
-        if linked.refusal is None:
+        if linked.error is None:
             return _finish(pending, linked.user, token, caller=caller, at=at)
-    raise linked.refusal
+    raise linked.error
 
 
 def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Caller, at: datetime) -> str:

@@ -35,7 +35,7 @@ def set(response: HttpResponse, *, flow_id: UUID) -> None:
 
 
 def is_present(flow_id: UUID, cookies: Mapping[str, str]) -> bool:
-    """Whether the request has the cookie of this flow."""
+    """True if the request has the cookie of this flow."""
     return crypto.constant_time_equal(cookies.get(_name(flow_id), ""), _value(flow_id))
 
 

@@ -87,10 +87,10 @@ def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdT
         signed_in = external_sign_in.sign_in(
             match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
-        if signed_in.refusal is None:
+        if signed_in.error is None:
             tokens = lifecycle.start_session(user=signed_in.user, method=_METHOD, caller=caller, at=at)
             return IdTokenSignIn(user=signed_in.user, tokens=tokens)
-    raise signed_in.refusal
+    raise signed_in.error
 
 
 def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> IdTokenSignIn:
@@ -101,10 +101,10 @@ def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, a
         linked = linking.link(
             request, user, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
-        if linked.refusal is None:
+        if linked.error is None:
             tokens = lifecycle.start_session(user=linked.user, method=_METHOD, caller=caller, at=at)
             return IdTokenSignIn(user=linked.user, tokens=tokens)
-    raise linked.refusal
+    raise linked.error
 
 
 def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:

@@ -1,4 +1,4 @@
-"""Secrets kept towards a provider, and providers that administrators define."""
+"""Client secrets of pending flows, and custom providers."""
 
 import uuid
 

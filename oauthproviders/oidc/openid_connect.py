@@ -22,7 +22,7 @@ from oauthproviders.oidc import key_sets
 from oauthproviders.oidc.key_sets import KeySet
 from oauthproviders.oidc.remote_documents import DocumentCache
 
-Shape = TypeVar("Shape", bound=msgspec.Struct)
+T = TypeVar("T", bound=msgspec.Struct)
 
 _MAX_DOCUMENT_BYTES = 1_048_576
 _NOT_BEFORE_LEEWAY = 300  # seconds
@@ -40,7 +40,7 @@ class Issuer:
     url: str = ""
     """The URL of the discovery document, if it is not the standard one."""
     public_only: bool = False
-    """Whether only public addresses are called."""
+    """True if only public addresses are called."""
     version: str = ""
     """The version of its settings; documents that were fetched for another version are not used."""
 
@@ -177,7 +177,7 @@ def _has_scheme(address: str, schemes: Collection[str]) -> bool:
         return False
 
 
-def _document(url: str, shape: type[Shape], *, public_only: bool) -> Shape:
+def _document(url: str, schema: type[T], *, public_only: bool) -> T:
     try:
         reply = http.send(
             "GET",
@@ -190,7 +190,7 @@ def _document(url: str, shape: type[Shape], *, public_only: bool) -> Shape:
         if not 200 <= reply.status <= 299:
             raise InvalidProviderResponse(f"status {reply.status}")
         claims.check_storable(reply.json())
-        return msgspec.json.decode(reply.body, type=shape)
+        return msgspec.json.decode(reply.body, type=schema)
     except http.Unreachable as error:
         raise InvalidProviderResponse(str(error)) from None
     except (msgspec.MsgspecError, RecursionError, ValueError):

@@ -48,13 +48,13 @@ class Authority:
         return self._tenant.lower() not in _MULTI_TENANT
 
     def issues(self, issuer: str) -> bool:
-        """Whether its authorization flow returns tokens of this issuer."""
+        """True if its authorization flow returns tokens of this issuer."""
         if self.is_single_tenant:
             return issuer == f"{self.url}/v2.0"
         return re.fullmatch(rf"{re.escape(self._origin)}/[A-Za-z0-9.-]+/v2[.]0/?", issuer) is not None
 
     def issues_to_applications(self, issuer: str) -> bool:
-        """Whether an application may have obtained a token of this issuer itself."""
+        """True if an application may have obtained a token of this issuer itself."""
         if not self.is_single_tenant:
             return _ANY_ISSUER.fullmatch(issuer) is not None
         own = {f"{self.url}/v2.0"}
@@ -127,7 +127,7 @@ def profile_of(token: Mapping[str, Any], *, is_of_own_tenant: bool) -> ProviderP
 
 
 def _is_domain_verified(token: Mapping[str, Any], *, default: bool) -> bool:
-    """Whether Microsoft has verified the domain of the address; `default` without the claim.
+    """True if Microsoft has verified the domain of the address; `default` without the claim.
 
     The address alone is not verified: the administrator of a tenant can enter any address.
     """

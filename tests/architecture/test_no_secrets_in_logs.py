@@ -37,7 +37,7 @@ from tests.factories import CHALLENGE, VERIFIER, make_flow, make_older, make_one
 from tests.fakes import smtp as fakes
 from tests.fakes.smtp import FakeSmtp
 from tests.observations import fragment_of, let_limits_pass, query_of
-from tokens.api import inputs as token_inputs
+from tokens.api import grants
 from tokens.flows import flow_states, pkce
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import OneTimeToken, Session
@@ -378,10 +378,10 @@ def values() -> dict[str, tuple[Any, set[str]]]:
             {secret.code, secret.link_token, PASSWORD},
         ),
         "RefreshTokenInput": (
-            token_inputs.RefreshTokenInput(refresh_token=made.refresh_token), {made.refresh_token},
+            grants.RefreshTokenInput(refresh_token=made.refresh_token), {made.refresh_token},
         ),
         "PkceInput": (
-            token_inputs.PkceInput(auth_code=flow.auth_code, code_verifier=VERIFIER), {flow.auth_code or "", VERIFIER},
+            grants.PkceInput(auth_code=flow.auth_code, code_verifier=VERIFIER), {flow.auth_code or "", VERIFIER},
         ),
     }  # fmt: skip
 

@@ -75,7 +75,7 @@ class AdminCaptchaExemption:
     """Exempts requests of administrators (`authsvc.api.captcha.CaptchaExemption`)."""
 
     def applies_to(self, request: HttpRequest) -> bool:
-        """Whether the request has a valid token of an administrator."""
+        """True if the request has a valid token of an administrator."""
         token = bearer_auth.bearer_token(request.META)
         if token is None:
             return False

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from authsvc.api.openapi.document import ErrorTypes
+from authsvc.api.parsing import Body
 from authsvc.caller import Caller
 from authsvc.registration import OrderedRegistry
 from tokens import errors
 from tokens.api import payloads, schemas
-from tokens.api.inputs import PkceInput, RefreshTokenInput
 from tokens.flows import flow_states
 from tokens.sessions import refresh
 
@@ -54,6 +54,11 @@ def choose(grant_type: str) -> Grant:
     return grant
 
 
+class RefreshTokenInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("refresh_token",)
+    refresh_token: str | None = None
+
+
 class RefreshTokenGrant:
     """Exchange a refresh token. Each refresh token is valid for one refresh."""
 
@@ -74,6 +79,13 @@ class RefreshTokenGrant:
     def exchange(self, body: RefreshTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         result = refresh.refresh(token=body.refresh_token or "", caller=caller, at=at)
         return payloads.token_response(result.tokens, user=result.user)
+
+
+class PkceInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("auth_code", "code_verifier")
+    auth_code: str | None = None
+    """The `code` parameter of the redirect."""
+    code_verifier: str | None = None
 
 
 class PkceGrant:

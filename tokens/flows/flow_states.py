@@ -178,8 +178,8 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
 
 
 def is_expired(flow: FlowState, at: datetime) -> bool:
-    """Whether a flow is older than EXTERNAL_FLOW_STATE_EXPIRY_DURATION."""
-    # A magic link has a lifetime of its own; the flow expires after the link was opened.
+    """True if a flow is older than EXTERNAL_FLOW_STATE_EXPIRY_DURATION."""
+    # A magic link has a separate lifetime; the flow expires after the link was opened.
     since = flow.created_at
     if flow.authentication_method == "magiclink" and flow.auth_code_issued_at is not None:
         since = flow.auth_code_issued_at

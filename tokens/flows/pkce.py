@@ -40,7 +40,7 @@ def parse_challenge(*, challenge: str | None, method: str | None) -> Challenge |
 
 
 def matches(*, challenge: str, method: str, verifier: str) -> bool:
-    """Whether `verifier` belongs to the stored challenge (RFC 7636 §4.6). Raises UnknownChallengeMethod."""
+    """True if `verifier` belongs to the stored challenge (RFC 7636 §4.6). Raises UnknownChallengeMethod."""
     match method:
         case "s256":
             computed = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())

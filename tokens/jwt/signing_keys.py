@@ -225,7 +225,7 @@ def _parse(jwk: Mapping[str, Any]) -> Key:
     try:
         material = _IMPLEMENTATIONS[alg].from_jwk(dict(jwk))
         if material == b"":
-            raise ValueError("with an empty secret everybody could sign")
+            raise ValueError("an empty secret cannot protect a token")
     except (PyJWTError, ValueError, TypeError, KeyError, AttributeError):
         # Without the cause, whose text may contain the key.
         raise ImproperlyConfigured(f"JWT_KEYS: the key {kid!r} is not a valid JSON Web Key") from None

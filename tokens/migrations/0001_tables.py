@@ -12,7 +12,7 @@ from authsvc.db.sql import namespaced
 
 
 def cascade(child: str, column: str, parent: str) -> migrations.RunSQL:
-    """A foreign key that the database itself cascades, which Django's own does not ask of it."""
+    """A foreign key with ON DELETE CASCADE in the database, which Django's foreign keys lack."""
     sql = (
         f"ALTER TABLE {namespaced(child)} ADD CONSTRAINT {namespaced(f'{child}_{column}_fkey')}"
         f" FOREIGN KEY ({column}) REFERENCES {namespaced(parent)} (id) ON DELETE CASCADE"
@@ -295,6 +295,6 @@ class Migration(migrations.Migration):
         cascade("refresh_tokens", "user_id", "users"),
         cascade("refresh_tokens", "session_id", "sessions"),
         cascade("mfa_amr_claims", "session_id", "sessions"),
-        # Room in every page, so that a change of columns without an index is made in place.
+        # Free space in each page allows HOT updates.
         migrations.RunSQL([f"ALTER TABLE {namespaced('sessions')} SET (fillfactor = 85)"], migrations.RunSQL.noop),
     ]

@@ -1,4 +1,4 @@
-"""An index of the flows that are to link an identity, which the end of a user's sessions looks for."""
+"""Adds an index of flows that link an identity, which the revocation of sessions deletes."""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
     dependencies = [("tokens", "0001_tables")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
         AddIndexConcurrently(
             model_name="flowstate",

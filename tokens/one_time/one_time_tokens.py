@@ -44,12 +44,12 @@ class StoredToken:
     attempts: int
 
     def is_fresh(self, at: datetime) -> bool:
-        """Whether the lifetime of codes in emails, or in text messages, has not passed."""
+        """True if the lifetime of codes in emails, or in text messages, has not passed."""
         is_email = "@" in self.relates_to
         return at <= self.created_at + (conf.current().mailer.otp_exp if is_email else conf.current().sms.otp_exp)
 
     def matches(self, code: str) -> bool:
-        """Whether this is the code, and the number of wrong codes is below the limit."""
+        """True if this is the code, and the number of wrong codes is below the limit."""
         expected = self.token_hash.removeprefix(PKCE_PREFIX)
         is_equal = crypto.constant_time_equal(expected, crypto.hash_code(self.relates_to, code))
         return is_equal and self.attempts < _attempt_limit(by_code=True)

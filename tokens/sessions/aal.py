@@ -26,7 +26,7 @@ def highest_available(user: TokenUser) -> str:
 
 
 def is_recovery(methods: Iterable[str]) -> bool:
-    """Whether the session began with a code or link from an email, so that the user may not know the password."""
+    """True if the session began with a code or link from an email, so that the user may not know the password."""
     return not _RECOVERY_METHODS.isdisjoint(methods)
 
 

@@ -48,7 +48,7 @@ def find(token: str) -> LegacyToken:
 
 
 def caused_conversion(legacy: LegacyToken) -> bool:
-    """Whether the refresh of this token converted its session: no token of the session changed later."""
+    """True if the refresh of this token converted its session: no token of the session changed later."""
     # `updated_at` of an imported row may be NULL, which PostgreSQL sorts first by default.
     latest_first = F("updated_at").desc(nulls_last=True), "-id"
     newest = LegacyRefreshToken.objects.filter(session_id=legacy.session_id).order_by(*latest_first).first()

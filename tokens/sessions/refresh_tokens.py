@@ -76,7 +76,7 @@ def decode(text: str) -> DecodedToken:
 
 
 def is_legacy(text: str) -> bool:
-    """Whether the text has the format of an imported refresh token, which is stored in a row."""
+    """True if the text has the format of an imported refresh token, which is stored in a row."""
     return _LEGACY.fullmatch(text) is not None
 
 

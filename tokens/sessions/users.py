@@ -83,7 +83,7 @@ class SignedInUser:
 
     @property
     def is_aal2(self) -> bool:
-        """Whether a second factor was verified in this session and still exists."""
+        """True if a second factor was verified in this session and still exists."""
         return self.session is not None and self.session.aal == "aal2"
 
 

@@ -46,12 +46,12 @@ class UserFilter:
 
     @property
     def is_unconditional(self) -> bool:
-        """Whether every user of the audience matches."""
+        """True if every user of the audience matches."""
         return not (self.text or self.is_exact)
 
     @property
     def is_exact(self) -> bool:
-        """Whether a unique index finds the users that match."""
+        """True if a unique index finds the users that match."""
         return bool(self.email or self.phone or self.id)
 
 

@@ -63,7 +63,7 @@ def ensure() -> None:
 
 
 def _should_build(cursor: CursorWrapper) -> bool:
-    """Whether the table supports the indexes and is within the size limit of the settings."""
+    """True if the table supports the indexes and is within the size limit of the settings."""
     config = conf.current().index_worker
     access_method, estimate, is_being_indexed = _one(cursor, _TABLE, [namespaced("users")])
     if access_method == "orioledb" or is_being_indexed:

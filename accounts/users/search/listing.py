@@ -31,7 +31,7 @@ class CursorPage:
 
 
 def list_page(user_filter: UserFilter, request: PageRequest) -> UserPage:
-    """A page of the users that match: one statement or two, or three where the statistics are old."""
+    """A page of the users that match: one or two statements, three after the statistics have changed."""
     if user_filter.is_unconditional:
         page = queries.all_users(
             user_filter, limit=request.limit, offset=request.offset, with_total=not user_filter.count_exactly
@@ -61,10 +61,10 @@ def list_after(user_filter: UserFilter, *, after: Cursor | None, size: int) -> C
 
 
 def find_ids(text: str, *, audience: str, limit: int) -> list[UUID]:
-    """Ids of up to `limit` users that a typed text may mean, the newest ones when there are more.
+    """Ids of up to `limit` users that match a typed text, the newest ones when there are more.
 
-    An id, a whole address or a whole number finds its user in every audience, by unique indexes; only without such a
-    match, parts of an address or full name find users of `audience`, within the bounds of the list.
+    An id, a complete address or a complete phone number finds its user in every audience, by unique indexes. Without
+    such a match, a part of an address or full name finds users of `audience`, within the bounds of the list.
     """
     text = text.strip()
     if not text:
@@ -76,7 +76,7 @@ def find_ids(text: str, *, audience: str, limit: int) -> list[UUID]:
 
 
 def is_too_short(text: str) -> bool:
-    """Whether `find_ids` searches the newest users and the beginnings of addresses and names only."""
+    """True if `find_ids` searches the newest users and the beginnings of addresses and names only."""
     return queries.is_too_expensive(UserFilter(aud="", text=text.strip()))
 
 

@@ -26,7 +26,7 @@ LARGE_TABLE = 50_000
 NEWEST = 5_000
 """The number of users that such a filter covers."""
 _EXPENSIVE = 10_000
-"""Cost, in units of the planner, of a search that indexes do not help with: about a tenth of a second."""
+"""Planner cost of a search that the indexes do not support: about 0.1 s."""
 _SCAN_LIMIT = 25_000
 _SCAN_LIMIT_PER_ROW = 10
 
@@ -134,7 +134,7 @@ def collect(
 
 
 def scan(user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None) -> list[ListedUser]:
-    """A page of the users that match a filter for many, among a bounded number of users by age. One statement."""
+    """A page of the matching users among a bounded number of users by age. One statement."""
     begin, begin_values = _begins_after("u", user_filter, after)
     condition, values = _matches_text("w", user_filter)
     bound = _SCAN_LIMIT + _SCAN_LIMIT_PER_ROW * min(offset + limit, 10 * _SCAN_LIMIT)
@@ -171,7 +171,7 @@ def count(user_filter: UserFilter, *, limit: int | None = None) -> int:
 
 
 def is_too_expensive(user_filter: UserFilter) -> bool:
-    """Whether the trigram indexes cannot serve the filter and the table is too large to be read for it."""
+    """True if the trigram indexes cannot serve the filter and the table is too large to be read for it."""
     if user_filter.count_exactly or _is_indexed(user_filter.text):
         return False
     found = fetch_row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
@@ -180,7 +180,7 @@ def is_too_expensive(user_filter: UserFilter) -> bool:
 
 @cache
 def indexes_all_letters() -> bool:
-    """Whether trigrams contain letters beyond ASCII, which the locale of the database decides."""
+    """True if trigrams contain letters beyond ASCII, which the locale of the database decides."""
     found = fetch_row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
     return bool(found and found[0])
 

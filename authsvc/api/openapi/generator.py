@@ -77,9 +77,9 @@ _SHARED_PARAMETERS = {
 def build() -> dict[str, Any]:
     """The document. Raises UndocumentedOperation."""
     operations = routes.operations()
-    shapes = list(dict.fromkeys(shape for operation in operations for shape in _shapes(operation)))
-    described, named = schemas.components(shapes)
-    schema_of = dict(zip(shapes, described, strict=True))
+    types = list(dict.fromkeys(each for operation in operations for each in _schema_types(operation)))
+    described, named = schemas.components(types)
+    schema_of = dict(zip(types, described, strict=True))
     paths: dict[str, Any] = {}
     for operation in operations:
         paths.setdefault(operation.path, _path(operation))[operation.method] = _operation(operation, schema_of)
@@ -112,7 +112,7 @@ def dump(document: dict[str, Any]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _shapes(operation: Operation) -> Iterable[Any]:
+def _schema_types(operation: Operation) -> Iterable[Any]:
     doc = operation.doc
     alternatives = list(doc.choice.variants().values()) if doc.choice else []
     yield from (each.input for each in alternatives)
@@ -121,8 +121,8 @@ def _shapes(operation: Operation) -> Iterable[Any]:
     if operation.reads_captcha:
         yield WithCaptcha
     for answer in doc.responses.values():
-        shape = answer.schema if isinstance(answer, ResponseDoc) else answer
-        yield from shape if isinstance(shape, tuple) else (() if shape is None else (shape,))
+        schema = answer.schema if isinstance(answer, ResponseDoc) else answer
+        yield from schema if isinstance(schema, tuple) else (() if schema is None else (schema,))
 
 
 def _path(operation: Operation) -> dict[str, Any]:
@@ -145,9 +145,9 @@ def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> di
     query = list(doc.query)
     if doc.choice is not None:
         grants = doc.choice.variants()
-        query.insert(0, Parameter(doc.choice.parameter, "What to do.", tuple(grants), required=True))
-        told = "\n".join(f"- `{name}`: {descriptions.of(type(each))[0]}." for name, each in grants.items())
-        text = f"{text}\n\n{told}".strip()
+        query.insert(0, Parameter(doc.choice.parameter, "The grant type.", tuple(grants), required=True))
+        variants = "\n".join(f"- `{name}`: {descriptions.of(type(each))[0]}." for name, each in grants.items())
+        text = f"{text}\n\n{variants}".strip()
     found: dict[str, Any] = {
         "tags": [next(name for name, starts, _ in _TAGS if operation.path.startswith(starts))],
         "summary": summary,

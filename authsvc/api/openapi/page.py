@@ -1,4 +1,4 @@
-"""The document as a page for people: what the template is given."""
+"""Converts the OpenAPI document into the context of the HTML page."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def context(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def words(text: str) -> SafeString:
-    """Text with what stands in backticks as code."""
+    """The text as HTML, with parts in backticks as `<code>`."""
     return mark_safe(_CODE.sub(r"<code>\1</code>", conditional_escape(text)))  # noqa: S308  (escaped right here)
 
 
@@ -140,11 +140,11 @@ def _parameter(given: Mapping[str, Any]) -> Row:
 def _response(status: str, given: Mapping[str, Any]) -> Response:
     schema = next((each["schema"] for each in given.get("content", {}).values()), None)
     codes = tuple(given.get("x-error-codes", ()))
-    is_refusal = status[0] in "45"
+    is_error = status[0] in "45"
     return Response(
         status=status,
-        text=SafeString() if is_refusal else words(given["description"]),
-        kind=kind_of(schema) if schema and not is_refusal else SafeString(),
+        text=SafeString() if is_error else words(given["description"]),
+        kind=kind_of(schema) if schema and not is_error else SafeString(),
         codes=codes,
     )
 
@@ -162,7 +162,7 @@ def _members(schema: Mapping[str, Any]) -> Iterator[Row]:
 def _curl(
     document: Mapping[str, Any], path: str, method: str, described: Mapping[str, Any], schema: Mapping[str, Any] | None
 ) -> str:
-    """A command line that asks for it, `$URL` being the address of the service."""
+    """A curl command for the operation; `$URL` is the address of the service."""
     needed = [each for each in described.get("parameters", ()) if each["required"]]
     query = "&".join(f"{each['name']}={each['schema'].get('enum', ['…'])[0]}" for each in needed)
     parts = [f"curl -X {method.upper()}" if method != "get" else "curl", f'"$URL{path}{"?" + query if query else ""}"']
@@ -180,7 +180,7 @@ def _curl(
 
 
 def _sample(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, str]:
-    """The members that are needed, or else what one signs in with, or else the first few."""
+    """Sample values of the required members, else of the sign-in credentials, else of the first members."""
     while "properties" not in schema:
         inner = schema.get("allOf") or schema.get("anyOf")
         if inner:

@@ -34,8 +34,8 @@ def of(operation: Operation, described: Described) -> dict[str, Any]:
         found[str(status)] = _answer(answer, described)
     choice = operation.doc.choice
     if choice is not None:
-        shapes = tuple(dict.fromkeys(each.response_schema for each in choice.variants().values()))
-        found["200"] = _answer(shapes, described)
+        types = tuple(dict.fromkeys(each.response_schema for each in choice.variants().values()))
+        found["200"] = _answer(types, described)
     if operation.doc.redirect_errors:
         for redirect in [status for status in found if status.startswith("3")]:
             found[redirect]["x-error-codes"] = _codes(operation.doc.redirect_errors)
@@ -75,15 +75,15 @@ def example(error: type[ApiError] | type[OAuthError]) -> dict[str, Any]:
 
 def _answer(answer: Any, described: Described) -> dict[str, Any]:
     reply = answer if isinstance(answer, ResponseDoc) else ResponseDoc("", answer)
-    shapes = reply.schema if isinstance(reply.schema, tuple) else (reply.schema,)
+    types = reply.schema if isinstance(reply.schema, tuple) else (reply.schema,)
     text = reply.description or " Or: ".join(
-        descriptions.of(shape)[0] + "." if isinstance(shape, type) else "" for shape in shapes
+        descriptions.of(each)[0] + "." if isinstance(each, type) else "" for each in types
     )
     found: dict[str, Any] = {"description": text.strip() or "Done."}
     if reply.schema is None and reply.media_type != "application/json":
         found["content"] = {reply.media_type: {"schema": {"type": "string"}}}
     elif reply.schema is not None:
-        schemas = [described(shape) for shape in shapes]
+        schemas = [described(each) for each in types]
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         found["content"] = {reply.media_type: {"schema": schema}}
     if reply.headers:

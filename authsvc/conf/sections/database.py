@@ -27,7 +27,7 @@ def _check_namespace(namespace: str) -> str:
 
 # Connections of a serving process beside those of its threads.
 WORKER_CONNECTIONS = 4
-"""Of the message worker: two of its own, one that listens, one for the current job."""
+"""Connections of the message worker: two for the queue, one that listens, one for the current job."""
 INDEX_CONNECTIONS = 2
 """Of the index worker, now and then: one for its lock, one that builds."""
 PROBE_CONNECTIONS = 1

@@ -163,7 +163,7 @@ def _check_signal(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reloading:
-    """When the configuration directory is read again; these settings have an effect only with `--config-dir`."""
+    """Reload of the configuration directory; these settings have an effect only with `--config-dir`."""
 
     notify_enabled: bool = setting(
         "AUTH_RELOADING_NOTIFY_ENABLED",

@@ -1,4 +1,4 @@
-"""`manage.py worker`: delivery of messages and periodic work in a process of its own."""
+"""`manage.py worker`: delivery of messages and periodic work in a separate process."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ Status 400, and no error code except `error`:
 """
 
 
-def catalogue() -> set[type[ApiError]]:
+def find_errors() -> set[type[ApiError]]:
     """Every error of the API and of the console."""
     packages = {each.name for each in apps.get_app_configs() if not each.name.startswith(("django", "rest_"))}
     for name in {package.partition(".")[0] for package in packages} - {"procrastinate"}:
@@ -92,8 +92,8 @@ def page() -> str:
         return ", ".join(words) or "the operator console"
 
     by_code: dict[str, list[type[ApiError]]] = defaultdict(list)
-    for error in catalogue():
-        # A class without endpoints and without a text of its own is only a base class.
+    for error in find_errors():
+        # A class without endpoints and without a message is only a base class.
         if error in places or error in responses.ANYWHERE or "message" in vars(error):
             by_code[error.error_code].append(error)
     if set(by_code) != set(REMEDIES):
@@ -108,7 +108,7 @@ def page() -> str:
         parts.append("")
     parts.append(_OAUTH.rstrip("\n"))
     oauth = [error for error in places if issubclass(error, OAuthError)]
-    parts += sorted(f"| {_told(error)} | {returned_by(error)} |" for error in oauth)
+    parts += sorted(f"| {_oauth_error(error)} | {returned_by(error)} |" for error in oauth)
     return "\n".join(parts) + "\n"
 
 
@@ -123,7 +123,7 @@ def _line(error: type[ApiError], places: str) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _told(error: Kind) -> str:
+def _oauth_error(error: Kind) -> str:
     if error is OAuthError:
         return "the fault of an ID token"
     made = descriptions.specimen(error)

@@ -142,6 +142,6 @@ def test_without_the_programs_it_is_said_what_to_install(tmp_path: Path, monkeyp
 def test_root_gives_away_no_folder_that_holds_other_things(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
 
-    with pytest.raises(embedded.EmbeddedDatabaseFailed, match="something else"):
+    with pytest.raises(embedded.EmbeddedDatabaseFailed, match="not empty"):
         embedded.start(tmp_path)
     assert tmp_path.stat().st_uid == 0

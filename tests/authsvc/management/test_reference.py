@@ -52,7 +52,7 @@ def test_what_is_out_of_date_is_told_and_written(
 
 
 def test_the_catalogues_of_code_and_document_are_the_same() -> None:
-    assert errors.catalogue() == catalogue()
+    assert errors.find_errors() == catalogue()
 
 
 def test_every_error_code_has_its_chapter_with_advice(page_of_errors: str) -> None:
