@@ -278,6 +278,12 @@ def test_a_token_in_its_time_is_accepted(claims: dict[str, Any]) -> None:
     access_tokens.decode(hs256(claims), at=AT)
 
 
+@pytest.mark.parametrize("kid", [None, 7, []])
+def test_a_token_of_the_secret_may_have_a_kid_that_is_not_a_text(kid: object) -> None:
+    token = hs256({"role": "service_role"}, header={"alg": "HS256", "kid": kid})
+    assert access_tokens.decode(token, at=AT).role == "service_role"
+
+
 @pytest.mark.parametrize(
     ("token", "detail"),
     [

@@ -50,12 +50,20 @@ class _PreparedHmac(HMACAlgorithm):
         return None  # `check --deploy` and `doctor` warn about short secrets
 
 
+class _Jws(jwt.PyJWS):
+    """PyJWS that ignores a `kid` that is not a text, as `access_tokens` does: other issuers write null or a number."""
+
+    def _validate_kid(self, kid: Any) -> None:
+        pass
+
+
 class _Codec(jwt.PyJWT):
     """PyJWT that reads and writes claims with orjson, and leaves the validation of claims to `access_tokens`."""
 
     def __init__(self) -> None:
         claims = ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")
         super().__init__(options={f"verify_{claim}": False for claim in claims})  # type: ignore[arg-type]  # Options has literal keys
+        self._jws = _Jws(options=self._get_sig_options())
         self._jws.unregister_algorithm(HS256)
         self._jws.register_algorithm(HS256, _PreparedHmac(HMACAlgorithm.SHA256))
 
