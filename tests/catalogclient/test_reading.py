@@ -54,5 +54,5 @@ def test_any_document_is_a_result_or_an_error_of_ours(parse: Callable[[Reply], A
 @given(content=st.binary(max_size=40), kind=st.sampled_from(["application/json", "text/html", ""]))
 def test_any_bytes_are_a_result_or_an_error_of_ours(content: bytes, kind: str) -> None:
     for parse in PARSERS:
-        with pytest.raises(CatalogError):
-            parse(Reply(200, Headers({"Content-Type": kind}), io.BytesIO(content)))
+        with contextlib.suppress(CatalogError):
+            assert repr(parse(Reply(200, Headers({"Content-Type": kind}), io.BytesIO(content))))

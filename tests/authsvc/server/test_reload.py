@@ -273,15 +273,17 @@ def test_a_request_uses_the_same_settings_to_its_end(folder: Path, reloader: Rel
 
 
 class CountingReloader(Reloader):
-    """Counts the reloads that were applied."""
+    """Counts the reloads that were applied; `has_run` is set after the first attempt, which starts the watch."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.count = 0
+        self.has_run = threading.Event()
 
     def reload(self, *, even_if_unchanged: bool = False) -> bool:
         is_applied = super().reload(even_if_unchanged=even_if_unchanged)
         self.count += is_applied
+        self.has_run.set()
         return is_applied
 
 
@@ -299,6 +301,7 @@ def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[CountingRe
     watcher = reload.Watcher(folder, counted, config)
     thread = threading.Thread(target=watcher.run)
     thread.start()
+    assert counted.has_run.wait(robust.TIMEOUT_SECONDS)
     yield counted
     watcher.stop()
     thread.join()
