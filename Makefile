@@ -18,7 +18,7 @@ help:
 	@echo 'make run        serve on port $(PORT) with a private database and a development inbox, all in .data/'
 	@echo 'make operator   create an operator of that service, who can use the console'
 	@echo 'make test       check format, lint, types, imports and dependencies, then run all tests'
-	@echo 'make test-fast  run the unit tests only'
+	@echo 'make test-fast  run the unit tests only: no database, no server'
 	@echo 'make lint       run the checks without the tests'
 	@echo 'make format     format the sources'
 	@echo 'make docs       build the documents as a site in .data/site'
@@ -81,9 +81,11 @@ $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json | $(INS
 test: lint $(CLIENTS)/node_modules/.package-lock.json
 	$(BIN)/pytest -n 2 --dist worksteal
 
-# Unit level: no servers, browsers or other programs. Three quarters of the tests.
+# Unit level: no database, server, browser or other program.
+WITHOUT_UNITS := live performance catalogclient authsvc/server authsvc/management authsvc/importer authsvc/observability authsvc/db
 test-fast: $(INSTALLED)
-	$(BIN)/pytest -q -n 2 --dist worksteal --ignore tests/live --ignore tests/performance --ignore tests/catalogclient
+	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not django_db' $(WITHOUT_UNITS:%=--ignore tests/%) \
+		--ignore tests/architecture/test_migrations.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix-only .
