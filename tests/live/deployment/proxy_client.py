@@ -53,8 +53,12 @@ def ask(
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, dict[str, str], Any]:
-    """Send one request on this connection."""
-    client.request(method, path, body or None, {"Host": NAME, **(headers or {})})
+    """Send one request on this connection.
+
+    A server may answer and close before it has read a body that is too large; the answer is read in that case too.
+    """
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        client.request(method, path, body or None, {"Host": NAME, **(headers or {})})
     answer = client.getresponse()
     text = answer.read()
     found = {name.lower(): value for name, value in answer.getheaders()}
