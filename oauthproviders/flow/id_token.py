@@ -13,8 +13,8 @@ from django.db import transaction
 
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
+from accounts.users.queries import AccountUsers, get_user_record
 from accounts.users.records import UserRecord
-from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure

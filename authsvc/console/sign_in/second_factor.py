@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods
 from accounts.mfa import challenges, recovery_codes, verification
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
+from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.user_source import get_user_record
 from authsvc import clock, conf
 from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
