@@ -19,9 +19,10 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import get_resolver
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock, messaging
+from authsvc import messaging
 from authsvc.conf import AuthConfig
 from mailer.delivery import encryption
 from tests.accounts.passkeys.passkey_requests import PARTY
@@ -296,7 +297,7 @@ def test_invalid_phone_is_rejected(number: str, auth_config: ChangeConfig) -> No
 @pytest.mark.parametrize("password", ["x" * 73, "x" * 5_000, "ü" * 37, "x" * 1_000_000, "\U0001f511" * 5_000])
 def test_too_long_password_is_rejected(password: str) -> None:
     make_user(email=EMAIL)
-    invited = make_user(email="invited@example.com", password="", confirmed=False, invited_at=clock.now())
+    invited = make_user(email="invited@example.com", password="", confirmed=False, invited_at=timezone.now())
     token = make_one_time_token(invited, TokenType.CONFIRMATION).link_token
     before = contents()
     for path, body in (
@@ -484,7 +485,7 @@ def signed(claims: Any, *, header: dict[str, Any] | None = None, secret: str | N
     return f"{parts}.{_segment(algorithm.sign(parts.encode(), algorithm.prepare_key(key)))}"
 
 
-NOW = int(clock.now().timestamp())
+NOW = int(timezone.now().timestamp())
 OTHER_USER_ID = "11111111-2222-4333-8444-555555555555"
 # Case → changed claims of a valid token, expected status and error code.
 CLAIMS: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -857,5 +858,5 @@ def test_repeated_failures_are_rate_limited_and_write_nothing() -> None:
 
 
 def test_valid_token_of_expired_session_is_rejected() -> None:
-    made = make_session(at=clock.now() - timedelta(hours=2))
+    made = make_session(at=timezone.now() - timedelta(hours=2))
     assert documented(Api().get("/user", bearer=made.access_token), 403)["error_code"] == "bad_jwt"

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.sign_in.password import PasswordSignIn
@@ -26,7 +27,7 @@ from accounts.sign_up.views import SignUpInput
 from accounts.users import queries
 from accounts.verification import redemption
 from accounts.verification.views import VerifyInput
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.conf import AuthConfig, Secret
 from authsvc.observability import logs
@@ -240,7 +241,7 @@ def send(mailbox: Mailbox) -> None:
             encrypted=encryption.encrypt(message),
             attempt=1,
             retry_delay=timedelta(seconds=30),
-            at=clock.now(),
+            at=timezone.now(),
         )
     except Exception as error:
         logging.getLogger("authsvc.jobs").info("attempt ended", exc_info=error)
@@ -327,7 +328,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     made = make_session(user)
     key = made.session.refresh_token_hmac_key or ""
     issued = made.access_token
-    at = clock.now()
+    at = timezone.now()
     claims = access_tokens.decode(issued, at=at)
     record = queries.get(user.id)
     assert record is not None

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, Identity, User
-from authsvc import clock
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -28,7 +28,7 @@ NOT_MAILED = "Unverified email with github. Verify the email with github in orde
 def identity_of(user: User, *, provider: str = "google", email: str = EMAIL, verified: bool = True) -> Identity:
     said = {"sub": f"{provider}-7", "email": email, "email_verified": verified, "phone_verified": False}
     return Identity.objects.create(
-        provider=provider, provider_id=f"{provider}-7", user=user, identity_data=said, created_at=clock.now()
+        provider=provider, provider_id=f"{provider}-7", user=user, identity_data=said, created_at=timezone.now()
     )
 
 
@@ -162,7 +162,7 @@ def test_a_banned_user_is_told_so_and_nothing_changes(banned_as: str, github: Gi
         browser.sign_in()
     else:
         make_user(email=EMAIL)
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     state = browser.depart()
     before = contents()
 
@@ -354,7 +354,7 @@ def test_under_auto_confirm_every_address_counts(github: GitHub, browser: Browse
 
 
 def invited(email: str = EMAIL) -> str:
-    user = make_user(email=email, confirmed=False, password="", invited_at=clock.now())
+    user = make_user(email=email, confirmed=False, password="", invited_at=timezone.now())
     return factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
 
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from oauthproviders.base import backends
 from oauthproviders.models import ClientState
 from tests import factories
@@ -257,7 +257,7 @@ def test_a_flow_of_another_kind_is_no_state(github: GitHub, browser: Browser) ->
 def with_secret(github: GitHub, browser: Browser) -> FlowState:
     """A flow that has a secret to take along."""
     browser.depart()
-    kept = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=clock.now())
+    kept = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=timezone.now())
     FlowState.objects.update(oauth_client_state_id=kept.id)
     return FlowState.objects.get()
 

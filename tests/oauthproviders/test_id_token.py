@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.conf import Provider
 from oauthproviders.oidc import openid_connect
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -545,7 +545,7 @@ def test_a_visitor_who_links_is_none_any_more(api: Api, issuer: Issuer) -> None:
 def test_whom_to_link_to_must_be_known(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
     answer = present(api, issuer.token(), bearer="a.b.c", link_identity=True)
     assert (answer.status_code, answer.json()["error_code"]) == (403, "bad_jwt")
-    User.objects.filter(id=signed_in.user.id).update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.filter(id=signed_in.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
     answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
     refused(answer, 403, "user_banned", "User is banned")
     Session.objects.all().delete()
@@ -564,7 +564,7 @@ def test_a_bearer_token_by_itself_links_nothing(api: Api, issuer: Issuer, signed
 
 def test_a_banned_user_stays_outside(api: Api, issuer: Issuer) -> None:
     entered(present(api, issuer.token()))
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     before = contents()
     refused(present(api, issuer.token()), 403, "user_banned", "User is banned")
     assert contents() == before

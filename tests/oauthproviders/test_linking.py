@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
@@ -181,10 +181,10 @@ ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
     "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
     "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
     "eviction": lambda _api, owner: revocation.end_session(
-        owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()
+        owner.session.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
     "eviction of all": lambda _api, owner: revocation.end_all_sessions(
-        owner.user.id, actor=ADMIN, caller=CALLER, at=clock.now()
+        owner.user.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
     "reuse": reuse_refresh_token,
     "password": lambda api, owner: api.put("/user", {"password": "another horse"}, bearer=owner.access_token),
@@ -319,7 +319,7 @@ def test_somebody_elses_address_is_not_taken_along(
 def test_somebody_known_by_a_number_gets_the_address_of_the_identity(
     github: GitHub, browser: Browser, api: Api
 ) -> None:
-    user = make_user(email="", phone="15551234567", phone_confirmed_at=clock.now())
+    user = make_user(email="", phone="15551234567", phone_confirmed_at=timezone.now())
     Identity.objects.filter(user=user).update(provider="phone", identity_data={"sub": str(user.id)})
     factories.make_one_time_token(user, TokenType.PHONE_CHANGE)
 

@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Rate
 from authsvc.db.sql import fetch_rows
 from tests import factories
@@ -555,7 +555,7 @@ def test_a_nonce_used_by_many_at_once_changes_one_password(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(passwords={"update_requires_reauthentication": True})
-    made = factories.make_session(created_at=clock.now() - timedelta(days=2))
+    made = factories.make_session(created_at=timezone.now() - timedelta(days=2))
     assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
     nonce = mailbox.emails[0].variables["Token"]
 

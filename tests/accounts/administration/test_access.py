@@ -12,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import NOT_ADMIN
 from tests.conftest import Answer, Api, ChangeConfig
@@ -68,7 +68,7 @@ def test_other_roles_are_refused(api: Api, method: str, path: str) -> None:
 def test_a_banned_operator_gets_in_nowhere(api: Api, method: str, path: str) -> None:
     made = operator()
     assert users(api, made.access_token).status_code == 200
-    User.objects.filter(id=made.user.id).update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.filter(id=made.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
     refused(api.request(method, path, {}, bearer=made.access_token), *BANNED)
 
 
@@ -124,7 +124,7 @@ def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -
         ("not.a.jwt.token", "token is malformed: token contains an invalid number of segments"),
         (lambda: admin_requests.token(exp=1), "token has invalid claims: token is expired"),
         (
-            lambda: admin_requests.token(nbf=clock.now().timestamp() + 60),
+            lambda: admin_requests.token(nbf=timezone.now().timestamp() + 60),
             "token has invalid claims: token is not valid yet",
         ),
         (
@@ -200,7 +200,7 @@ def test_a_deleted_operator_is_out_at_once(api: Api) -> None:
 
 def test_the_limits_of_sessions_hold_for_operators(api: Api, auth_config: ChangeConfig) -> None:
     made = operator()
-    Session.objects.filter(id=made.session.id).update(created_at=clock.now() - timedelta(hours=2))
+    Session.objects.filter(id=made.session.id).update(created_at=timezone.now() - timedelta(hours=2))
     assert users(api, made.access_token).status_code == 200
     auth_config(sessions={"timebox": timedelta(hours=1)})
     refused(users(api, made.access_token), 403, "session_expired", "Session is no longer valid")
@@ -208,8 +208,8 @@ def test_the_limits_of_sessions_hold_for_operators(api: Api, auth_config: Change
 
 def test_an_expired_session_is_reported_before_a_ban(api: Api, auth_config: ChangeConfig) -> None:
     made = operator()
-    Session.objects.filter(id=made.session.id).update(created_at=clock.now() - timedelta(hours=2))
-    User.objects.filter(id=made.user.id).update(banned_until=clock.now() + timedelta(hours=1))
+    Session.objects.filter(id=made.session.id).update(created_at=timezone.now() - timedelta(hours=2))
+    User.objects.filter(id=made.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
     auth_config(sessions={"timebox": timedelta(hours=1)})
     refused(users(api, made.access_token), 403, "session_expired", "Session is no longer valid")
 

@@ -9,10 +9,11 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.models import Factor, Identity, User
 from accounts.users import account_creation
-from authsvc import clock, messaging
+from authsvc import messaging
 from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
 from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, can_sign_in, done
@@ -127,11 +128,11 @@ def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
         password_hash="x",
         metadata={"full_name": "Annabel Testperson"},
         audience=AUDIENCE,
-        at=clock.now(),
+        at=timezone.now(),
         role="editor",
-        email_confirmed_at=clock.now(),
-        invited_at=clock.now(),
-        banned_until=clock.now() + timedelta(hours=1),
+        email_confirmed_at=timezone.now(),
+        invited_at=timezone.now(),
+        banned_until=timezone.now() + timedelta(hours=1),
     )
     user = User.objects.get(id=KNOWN)
     make_factor(user)

@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.passwords import hashers
-from authsvc import clock
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -31,7 +31,7 @@ LINK_FIELDS = {"action_link", "email_otp", "hashed_token", "verification_type", 
 
 @pytest.fixture
 def admin() -> str:
-    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=timezone.now())
 
 
 def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> Answer:

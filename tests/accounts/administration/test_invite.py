@@ -11,10 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.passwords import hashers
-from authsvc import clock, messaging
+from authsvc import messaging
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from mailer.models import Message
@@ -33,7 +34,7 @@ EXISTS = "A user with this email address has already been registered"
 
 @pytest.fixture
 def admin() -> str:
-    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=timezone.now())
 
 
 def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> Answer:
@@ -230,7 +231,7 @@ def test_an_earlier_sign_up_loses_access_when_the_owner_accepts(
 def test_the_password_of_an_account_with_confirmed_phone_stays(api: Api, admin: str) -> None:
     stored = hashers.encode(STRANGERS)
     owner = make_user(
-        email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=clock.now()
+        email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=timezone.now()
     )
     session = make_session(owner).session
     assert invite(api, admin).status_code == 200

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from tests.accounts.administration.admin_requests import (
     EMAIL_EXISTS,
     PHONE_EXISTS,
@@ -118,7 +118,7 @@ def test_many_things_at_once(api: Api, mailbox: Mailbox) -> None:
     ],
 )
 def test_an_empty_request_changes_nothing(api: Api, wish: Any) -> None:
-    user = make_user(banned_until=clock.now() + timedelta(hours=1))
+    user = make_user(banned_until=timezone.now() + timedelta(hours=1))
     make_session(user)
     before = done(api, "GET", path(user))
     after = done(api, "PUT", path(user), wish)
@@ -171,7 +171,7 @@ def test_a_body_of_another_shape_is_refused(api: Api) -> None:
 
 
 def test_a_new_password_ends_everything_before(api: Api) -> None:
-    user = make_user(email=EMAIL, recovery_sent_at=clock.now(), email_change="new@example.com")
+    user = make_user(email=EMAIL, recovery_sent_at=timezone.now(), email_change="new@example.com")
     signed_in = [make_session(user) for _ in range(2)]
     for token_type in (TokenType.RECOVERY, TokenType.EMAIL_CHANGE_NEW):
         make_one_time_token(user, token_type)
@@ -193,7 +193,7 @@ def test_a_new_password_ends_everything_before(api: Api) -> None:
 def test_a_ban_and_its_end(api: Api) -> None:
     user = make_user(email=EMAIL)
     made = make_session(user)
-    at = clock.now()
+    at = timezone.now()
     assert "banned_until" in done(api, "PUT", path(user), {"ban_duration": "2h45m"})
     banned_until = User.objects.get().banned_until
     assert banned_until is not None
@@ -303,7 +303,7 @@ def test_the_number_of_an_sso_user_is_refused_by_the_index_alone(api: Api) -> No
 
 def test_the_present_address_of_the_user_is_accepted(api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE)
-    at = clock.now()
+    at = timezone.now()
     said = {"sub": "7", "email": "at.google@example.com"}
     Identity.objects.create(
         provider="google", provider_id="7", user=user, identity_data=said, created_at=at, updated_at=at

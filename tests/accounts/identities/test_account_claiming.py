@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, Identity, User
-from authsvc import clock
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_factor, make_session, make_user
@@ -61,7 +61,7 @@ def test_a_new_password_invalidates_issued_codes(api: Api, mailbox: Mailbox) -> 
 
 def test_an_owned_account_is_not_given_away_for_its_other_identifier(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"autoconfirm": True}, signup={"phone_enabled": True})
-    make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=clock.now())
+    make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=timezone.now())
     answer = api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD})
     refused(answer, 422, "user_already_exists", "User already registered")
     assert User.objects.get().email_confirmed_at is None

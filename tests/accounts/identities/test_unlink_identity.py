@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -31,7 +31,7 @@ def also(user: User, provider: str, *, email: str = "", minutes: int = 1, **said
     given = {"sub": provider, **({"email": email} if email else {}), **said}
     return Identity.objects.create(
         provider=provider, provider_id=provider, user=user, identity_data=given,
-        created_at=clock.now() + timedelta(minutes=minutes), updated_at=clock.now(),
+        created_at=timezone.now() + timedelta(minutes=minutes), updated_at=timezone.now(),
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_the_request_needs_a_signed_in_user(ada: SignIn, api: Api) -> None:
     path = f"/user/identities/{known_as('email', ada.user).id}"
 
     refused(api.delete(path), 401, "no_authorization", "This endpoint requires a valid Bearer token")
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     refused(api.delete(path, bearer=ada.access_token), 403, "user_banned", "User is banned")
 
 
@@ -150,7 +150,7 @@ def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
 
 
 def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
-    User.objects.update(phone="15551234567", phone_confirmed_at=clock.now())
+    User.objects.update(phone="15551234567", phone_confirmed_at=timezone.now())
     gone = also(ada.user, "phone", phone="15551234567")
 
     assert unlink(api, ada, gone).status_code == 200
@@ -160,7 +160,7 @@ def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
 
 
 def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
-    User.objects.update(phone="15551234567", phone_confirmed_at=clock.now(), email_change="new@example.com")
+    User.objects.update(phone="15551234567", phone_confirmed_at=timezone.now(), email_change="new@example.com")
     also(ada.user, "phone", phone="15551234567")
 
     assert unlink(api, ada, known_as("email", ada.user)).status_code == 200

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
-from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import SmsKind
 from authsvc.security import encryption
@@ -46,7 +46,7 @@ def mobile() -> Owner:
 @pytest.mark.parametrize("status", ["verified", "unverified"])
 def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, status: str, body: Any) -> None:
     owner = make_owner(status=status)
-    before = clock.now()
+    before = timezone.now()
     answer = factor_requests.challenge(
         api, owner.token, owner.factor.id, body, headers={"X-Forwarded-For": "203.0.113.7"}
     )
@@ -57,7 +57,7 @@ def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, stat
         "type": "totp",
         "expires_at": int((challenge.created_at + timedelta(seconds=300)).timestamp()),
     }
-    assert before <= challenge.created_at <= clock.now()
+    assert before <= challenge.created_at <= timezone.now()
     assert (challenge.ip_address, challenge.verified_at, challenge.otp_code) == ("203.0.113.7", None, "")
     assert Factor.objects.get().last_challenged_at == challenge.created_at
     assert not mailbox.texts

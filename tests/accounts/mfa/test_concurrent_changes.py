@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.administration import admin_factors
 from accounts.models import Factor, RecoveryCode, User
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
@@ -94,16 +95,16 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
 
 def remove(owner: Owner) -> Callable[[], object]:
     """An administrator takes away the factor that has raised the session; another is left."""
-    given = {"caller": OPERATOR["caller"], "at": clock.now()}
+    given = {"caller": OPERATOR["caller"], "at": timezone.now()}
     return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **given)  # type: ignore[arg-type]
 
 
 def reset(owner: Owner) -> Callable[[], object]:
-    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
 
 
 def evict(owner: Owner) -> Callable[[], object]:
-    return lambda: revocation.end_all_sessions(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+    return lambda: revocation.end_all_sessions(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
 
 
 # What a request has to be ready with before it is overtaken, and then the request itself.
@@ -214,7 +215,7 @@ def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothi
             phone="15557654321",
             actor=audit.Administrator(role="svc_admin"),
             caller=Caller(address="203.0.113.7"),
-            at=clock.now(),
+            at=timezone.now(),
         ),
     )
     refused(answer, 404, "mfa_factor_not_found", "Factor not found")

@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
@@ -63,7 +64,7 @@ def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: 
     assert (entry["action"], entry["log_type"]) == ("factor_in_progress", "factor")
     assert (entry["actor_id"], entry["traits"]) == (str(made.user.id), {"factor_id": str(factor.id)})
     (listed,) = api.get("/user", bearer=made.access_token).json()["factors"]
-    moment = clock.rfc3339(factor.created_at)
+    moment = rfc3339(factor.created_at)
     assert listed == {
         "id": str(factor.id), "created_at": moment, "updated_at": moment, "status": "unverified",
         "friendly_name": "phone app", "factor_type": "totp", "phone": "", "last_challenged_at": None,
@@ -287,7 +288,7 @@ def test_abandoned_enrolments_are_deleted(api: Api, auth_config: ChangeConfig) -
         make_factor(other, friendly_name=name, status="verified" if name == "verified" else "unverified")
         for name in ("old", "challenged", "verified", "young")
     )
-    FactorChallenge.objects.create(factor=challenged, created_at=clock.now(), ip_address="192.0.2.1")
+    FactorChallenge.objects.create(factor=challenged, created_at=timezone.now(), ip_address="192.0.2.1")
     for factor in (old, challenged, verified):
         make_older(factor, by=timedelta(minutes=11))
     make_older(young, by=timedelta(minutes=9))

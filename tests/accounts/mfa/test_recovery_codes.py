@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode
-from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from tests.accounts.mfa import factor_requests
@@ -202,7 +202,7 @@ def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
     code, *_ = recovery_codes.generate()
     owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
     digest = recovery_codes.hash_code(code, user_id=owner.user.id)
-    RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=clock.now() - timedelta(days=9))
+    RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=timezone.now() - timedelta(days=9))
     # Not as long as there is no factor at all, either.
     refused(use(api, owner.token, code), *INVALID)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})

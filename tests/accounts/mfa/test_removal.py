@@ -6,10 +6,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.administration import admin_factors
 from accounts.models import Factor, FactorChallenge, RecoveryCode
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from authsvc.messaging import EmailKind
@@ -55,7 +56,7 @@ def test_a_session_that_another_factor_has_raised_stays_raised(api: Api) -> None
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other", factor_type="phone", phone=factor_requests.PHONE)
     by_other = make_session(owner.user, aal="aal2", factor_id=other.id)
-    at = clock.now()
+    at = timezone.now()
     AmrClaim.objects.create(session=by_other.session, authentication_method="mfa/phone", created_at=at, updated_at=at)
     raised = factor_requests.step_up(api, owner)
     done(factor_requests.unenroll(api, raised["access_token"], owner.factor.id))
@@ -134,7 +135,7 @@ def test_a_lowered_session_loses_its_permissions(api: Api, mailbox: Mailbox, by_
 
 def reset(user: Any) -> int:
     return admin_factors.reset(
-        user.id, actor=audit.Administrator(role="svc_admin"), caller=Caller(address="203.0.113.7"), at=clock.now()
+        user.id, actor=audit.Administrator(role="svc_admin"), caller=Caller(address="203.0.113.7"), at=timezone.now()
     )
 
 
@@ -142,11 +143,11 @@ def reset(user: Any) -> int:
 def test_an_administrator_takes_all_factors_away_at_once(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     make_factor(owner.user, friendly_name="other", status="unverified")
-    RecoveryCode.objects.create(user=owner.user, code_hash="x", created_at=clock.now())
+    RecoveryCode.objects.create(user=owner.user, code_hash="x", created_at=timezone.now())
     bystander = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
     by_code = make_session(owner.user, aal="aal2")
-    at = clock.now()
+    at = timezone.now()
     AmrClaim.objects.create(
         session=by_code.session, authentication_method="mfa/recovery_code", created_at=at, updated_at=at
     )
@@ -169,7 +170,7 @@ def test_a_reset_needs_a_user_with_factors() -> None:
     with pytest.raises(ApiError, match="This user has no second factor"):
         reset(make_user())
     with pytest.raises(ApiError, match="User not found"):
-        admin_factors.reset(uuid4(), actor=audit.Administrator(role="x"), caller=Caller(address=""), at=clock.now())
+        admin_factors.reset(uuid4(), actor=audit.Administrator(role="x"), caller=Caller(address=""), at=timezone.now())
 
 
 # The console

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge, Passkey
-from authsvc import clock
 from authsvc.messaging import EmailKind
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
@@ -127,7 +127,7 @@ def test_a_new_factor_is_to_be_made(api: Api) -> None:
 
 
 def test_a_user_without_address_has_an_empty_name(api: Api) -> None:
-    made = make_session(make_user(email="", phone="15551234567", phone_confirmed_at=clock.now()))
+    made = make_session(make_user(email="", phone="15551234567", phone_confirmed_at=timezone.now()))
     factor = make_factor(made.user, factor_type="webauthn", status="unverified")
     user = asked(api, made.access_token, factor.id)["options"]["user"]
     assert (user["name"], user["displayName"]) == ("", "")

@@ -9,9 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Passkey, PasskeyChallenge, User
-from authsvc import clock
 from authsvc.api import captcha
 from authsvc.conf import Secret
 from tests.accounts.passkeys.passkey_requests import (
@@ -275,9 +275,9 @@ def test_a_removed_passkey_is_refused(api: Api) -> None:
     [
         ({"email_confirmed_at": None}, "email_not_confirmed", "Email not confirmed"),
         ({"phone": "15551234567"}, "phone_not_confirmed", "Phone not confirmed"),
-        ({"banned_until": clock.now() + timedelta(days=1)}, "user_banned", "User is banned"),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, "user_banned", "User is banned"),
         (
-            {"email_confirmed_at": None, "banned_until": clock.now() + timedelta(days=1)},
+            {"email_confirmed_at": None, "banned_until": timezone.now() + timedelta(days=1)},
             "email_not_confirmed",
             "Email not confirmed",
         ),

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from accounts.models import Passkey
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from tests.accounts.administration import admin_requests
 from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_holder, register, sign_in
 from tests.conftest import Api, ChangeConfig
@@ -74,7 +74,7 @@ def test_ones_own_are_listed_oldest_first(api: Api) -> None:
     make_holder(api)
     second = Passkey.objects.filter(user=holder.user).latest("created_at")
     assert api.get("/passkeys", bearer=holder.token).json() == [
-        {"id": str(each.id), "friendly_name": "Passkey", "created_at": clock.rfc3339(each.created_at)}
+        {"id": str(each.id), "friendly_name": "Passkey", "created_at": rfc3339(each.created_at)}
         for each in (holder.passkey, second)
     ]
 
@@ -85,7 +85,7 @@ def test_a_used_one_says_when(api: Api) -> None:
     (shown,) = api.get("/passkeys", bearer=holder.token).json()
     used_at = Passkey.objects.get().last_used_at
     assert used_at is not None
-    assert shown["last_used_at"] == clock.rfc3339(used_at)
+    assert shown["last_used_at"] == rfc3339(used_at)
 
 
 def test_one_without_a_name_has_none(api: Api) -> None:
@@ -104,7 +104,7 @@ def test_a_passkey_gets_another_name(api: Api, name: str) -> None:
     make_factor(holder.user)  # asks for nothing here
     shown = done(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": name}, bearer=holder.token))
     passkey = Passkey.objects.get()
-    assert shown == {"id": str(passkey.id), "friendly_name": name, "created_at": clock.rfc3339(passkey.created_at)}
+    assert shown == {"id": str(passkey.id), "friendly_name": name, "created_at": rfc3339(passkey.created_at)}
     assert passkey.friendly_name == name
     assert passkey.updated_at > holder.passkey.updated_at
     entry = audit_payloads()[-1]

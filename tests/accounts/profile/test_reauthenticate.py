@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from tests.accounts.threads import at_once
@@ -34,11 +34,11 @@ def reauthentication_required(auth_config: ChangeConfig) -> None:
 
 def user_with(email: str = EMAIL, **columns: Any) -> SignIn:
     """Signed in two days ago."""
-    return make_session(make_user(email=email, **columns), created_at=clock.now() - timedelta(days=2))
+    return make_session(make_user(email=email, **columns), created_at=timezone.now() - timedelta(days=2))
 
 
 def user_of_a_phone() -> SignIn:
-    return user_with("", phone=PHONE, phone_confirmed_at=clock.now())
+    return user_with("", phone=PHONE, phone_confirmed_at=timezone.now())
 
 
 def ask(api: Api, made: SignIn) -> Answer:
@@ -55,7 +55,7 @@ def wrong(code: str) -> str:
 
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_a_code_is_mailed_to_the_address(api: Api, mailbox: Mailbox, slash: str) -> None:
-    made = user_with(phone=PHONE, phone_confirmed_at=clock.now())
+    made = user_with(phone=PHONE, phone_confirmed_at=timezone.now())
     answer = api.get(f"/reauthenticate{slash}", bearer=made.access_token)
 
     assert (answer.status_code, answer.json()) == (200, {})
@@ -108,7 +108,7 @@ def test_a_test_code_is_not_checked_at_the_gateway(api: Api, auth_config: Change
         ),
         (
             EMAIL,
-            {"confirmed": False, "phone": PHONE, "phone_confirmed_at": clock.now()},
+            {"confirmed": False, "phone": PHONE, "phone_confirmed_at": timezone.now()},
             (422, "email_not_confirmed", "Please verify your email first."),
         ),
         ("", {"phone": PHONE}, (422, "phone_not_confirmed", "Please verify your phone first.")),
@@ -153,7 +153,7 @@ def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, known_by: str) -> 
 
 def test_the_interval_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(seconds=10)})
-    made = user_with(reauthentication_sent_at=clock.now() - timedelta(seconds=11))
+    made = user_with(reauthentication_sent_at=timezone.now() - timedelta(seconds=11))
     assert ask(api, made).status_code == 200
 
 
@@ -216,7 +216,7 @@ def test_a_code_is_spent_even_if_the_change_is_refused_afterwards(api: Api, mail
     [(timedelta(hours=23, minutes=59), False), (timedelta(hours=24, seconds=1), True), (timedelta(days=9), True)],
 )
 def test_a_session_of_a_day_needs_no_code(api: Api, age: timedelta, needed: bool) -> None:
-    made = make_session(make_user(email=EMAIL), created_at=clock.now() - age)
+    made = make_session(make_user(email=EMAIL), created_at=timezone.now() - age)
     answer = change(api, made, None)
     if needed:
         refused(answer, *NEEDED)

@@ -9,10 +9,11 @@ import jwt
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.passwords import hashing
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
@@ -77,7 +78,7 @@ def test_data_is_merged_and_null_removes_a_key(api: Api) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
     after = User.objects.get()
     assert after.raw_user_meta_data == shown["user_metadata"]
-    assert shown["updated_at"] > clock.rfc3339(made.user.created_at or clock.now())
+    assert shown["updated_at"] > rfc3339(made.user.created_at or timezone.now())
     assert audit_trail() == [MODIFIED]
     assert api.get("/user", bearer=made.access_token).json() == shown
 
@@ -99,7 +100,7 @@ def test_data_of_a_row_without_any_begins_it(api: Api) -> None:
     ],
 )
 def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body: Any) -> None:
-    made = make_session(make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now()))
+    made = make_session(make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now()))
     before = api.get("/user", bearer=made.access_token).json()
     shown = changed(put(api, made, body))
     assert {**shown, "updated_at": ""} == {**before, "updated_at": ""}
@@ -171,7 +172,7 @@ def test_app_metadata_is_for_that_group_alone(
 
 
 def test_a_new_password_ends_every_other_sign_in_and_every_secret(api: Api, mailbox: Mailbox) -> None:
-    columns: dict[str, Any] = {f"{name}_sent_at": clock.now() - timedelta(minutes=5) for name in SENT_TIMES}
+    columns: dict[str, Any] = {f"{name}_sent_at": timezone.now() - timedelta(minutes=5) for name in SENT_TIMES}
     user = make_user(email=EMAIL, **columns)
     for token_type in TokenType:
         make_one_time_token(user, token_type)
@@ -226,7 +227,9 @@ def test_a_user_without_a_password_gets_the_first_one(api: Api, auth_config: Cha
 def test_a_notification_is_queued_when_enabled(
     api: Api, auth_config: ChangeConfig, has_address: bool, switched_on: bool
 ) -> None:
-    user = make_user(email=EMAIL) if has_address else make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+    user = (
+        make_user(email=EMAIL) if has_address else make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
+    )
     made = make_session(user)
     auth_config(mailer={"notifications": frozenset({"password_changed"} if switched_on else ())})
     before = queued_jobs()
@@ -453,7 +456,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
 ) -> None:
     user_columns = {name: value for name, value in columns.items() if name not in ("factor", "fresh")}
     age = timedelta(0) if columns.get("fresh") else timedelta(days=2)
-    made = make_session(make_user(email=EMAIL, **user_columns), created_at=clock.now() - age)
+    made = make_session(make_user(email=EMAIL, **user_columns), created_at=timezone.now() - age)
     make_user(email="taken@example.com", phone="15550000000", audience="staff")
     if columns.get("factor"):
         make_factor(made.user)
@@ -529,7 +532,7 @@ def test_with_column_encryption_no_hash_stands_open(
     if written_by == "change":
         changed(put(api, make_session(make_user(email=EMAIL)), {"password": NEW_PASSWORD}))
     elif written_by == "invitation":
-        user = make_user(email=EMAIL, password="", confirmed=False, invited_at=clock.now())
+        user = make_user(email=EMAIL, password="", confirmed=False, invited_at=timezone.now())
         secret = make_one_time_token(user, TokenType.CONFIRMATION)
         body = {"type": "invite", "token_hash": secret.link_token, "password": NEW_PASSWORD}
         assert api.post("/verify", body).status_code == 200

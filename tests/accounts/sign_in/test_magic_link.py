@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
@@ -31,7 +31,7 @@ def accepted(answer: Answer) -> None:
 
 
 def test_a_confirmed_address_is_sent_a_link(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, at=clock.now() - timedelta(days=1))
+    user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
     accepted(api.post("/magiclink?redirect_to=http://localhost:3000/cb", {"email": "USER@example.com", **PKCE}))
 
     after = User.objects.get()
@@ -183,7 +183,7 @@ def test_an_unconfirmed_address_needs_permission_to_sign_up(api: Api, auth_confi
         (None, 1),
         ({}, 1),
         ({"confirmed": False}, 1),
-        ({"banned_until": clock.now() + timedelta(days=1)}, 1),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, 1),
         ({"is_sso_user": True}, 1),
         ({"audience": "staff"}, 0),
         ({"password": ""}, 1),

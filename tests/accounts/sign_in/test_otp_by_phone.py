@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -37,7 +37,7 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
 
 
 def make_phone_user(**columns: Any) -> User:
-    return make_user(email="", **{"phone": PHONE, "phone_confirmed_at": clock.now(), **columns})
+    return make_user(email="", **{"phone": PHONE, "phone_confirmed_at": timezone.now(), **columns})
 
 
 def message_id(answer: Answer) -> str:
@@ -121,7 +121,7 @@ def test_the_answer_has_the_same_form_for_every_phone(
 
 
 def test_a_ban_is_reported_only_with_the_code(api: Api, mailbox: Mailbox) -> None:
-    make_phone_user(banned_until=clock.now() + timedelta(days=1))
+    make_phone_user(banned_until=timezone.now() + timedelta(days=1))
     message_id(api.post("/otp", {"phone": PHONE}))
     refused(confirm(api, "wrong"), *CODE_DEAD)
     refused(confirm(api, mailbox.texts[0].variables["Code"]), 403, "user_banned", "User is banned")

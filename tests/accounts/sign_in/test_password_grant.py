@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.passwords import hashing
-from authsvc import clock
 from authsvc.conf import AuthConfig, Secret
 from tests.conftest import Answer, Api
 from tests.factories import PASSWORD, make_older, make_one_time_token, make_session, make_user
@@ -45,7 +45,7 @@ def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **given: Any
 
 
 def test_the_right_password_signs_in(api: Api) -> None:
-    user = make_user(email=EMAIL, at=clock.now() - timedelta(days=1))
+    user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
     answer = sign_in(api, headers={"User-Agent": "tests"})
 
     assert answer.status_code == 200
@@ -55,7 +55,7 @@ def test_the_right_password_signs_in(api: Api) -> None:
     ]  # fmt: skip
     assert session["weak_password"] is None
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert (claims.sub, claims.exp, claims.aal) == (str(user.id), session["expires_at"], "aal1")
     assert [entry.method for entry in claims.amr] == ["password"]
     row = Session.objects.get()
@@ -88,7 +88,7 @@ def test_the_address_may_be_in_any_case(api: Api) -> None:
 @pytest.mark.parametrize("number", [PHONE, "+15551234567", "+1 555 1234567", " 1 5 5 51234567"])
 def test_a_phone_signs_in_in_any_notation(api: Api, auth_config: ChangeConfig, number: str) -> None:
     auth_config(signup={"phone_enabled": True})
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now(), email_confirmed_at=None)
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), email_confirmed_at=None)
     answer = api.post("/token?grant_type=password", {"phone": number, "password": PASSWORD})
     assert answer.status_code == 200
     assert audit_trail() == [("login", {"provider": "phone"})]
@@ -155,7 +155,7 @@ ACCOUNTS: dict[str, dict[str, Any]] = {
     "with null for a password": {"encrypted": None},
     "of another audience": {"audience": "staff"},
     "of an SSO provider": {"is_sso_user": True},
-    "deleted softly": {"deleted_at": clock.now()},
+    "deleted softly": {"deleted_at": timezone.now()},
 }
 
 
@@ -164,7 +164,7 @@ def make(account: str) -> User | None:
         return None
     columns = dict(ACCOUNTS[account])
     if columns.pop("banned", False):
-        columns["banned_until"] = clock.now() + timedelta(hours=1)
+        columns["banned_until"] = timezone.now() + timedelta(hours=1)
     encrypted = columns.pop("encrypted", "")
     user = make_user(email=EMAIL, **columns)
     if encrypted is None:
@@ -215,7 +215,7 @@ def test_an_unconfirmed_phone_is_reported_after_the_correct_password(api: Api, a
 
 
 def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
-    make_user(email=EMAIL, banned_until=clock.now() - timedelta(seconds=1))
+    make_user(email=EMAIL, banned_until=timezone.now() - timedelta(seconds=1))
     assert sign_in(api).status_code == 200
 
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
 from accounts.passwords import hashing
-from authsvc import clock
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from authsvc.security import crypto
@@ -78,7 +78,7 @@ def test_a_new_phone_creates_an_unconfirmed_account_and_gets_an_sms(api: Api, ma
     assert hashing.verify_password(PASSWORD, user.password)
     (text,) = mailbox.texts
     assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.CONFIRMATION, PHONE, "sms", user.id)
-    assert text.expires_at == (user.confirmation_sent_at or clock.now()) + timedelta(seconds=60)
+    assert text.expires_at == (user.confirmation_sent_at or timezone.now()) + timedelta(seconds=60)
     assert list(text.variables) == ["Code"]
     row = OneTimeToken.objects.get()
     assert (row.token_type, row.relates_to, row.link_hash) == (TokenType.CONFIRMATION, PHONE, None)
@@ -170,7 +170,7 @@ def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, age: timedelta, a
 
 def test_a_ban_is_reported_after_the_correct_code(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     refused(confirm(api, f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"), *CODE_DEAD)
     refused(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
     assert not Session.objects.exists()
@@ -212,12 +212,12 @@ def test_a_test_code_of_an_unknown_phone_is_refused(api: Api, auth_config: Chang
 
 def test_a_test_code_does_not_lift_a_ban(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
-    make_user(email="", phone=PHONE, banned_until=clock.now() + timedelta(hours=1))
+    make_user(email="", phone=PHONE, banned_until=timezone.now() + timedelta(hours=1))
     refused(confirm(api, "123456"), 403, "user_banned", "User is banned")
 
 
 def test_test_codes_can_end(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
-    past, future = (clock.now() + timedelta(hours=hours) for hours in (-1, 1))
+    past, future = (timezone.now() + timedelta(hours=hours) for hours in (-1, 1))
     auth_config(sms={"test_codes": {PHONE: "123456"}, "test_codes_end_at": past})
     api.post("/signup", SIGN_UP)
     assert len(mailbox.texts) == 1
@@ -275,7 +275,7 @@ def test_without_a_gateway_every_phone_gets_a_server_error(
 ) -> None:
     auth_config(sms=sms)
     if account != "unknown":
-        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now() if account == "confirmed" else None)
+        make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now() if account == "confirmed" else None)
     before = contents()
     answer = api.post("/signup", SIGN_UP)
     refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
@@ -293,7 +293,7 @@ def test_the_sms_quota_refuses_every_phone_alike(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str
 ) -> None:
     if account != "unknown":
-        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now() if account == "confirmed" else None)
+        make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now() if account == "confirmed" else None)
     auth_config(limits={"sms_sent": Rate(events=0)})
     before = contents()
     refused(api.post("/signup", SIGN_UP), 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
@@ -302,7 +302,7 @@ def test_the_sms_quota_refuses_every_phone_alike(
 
 
 def test_the_quota_is_shared_by_all_phones_and_used_only_by_sent_messages(api: Api, auth_config: ChangeConfig) -> None:
-    make_user(email="", phone="15550000000", phone_confirmed_at=clock.now())
+    make_user(email="", phone="15550000000", phone_confirmed_at=timezone.now())
     auth_config(limits={"sms_sent": Rate(events=1)})
     assert api.post("/signup", {**SIGN_UP, "phone": "15550000000"}).status_code == 200
     assert api.post("/signup", SIGN_UP).status_code == 200
@@ -312,7 +312,7 @@ def test_the_quota_is_shared_by_all_phones_and_used_only_by_sent_messages(api: A
     assert contents() == before
 
 
-@pytest.mark.parametrize("columns", [None, {}, {"phone_confirmed_at": clock.now()}])
+@pytest.mark.parametrize("columns", [None, {}, {"phone_confirmed_at": timezone.now()}])
 def test_the_interval_between_sign_ups_is_the_same_for_every_phone(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None
 ) -> None:
@@ -354,7 +354,7 @@ def test_a_repeated_sign_up_replaces_password_data_and_code(api: Api, mailbox: M
 
 
 def test_a_confirmed_phone_gets_a_fabricated_user(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email="", phone=PHONE, phone_confirmed_at=clock.now(), data={"secret": 1})
+    user = make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now(), data={"secret": 1})
     before = contents()
     shown = api.post("/signup", {**SIGN_UP, "data": {"a": 1}}).json()
     assert shown["id"] != str(user.id)
@@ -377,7 +377,7 @@ def test_a_number_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbox)
 
 
 def test_another_person_cannot_set_the_password_of_a_verified_account(api: Api, mailbox: Mailbox) -> None:
-    by_number = make_user(email="one@example.com", confirmed=False, phone=PHONE, phone_confirmed_at=clock.now())
+    by_number = make_user(email="one@example.com", confirmed=False, phone=PHONE, phone_confirmed_at=timezone.now())
     by_address = make_user(email="two@example.com", phone="15550000000", data={"mine": 1})
     strange = {"password": "chosen by a stranger", "data": {"strange": 1}}
 

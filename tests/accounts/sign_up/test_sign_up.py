@@ -10,10 +10,11 @@ from uuid import UUID
 import pytest
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import Identity, User
 from accounts.passwords import hashing
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
@@ -55,7 +56,7 @@ def signed_in(answer: Answer) -> dict[str, Any]:
     session: dict[str, Any] = answer.json()
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert (claims.exp, claims.sub) == (session["expires_at"], session["user"]["id"])
     return session
 
@@ -125,7 +126,7 @@ def test_the_answer_shows_the_rows_as_they_are_stored(api: Api) -> None:
     assert shown["identities"][0]["identity_id"] == str(identity.id)
     assert identity.provider_id == shown["id"]
     assert identity.email == EMAIL
-    assert clock.rfc3339(user.created_at or clock.now()) == shown["created_at"]
+    assert rfc3339(user.created_at or timezone.now()) == shown["created_at"]
 
 
 def test_the_email_contains_the_link_and_code_of_the_account(api: Api, mailbox: Mailbox) -> None:
@@ -193,7 +194,7 @@ def test_without_an_audience_the_empty_one_is_used(api: Api, auth_config: Change
     auth_config(jwt={"aud": ""}, mailer={"autoconfirm": True})
     session = signed_in(api.post("/signup", SIGN_UP))
     assert session["user"]["aud"] == ""
-    assert access_tokens.decode(session["access_token"], at=clock.now()).raw["aud"] == ""
+    assert access_tokens.decode(session["access_token"], at=timezone.now()).raw["aud"] == ""
     assert api.get("/user", bearer=session["access_token"]).status_code == 200
     assert api.post("/token?grant_type=password", SIGN_UP).status_code == 200
 
@@ -507,7 +508,7 @@ def test_an_auto_confirmed_phone_is_signed_in_at_once(api: Api, auth_config: Cha
 def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
     api: Api, auth_config: ChangeConfig, section: str
 ) -> None:
-    make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+    make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     if section == "mailer":
         auth_config(mailer={"autoconfirm": True})
@@ -550,7 +551,7 @@ def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: 
 
 
 def test_a_repeated_sign_up_shows_nothing_of_an_invitation(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, password="", confirmed=False, data={"salary": 7}, invited_at=clock.now())
+    user = make_user(email=EMAIL, password="", confirmed=False, data={"salary": 7}, invited_at=timezone.now())
     shown = api.post("/signup", {**SIGN_UP, "data": {"mine": 1}}).json()
     assert shown["id"] == str(user.id)
     assert (shown["user_metadata"], shown["identities"]) == ({}, [])
@@ -575,7 +576,7 @@ def test_an_address_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbo
 
 
 def test_no_session_for_the_address_when_only_the_phone_is_confirmed(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=clock.now())
+    user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=timezone.now())
     answer = api.post("/signup", SIGN_UP)
     assert answer.json()["id"] == str(user.id)
     assert "access_token" not in answer.json()
@@ -599,13 +600,13 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
         email=EMAIL,
         data={"secret": 1},
         phone=PHONE,
-        phone_confirmed_at=clock.now(),
-        invited_at=clock.now(),
-        recovery_sent_at=clock.now(),
+        phone_confirmed_at=timezone.now(),
+        invited_at=timezone.now(),
+        recovery_sent_at=timezone.now(),
         email_change="new@example.com",
-        email_change_sent_at=clock.now(),
-        last_sign_in_at=clock.now(),
-        banned_until=clock.now() + timedelta(days=1),
+        email_change_sent_at=timezone.now(),
+        last_sign_in_at=timezone.now(),
+        banned_until=timezone.now() + timedelta(days=1),
         role="svc_admin",
         raw_app_meta_data={"provider": "google", "providers": ["google"], "plan": "gold"},
     )
@@ -680,7 +681,7 @@ def test_the_interval_between_sign_ups_is_the_same_for_every_address(
         case "confirmed":
             make_user(email=EMAIL)
         case "banned":
-            make_user(email=EMAIL, banned_until=clock.now() + timedelta(days=1))
+            make_user(email=EMAIL, banned_until=timezone.now() + timedelta(days=1))
         case "of another audience":
             make_user(email=EMAIL, audience="staff")
     assert api.post("/signup", SIGN_UP).status_code == 200
@@ -757,7 +758,7 @@ def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config:
     assert (shown["email"], shown["phone"], shown["identities"]) == ("", "", [])
     assert (shown["app_metadata"], shown["user_metadata"]) == ({}, {"a": 1})
     assert [name for name in shown if name.endswith("_at")] == ["last_sign_in_at", "created_at", "updated_at"]
-    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert claims.is_anonymous is True
     assert [entry.method for entry in claims.amr] == ["anonymous"]
     user = User.objects.get()

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from authsvc.security import rate_limits
@@ -57,7 +57,7 @@ def test_a_code_for_an_unknown_account_is_not_sent(
         make_user(email=EMAIL)
         unknown, known = {"email": "nobody@example.com"}, {"email": EMAIL}
     else:
-        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+        make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
         unknown, known = {"phone": "15559999999"}, {"phone": PHONE}
     before = contents()
     first = api.post("/otp", {**unknown, "create_user": False})
@@ -83,7 +83,7 @@ def test_an_exhausted_quota_reveals_nothing(
     for bucket in ("email_sent", "sms_sent"):
         rate_limits.consume_event(bucket=bucket, rate=rate)
     unknown = api.post("/otp", {**body, "create_user": False})
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now())
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
     let_limits_pass(timedelta(minutes=2))
     known = api.post("/otp", {**body, "create_user": False})
     assert (unknown.status_code, unknown.json()) == (known.status_code, known.json())
@@ -101,7 +101,7 @@ def test_an_exhausted_quota_reveals_nothing(
 def test_a_missing_gateway_reveals_nothing(api: Api, auth_config: ChangeConfig, known: bool) -> None:
     auth_config(sms={"provider": ""})
     if known:
-        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+        make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
     answer = api.post("/otp", {"phone": PHONE, "create_user": False})
     refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
 
@@ -219,7 +219,7 @@ TAKEN_NUMBER = "15557654321"
 
 @pytest.fixture
 def owner_of_number() -> User:
-    return make_user(email="", phone=TAKEN_NUMBER, phone_confirmed_at=clock.now())
+    return make_user(email="", phone=TAKEN_NUMBER, phone_confirmed_at=timezone.now())
 
 
 def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> Answer:
@@ -317,7 +317,7 @@ def test_under_auto_confirm_a_taken_phone_stays_pending(
 def test_a_duplicate_looks_like_a_new_account_that_waits(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str, autoconfirm: str
 ) -> None:
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now(), data={"secret": 1})
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), data={"secret": 1})
     known = {"email": EMAIL} if known_by == "email" else {"phone": PHONE}
     unknown = {"email": "new@example.com"} if known_by == "email" else {"phone": "15559999999"}
     further = {"password": PASSWORD, "data": {"a": 1, "b": None}}

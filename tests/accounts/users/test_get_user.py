@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity
-from authsvc import clock
 from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_factor, make_session, make_user
@@ -37,7 +37,7 @@ def test_a_valid_token_shows_its_account(api: Api, scheme: str, path: str) -> No
 
 def test_the_account_is_shown_as_it_is_now(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
-    at = clock.now()
+    at = timezone.now()
     Identity.objects.create(
         provider="google", provider_id="7", user=made.user, identity_data={"sub": "7"}, created_at=at, updated_at=at
     )
@@ -61,12 +61,12 @@ def test_a_missing_token_is_refused_on_get_user(api: Api) -> None:
 
 
 def test_a_banned_user_is_refused(api: Api) -> None:
-    made = make_session(make_user(banned_until=clock.now() + timedelta(minutes=1)))
+    made = make_session(make_user(banned_until=timezone.now() + timedelta(minutes=1)))
     refused(api.get("/user", bearer=made.access_token), 403, "user_banned", "User is banned")
 
 
 def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
-    made = make_session(make_user(banned_until=clock.now() - timedelta(seconds=1)))
+    made = make_session(make_user(banned_until=timezone.now() - timedelta(seconds=1)))
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
@@ -85,7 +85,7 @@ def test_an_account_that_is_gone_is_refused(api: Api) -> None:
 
 
 def test_the_time_limits_of_a_session_do_not_end_its_access_token(api: Api, auth_config: ChangeConfig) -> None:
-    made = make_session(not_after=clock.now() - timedelta(seconds=1))
+    made = make_session(not_after=timezone.now() - timedelta(seconds=1))
     auth_config(sessions={"timebox": timedelta(microseconds=1)})
     assert api.get("/user", bearer=made.access_token).status_code == 200
 

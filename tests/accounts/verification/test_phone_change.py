@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
@@ -40,7 +41,7 @@ def gateway(auth_config: ChangeConfig) -> None:
 @pytest.fixture
 def made() -> SignIn:
     """Has an address and an email identity, and no number."""
-    return make_session(make_user(email=EMAIL, at=clock.now() - timedelta(days=1)))
+    return make_session(make_user(email=EMAIL, at=timezone.now() - timedelta(days=1)))
 
 
 def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> Answer:
@@ -94,7 +95,7 @@ def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, 
     assert "new_phone" not in shown
     assert shown["phone_change_sent_at"] == sent_at
     assert shown["phone_confirmed_at"] == shown["last_sign_in_at"] == shown["updated_at"]
-    assert shown["confirmed_at"] == clock.rfc3339(made.user.email_confirmed_at or clock.now())
+    assert shown["confirmed_at"] == rfc3339(made.user.email_confirmed_at or timezone.now())
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email", "phone"]}
     phone = shown["identities"][1]
     assert (phone["provider"], phone["id"]) == ("phone", shown["id"])
@@ -116,7 +117,7 @@ def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, 
 
 def make_number_user(**columns: Any) -> SignIn:
     """A user with a phone identity whose number is OLD."""
-    user = make_user(email="", **{"phone": OLD, "phone_confirmed_at": clock.now(), **columns})
+    user = make_user(email="", **{"phone": OLD, "phone_confirmed_at": timezone.now(), **columns})
     return make_session(user)
 
 
@@ -124,7 +125,7 @@ def make_number_user(**columns: Any) -> SignIn:
 def test_another_phone_replaces_the_first(api: Api, mailbox: Mailbox, has_address: bool) -> None:
     made = make_number_user()
     if has_address:
-        User.objects.update(email=EMAIL, email_confirmed_at=clock.now())
+        User.objects.update(email=EMAIL, email_confirmed_at=timezone.now())
     assert ask(api, made)["phone"] == OLD
     shown = signed_in(confirm(api, code_in(mailbox)))["user"]
     (identity,) = shown["identities"]
@@ -163,7 +164,7 @@ def test_under_auto_confirm_the_change_takes_effect_at_once(
     auth_config(sms={"autoconfirm": True, "provider": ""}, limits={"sms_sent": Rate(events=0)})
     made = make_number_user()
     if has_address:
-        User.objects.update(email=EMAIL, email_confirmed_at=clock.now())
+        User.objects.update(email=EMAIL, email_confirmed_at=timezone.now())
     make_one_time_token(made.user)
     shown = ask(api, made)
     assert (shown["phone"], "new_phone" in shown) == (NEW, False)
@@ -320,7 +321,7 @@ def test_ten_wrong_codes_kill_a_code(api: Api, mailbox: Mailbox, made: SignIn) -
 
 def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     refused(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
     assert User.objects.get().phone is None
 

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import AuthConfig, Rate, Secret, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from tests.conftest import Answer, Api, Mailbox
@@ -39,7 +39,7 @@ def message_id(answer: Answer) -> UUID:
 
 
 def test_an_unconfirmed_address_is_mailed_once_more(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, confirmed=False, data={"a": 1}, at=clock.now() - timedelta(hours=1))
+    user = make_user(email=EMAIL, confirmed=False, data={"a": 1}, at=timezone.now() - timedelta(hours=1))
     make_one_time_token(user, TokenType.CONFIRMATION)
     former = OneTimeToken.objects.get()
     body = {**AGAIN, "email": "USER@example.com", "options": {}}
@@ -71,8 +71,8 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
         (None, 0),
         ({}, 0),
         ({"confirmed": False}, 1),
-        ({"confirmed": False, "banned_until": clock.now() + timedelta(days=1)}, 1),
-        ({"banned_until": clock.now() + timedelta(days=1)}, 0),
+        ({"confirmed": False, "banned_until": timezone.now() + timedelta(days=1)}, 1),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, 0),
         ({"confirmed": False, "is_sso_user": True}, 0),
         ({"confirmed": False, "audience": "staff"}, 0),
     ],
@@ -123,7 +123,7 @@ def test_without_a_pending_change_nothing_is_sent(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, type: str, known_by: str
 ) -> None:
     auth_config(signup={"phone_enabled": True}, sms=GATEWAY)
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now())
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
     before = contents()
     body = {"type": type, known_by: EMAIL if known_by == "email" else f"+{PHONE}"}
     message_id(api.post("/resend", body))
@@ -346,10 +346,10 @@ def test_the_code_of_a_pending_phone_is_resent(api: Api, mailbox: Mailbox, known
     [
         (None, 0),
         ({}, 1),
-        ({"phone_confirmed_at": clock.now()}, 0),
+        ({"phone_confirmed_at": timezone.now()}, 0),
         ({"is_sso_user": True}, 0),
         ({"audience": "staff"}, 0),
-        ({"banned_until": clock.now() + timedelta(days=1)}, 1),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, 1),
     ],
 )
 def test_the_answer_reveals_nothing_about_the_phone(

@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import Identity, User
 from accounts.passwords import hashing
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import (
@@ -77,7 +78,7 @@ def moved_on(answer: Answer, type: str) -> dict[str, str]:
     assert list(fragment) == ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
     assert (fragment["expires_in"], fragment["sb"], fragment["token_type"]) == ("3600", "", "bearer")
     assert fragment["type"] == type
-    claims = access_tokens.decode(fragment["access_token"], at=clock.now())
+    claims = access_tokens.decode(fragment["access_token"], at=timezone.now())
     assert str(claims.exp) == fragment["expires_at"] + ".0"
     assert [entry.method for entry in claims.amr] == ["otp"]
     assert answer.headers["Cache-Control"] == "no-store"
@@ -111,7 +112,7 @@ def test_the_link_of_a_sign_up_confirms_and_signs_in(api: Api, mailbox: Mailbox)
     assert user.raw_app_meta_data == {"provider": "email", "providers": ["email"]}
     identity = Identity.objects.get()
     assert identity.identity_data == {**shown["user_metadata"], "email_verified": True}
-    assert clock.rfc3339(identity.updated_at or clock.now()) == shown["identities"][0]["updated_at"]
+    assert rfc3339(identity.updated_at or timezone.now()) == shown["identities"][0]["updated_at"]
     assert not OneTimeToken.objects.exists()
     session = Session.objects.get()
     assert (session.user_id, session.user_agent, session.ip, session.aal) == (user.id, "browser", "127.0.0.1", "aal1")
@@ -162,7 +163,7 @@ def test_of_many_uses_at_once_one_wins(type: str, pkce: bool) -> None:
 
 @pytest.mark.parametrize("type", RECOVERING)
 def test_a_recovery_link_of_a_confirmed_account_signs_in(api: Api, type: str) -> None:
-    user = make_user(email=EMAIL, at=clock.now() - timedelta(days=3))
+    user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=3))
     token = make_one_time_token(user).link_token
     make_one_time_token(user, TokenType.REAUTHENTICATION)
     moved_on(open_link(api, token, type), type)
@@ -198,7 +199,7 @@ def test_the_type_email_accepts_any_emailed_code(api: Api, purpose: TokenType, t
 
 def test_providers_are_recomputed_from_the_identities(api: Api) -> None:
     user = make_user(email=EMAIL, raw_app_meta_data={"provider": "old", "providers": ["old"], "plan": "gold"})
-    at = clock.now()
+    at = timezone.now()
     Identity.objects.create(
         provider="google", provider_id="7", user=user, identity_data={"sub": "7"}, created_at=at, updated_at=at
     )
@@ -210,7 +211,7 @@ def test_providers_are_recomputed_from_the_identities(api: Api) -> None:
 
 def test_only_identities_with_the_address_become_verified(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
-    at = clock.now()
+    at = timezone.now()
     for provider, address in (("google", "USER@example.com"), ("github", "other@example.com")):
         data = {"sub": "7", "email": address, "email_verified": False}
         Identity.objects.create(
@@ -246,7 +247,7 @@ def test_the_life_of_a_link_is_a_setting(api: Api, auth_config: ChangeConfig) ->
 
 @pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
 def test_a_ban_is_reported_only_with_the_link(api: Api, type: str) -> None:
-    user = make_user(email=EMAIL, confirmed=type in RECOVERING, banned_until=clock.now() + timedelta(hours=1))
+    user = make_user(email=EMAIL, confirmed=type in RECOVERING, banned_until=timezone.now() + timedelta(hours=1))
     token = make_one_time_token(user, PURPOSE[type]).link_token
     before = contents()
     failed(open_link(api, token, type), "user_banned", "User is banned")
@@ -256,7 +257,7 @@ def test_a_ban_is_reported_only_with_the_link(api: Api, type: str) -> None:
 
 
 def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
-    user = make_user(email=EMAIL, banned_until=clock.now() - timedelta(seconds=1))
+    user = make_user(email=EMAIL, banned_until=timezone.now() - timedelta(seconds=1))
     moved_on(open_link(api, make_one_time_token(user).link_token, "recovery"), "recovery")
 
 
@@ -424,7 +425,7 @@ def test_a_pkce_link_gives_a_code_that_gives_a_session(
     body = {"auth_code": code, "code_verifier": VERIFIER}
     session = api.post("/token?grant_type=pkce", body)
     assert list(session.json()) == SESSION_KEYS
-    claims = access_tokens.decode(session.json()["access_token"], at=clock.now())
+    claims = access_tokens.decode(session.json()["access_token"], at=timezone.now())
     assert [entry.method for entry in claims.amr] == [method]
     assert User.objects.get().last_sign_in_at is not None
     assert not FlowState.objects.exists()
@@ -447,7 +448,7 @@ def test_a_pkce_link_without_its_flow_stays_good(api: Api) -> None:
 
 def test_the_newest_flow_is_answered(api: Api) -> None:
     user = make_user(email=EMAIL)
-    at = clock.now()
+    at = timezone.now()
     older = make_flow(user, auth_code_issued_at=None, at=at - timedelta(seconds=5))
     newer = make_flow(user, auth_code_issued_at=None, at=at)
     token = make_one_time_token(user, pkce=True).link_token
@@ -506,7 +507,7 @@ def test_every_form_of_verification_signs_in(
     }
     session = signed_in(api.post("/verify", {"type": type, **forms[form]}), told)
     shown = session["user"]
-    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert [entry.method for entry in claims.amr] == ["otp"]
     assert shown["email_confirmed_at"] == shown["confirmed_at"]
     assert shown["user_metadata"].get("email_verified") is True
@@ -692,7 +693,7 @@ def test_a_code_past_its_life_is_refused(api: Api) -> None:
 
 
 def test_a_ban_is_reported_after_the_correct_code(api: Api) -> None:
-    secret = make_one_time_token(make_user(email=EMAIL, banned_until=clock.now() + timedelta(hours=1)))
+    secret = make_one_time_token(make_user(email=EMAIL, banned_until=timezone.now() + timedelta(hours=1)))
     body = {"type": "recovery", "email": EMAIL, "token": "wrong"}
     refused(api.post("/verify", body), *CODE_DEAD)
     refused(api.post("/verify", {**body, "token": secret.code}), *BANNED)
@@ -733,13 +734,13 @@ def test_many_right_codes_at_once_make_one_session() -> None:
 
 
 def invited(**columns: Any) -> User:
-    return make_user(email=EMAIL, password="", confirmed=False, **{"invited_at": clock.now(), **columns})
+    return make_user(email=EMAIL, password="", confirmed=False, **{"invited_at": timezone.now(), **columns})
 
 
 @pytest.mark.parametrize("type", ["signup", "invite", "email"])
 @pytest.mark.parametrize("form", ["code", "token_hash"])
 def test_the_first_password_can_be_set_during_verification(api: Api, type: str, form: str) -> None:
-    user = invited(recovery_sent_at=clock.now(), confirmation_sent_at=clock.now())
+    user = invited(recovery_sent_at=timezone.now(), confirmation_sent_at=timezone.now())
     make_session(user)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     proof = {"token_hash": secret.link_token} if form == "token_hash" else {"token": secret.code, "email": EMAIL}
@@ -778,7 +779,7 @@ def test_a_sign_up_is_not_confirmed_without_a_password(api: Api, invitation: boo
 
 def test_an_account_of_a_provider_needs_no_password(api: Api) -> None:
     user = invited(invited_at=None)
-    at = clock.now()
+    at = timezone.now()
     Identity.objects.create(
         provider="google", provider_id="7", user=user, identity_data={"sub": "7"}, created_at=at, updated_at=at
     )
@@ -789,7 +790,7 @@ def test_an_account_of_a_provider_needs_no_password(api: Api) -> None:
 
 @pytest.mark.parametrize("how", ["GET invite", "GET signup", "POST invite", "POST email"])
 def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> None:
-    user = invited(confirmation_sent_at=clock.now())
+    user = invited(confirmation_sent_at=timezone.now())
     make_session(user)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     method, type = how.split()

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Secret, Vonage
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -102,7 +102,7 @@ def test_a_code_is_looked_for_among_the_users_of_its_audience(api: Api) -> None:
 
 def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:
     user = make_user(email=EMAIL)
-    code = make_one_time_token(user, at=clock.now() - timedelta(hours=1)).code
+    code = make_one_time_token(user, at=timezone.now() - timedelta(hours=1)).code
     make_one_time_token(user, TokenType.REAUTHENTICATION)
     other = make_one_time_token(user, TokenType.CONFIRMATION).code
     if code != other:
@@ -128,7 +128,7 @@ def by_half(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
 
 
 def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
-    made = make_session(make_user(email=EMAIL), created_at=clock.now() - timedelta(days=2))
+    made = make_session(make_user(email=EMAIL), created_at=timezone.now() - timedelta(days=2))
     assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
     body = {"password": "another horse battery"}
     return lambda code: Api().put("/user", {**body, "nonce": code}, bearer=made.access_token)

@@ -12,9 +12,9 @@ from uuid import uuid4
 import jwt
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.api import captcha
 from authsvc.conf import AuthConfig, Secret
 from authsvc.models import RateLimit
@@ -58,7 +58,7 @@ def service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def use_up(bucket: str) -> None:
-    at = clock.now()
+    at = timezone.now()
     RateLimit.objects.create(bucket=bucket, key="127.0.0.1", tokens=0, created_at=at, updated_at=at)
 
 
@@ -186,7 +186,7 @@ def test_a_password_grant_looks_at_the_captcha_then_the_limit_then_the_body(api:
     refused(api.post(PASSWORD_GRANT, {"email": 1}), 400, "captcha_failed", MISSING)
     assert api.post(PASSWORD_GRANT, {"email": 1, **SOLVED}).json()["error_code"] == "bad_json"
     use_up("Verify")
-    RateLimit.objects.filter(bucket="Token").update(tokens=0, updated_at=clock.now() + timedelta(hours=1))
+    RateLimit.objects.filter(bucket="Token").update(tokens=0, updated_at=timezone.now() + timedelta(hours=1))
     assert api.post(PASSWORD_GRANT, {"email": 1, **SOLVED}).json()["error_code"] == "over_request_rate_limit"
 
 
@@ -383,9 +383,9 @@ def test_a_user_who_is_no_administrator_does(api: Api, service: HttpPeer) -> Non
     "undo",
     [
         lambda user: user.update(role="authenticated"),
-        lambda user: user.update(banned_until=clock.now() + timedelta(hours=1)),
+        lambda user: user.update(banned_until=timezone.now() + timedelta(hours=1)),
         lambda user: Session.objects.all().delete(),
-        lambda user: Session.objects.update(not_after=clock.now() - timedelta(seconds=1)),
+        lambda user: Session.objects.update(not_after=timezone.now() - timedelta(seconds=1)),
         lambda user: user.delete(),
     ],
     ids=["demoted", "banned", "signed out", "session over", "deleted"],

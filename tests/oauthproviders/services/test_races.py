@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.identities import external_sign_in
 from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.conf import Provider
@@ -130,7 +130,7 @@ def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: G
     with ThreadPoolExecutor(1) as elsewhere:
         # Confirmed, but not committed yet: what the callback decides on is what it was before.
         with transaction.atomic():
-            User.objects.filter(id=user.id).update(email_confirmed_at=clock.now())
+            User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
             landing = elsewhere.submit(together, lambda: browser.come_back(state))
             wait_until(somebody_waits)
         (location,) = landing.result()
@@ -152,7 +152,7 @@ def ban(signed_in: SignIn) -> None:
 
 def evict(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}
@@ -275,9 +275,9 @@ def _come(subject: str) -> User:
     email = "lower@example.com" if subject.islower() else "upper@example.com"
     profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
     identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
-    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=clock.now())
+    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=timezone.now())
     with transaction.atomic():
         signed_in = external_sign_in.sign_in(
-            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=clock.now()
+            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=timezone.now()
         )
     return User.objects.get(id=signed_in.user.id)
