@@ -174,7 +174,7 @@ def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = No
     return FlowState.objects.create(**{**values, **columns})
 
 
-def make_older(*rows: Model, by: timedelta) -> None:
+def backdate(*rows: Model, by: timedelta) -> None:
     """Moves every timestamp in these rows back by `by`. The passed instances are not changed."""
     for row in rows:
         times = [field.name for field in row._meta.concrete_fields if isinstance(field, DateTimeField)]

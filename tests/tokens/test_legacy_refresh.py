@@ -31,7 +31,7 @@ def revoked(rows: list[LegacyRefreshToken]) -> list[bool | None]:
 
 
 def age(rows: list[LegacyRefreshToken], *, by: timedelta) -> None:
-    factories.make_older(*rows, session_of(rows[0]), by=by)
+    factories.backdate(*rows, session_of(rows[0]), by=by)
 
 
 # A session that is not converted yet

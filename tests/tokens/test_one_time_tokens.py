@@ -190,7 +190,7 @@ def test_a_ban_keeps_the_secret_for_later(api: Api) -> None:
     assert wire.refusal(by_link(api, secret)) == banned
     assert wire.refusal(by_code(api, user, secret.code)) == banned
     assert wire.refusal(by_code(api, user, wrong(secret.code))) == BAD_CODE
-    factories.make_older(user, by=timedelta(hours=2))
+    factories.backdate(user, by=timedelta(hours=2))
     assert by_link(api, secret).status_code == 200
 
 

@@ -22,7 +22,7 @@ from authsvc.conf import Rate
 from authsvc.db.sql import fetch_rows
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.observations import let_limits_pass
+from tests.observations import backdate_rate_limits
 from tests.tokens import wire
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 
@@ -394,8 +394,8 @@ def test_a_change_asked_for_while_the_former_is_confirmed_is_the_one_that_stays(
         first, second = f"first{number}@example.com", f"second{number}@example.com"
         assert api.put("/user", {"email": first}, bearer=made.access_token).status_code == 200
         token = mailbox.emails[-1].variables["TokenHash"]
-        factories.make_older(made.user, by=timedelta(hours=1))
-        let_limits_pass(timedelta(hours=1))
+        factories.backdate(made.user, by=timedelta(hours=1))
+        backdate_rate_limits(timedelta(hours=1))
 
         asked, used = together(
             lambda: api.put("/user", {"email": second}, bearer=made.access_token),  # noqa: B023

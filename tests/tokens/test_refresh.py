@@ -31,7 +31,7 @@ NOT_VALID = (400, "validation_failed", "Refresh token is not valid")
 def test_a_refresh_token_is_exchanged_for_the_next_of_its_session(api: Api) -> None:
     signed_in = factories.make_session()
     user, session = signed_in.user, signed_in.session
-    factories.make_older(session, user, *session.amr_claims.all(), by=timedelta(hours=2))
+    factories.backdate(session, user, *session.amr_claims.all(), by=timedelta(hours=2))
     user.refresh_from_db()
     before = timezone.now()
 
@@ -212,9 +212,9 @@ def test_a_lost_answer_can_be_fetched_again(api: Api) -> None:
 def test_fetching_a_lost_answer_does_not_stretch_the_interval(api: Api) -> None:
     signed_in = factories.make_session()
     wire.refreshed(api, signed_in.refresh_token)
-    factories.make_older(signed_in.session, by=8 * SECOND)
+    factories.backdate(signed_in.session, by=8 * SECOND)
     wire.refreshed(api, signed_in.refresh_token)
-    factories.make_older(signed_in.session, by=3 * SECOND)
+    factories.backdate(signed_in.session, by=3 * SECOND)
     assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.ALREADY_USED
 
 
@@ -235,7 +235,7 @@ def test_with_rotation_off_an_old_token_is_refused_and_the_newest_works(api: Api
     second = wire.refreshed(api, signed_in.refresh_token)
     third = wire.refreshed(api, second)
     assert wire.refreshed(api, signed_in.refresh_token) == third
-    factories.make_older(signed_in.session, by=11 * SECOND)
+    factories.backdate(signed_in.session, by=11 * SECOND)
     assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.ALREADY_USED
     assert wire.refreshed(api, second) == third
     assert wire.refreshed(api, third) == factories.refresh_token(signed_in.session, 3)
@@ -326,7 +326,7 @@ def test_a_banned_user_is_refused_until_the_ban_ends(api: Api) -> None:
     signed_in = factories.make_session(user)
     answer = wire.refresh(api, signed_in.refresh_token)
     assert wire.refusal(answer) == (400, "user_banned", "Invalid Refresh Token: User Banned")
-    factories.make_older(user, by=timedelta(hours=2))
+    factories.backdate(user, by=timedelta(hours=2))
     assert wire.refreshed(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
 
 

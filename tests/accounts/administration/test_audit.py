@@ -18,7 +18,7 @@ from authsvc.models import AuditLogEntry
 from tests.accounts.administration.admin_requests import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 
 pytestmark = pytest.mark.django_db
 
@@ -43,7 +43,7 @@ def entries(number: int) -> list[str]:
 def test_a_deletion_is_found(api: Api) -> None:
     user = make_user(email="ann@example.com")
     done(api, "DELETE", f"/admin/users/{user.id}")
-    before = contents()
+    before = table_contents()
     answer = ask(api, "GET", "/admin/audit")
     [entry] = answer.json()
     assert set(entry) == {"id", "payload", "created_at", "ip_address"}
@@ -60,7 +60,7 @@ def test_a_deletion_is_found(api: Api) -> None:
     assert answer.headers["Link"] == '</admin/audit?page=1>; rel="last"'
     assert answer.headers["X-Total-Count"] == "1"
     assert answer.headers["Cache-Control"] == "no-store"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_author_is_found_by_name_too(api: Api) -> None:
 )
 def test_a_bad_search_is_refused(api: Api, query: str, text: str) -> None:
     entries(1)
-    refused(ask(api, "GET", f"/admin/audit?{query}"), 400, "validation_failed", text)
+    assert_error(ask(api, "GET", f"/admin/audit?{query}"), 400, "validation_failed", text)
 
 
 def test_the_newest_entries_come_first(api: Api) -> None:

@@ -13,7 +13,7 @@ from authsvc.messaging import EmailKind
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_user
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -58,15 +58,15 @@ def ada() -> SignIn:
 def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"manual_linking_enabled": False})
 
-    refused(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
+    assert_error(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
 
 
 def test_the_request_needs_a_signed_in_user(ada: SignIn, api: Api) -> None:
     path = f"/user/identities/{known_as('email', ada.user).id}"
 
-    refused(api.delete(path), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(api.delete(path), 401, "no_authorization", "This endpoint requires a valid Bearer token")
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
-    refused(api.delete(path, bearer=ada.access_token), 403, "user_banned", "User is banned")
+    assert_error(api.delete(path, bearer=ada.access_token), 403, "user_banned", "User is banned")
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_an_identity_that_cannot_be_removed_stays(
         also(ada.user, "google", email=EMAIL)
     if identity_id == "somebody else's":
         identity_id = str(known_as("email", make_user()).id)
-    before = contents()
+    before = table_contents()
 
-    refused(unlink(api, ada, identity_id), status, error_code, text)
-    assert contents() == before
+    assert_error(unlink(api, ada, identity_id), status, error_code, text)
+    assert table_contents() == before
 
 
 def test_the_last_identity_stays(ada: SignIn, api: Api) -> None:
@@ -108,21 +108,21 @@ def test_the_requested_audience_must_be_the_tokens(ada: SignIn, api: Api) -> Non
 
     answer = unlink(api, ada, known_as("google", ada.user), **{"X-JWT-AUD": "elsewhere"})
 
-    refused(answer, 403, "unexpected_audience", "Token audience doesn't match request audience")
+    assert_error(answer, 403, "unexpected_audience", "Token audience doesn't match request audience")
 
 
 def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, api: Api) -> None:
     make_user(email="taken@example.com")
     also(ada.user, "google", email="taken@example.com", email_verified=True)
-    before = contents()
+    before = table_contents()
 
-    refused(
+    assert_error(
         unlink(api, ada, known_as("email", ada.user)),
         422,
         "email_conflict_identity_not_deletable",
         "Unable to unlink identity due to email conflict",
     )
-    assert contents() == before
+    assert table_contents() == before
 
 
 # The account after unlinking

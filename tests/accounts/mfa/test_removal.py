@@ -20,7 +20,7 @@ from tests.accounts.mfa.factor_requests import done, make_owner
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_factor, make_session, make_user
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tests.tokens import wire as tokens
 from tokens.models import AmrClaim, Session
 
@@ -86,9 +86,9 @@ def test_a_session_that_two_factors_have_raised_falls_with_the_later_one(api: Ap
 def test_a_verified_factor_is_kept_from_a_session_that_has_not_shown_it(api: Api, aal: str | None) -> None:
     owner = make_owner()
     Session.objects.update(aal=aal)
-    before = contents()
-    refused(factor_requests.unenroll(api, owner.token, owner.factor.id), *NEEDS_AAL2)
-    assert contents() == before
+    before = table_contents()
+    assert_error(factor_requests.unenroll(api, owner.token, owner.factor.id), *NEEDS_AAL2)
+    assert table_contents() == before
 
 
 def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -> None:
@@ -104,9 +104,11 @@ def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -
 
 def test_the_factor_is_ones_own(api: Api) -> None:
     owner, stranger = make_owner(status="unverified"), make_session()
-    refused(factor_requests.unenroll(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
-    refused(factor_requests.unenroll(api, owner.token, factor_requests.NIL), *NOT_FOUND)
-    refused(factor_requests.unenroll(api, owner.token, "abc"), 404, "validation_failed", "factor_id must be an UUID")
+    assert_error(factor_requests.unenroll(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
+    assert_error(factor_requests.unenroll(api, owner.token, factor_requests.NIL), *NOT_FOUND)
+    assert_error(
+        factor_requests.unenroll(api, owner.token, "abc"), 404, "validation_failed", "factor_id must be an UUID"
+    )
 
 
 # What the level protects

@@ -19,7 +19,7 @@ from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user
-from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
@@ -365,11 +365,11 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     refusal: tuple[int, str, str],
 ) -> None:
     auth_config(**config)
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", body)
     further = {"error_id": answer.json().get("error_id")} if refusal[0] == 500 else {}
-    refused(answer, *refusal, **further)
-    assert contents() == before
+    assert_error(answer, *refusal, **further)
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -403,7 +403,7 @@ def test_a_weak_password_is_refused_with_its_reasons(
 ) -> None:
     auth_config(passwords=config)
     body = {"email": "x", "phone": "x", "password": password}
-    refused(api.post("/signup", body), 422, "weak_password", text, weak_password={"reasons": reasons})
+    assert_error(api.post("/signup", body), 422, "weak_password", text, weak_password={"reasons": reasons})
     versioned = api.post("/signup", body, headers={"X-Supabase-Api-Version": "2024-01-01"})
     assert versioned.json() == {"code": "weak_password", "message": text, "weak_password": {"reasons": reasons}}
     assert not User.objects.exists()
@@ -478,9 +478,9 @@ def test_under_either_auto_confirm_a_confirmed_address_is_an_error(
 ) -> None:
     make_user(email=EMAIL)
     auth_config(**{section: {"autoconfirm": True}})
-    before = contents()
-    refused(api.post("/signup", SIGN_UP), 422, "user_already_exists", "User already registered")
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/signup", SIGN_UP), 422, "user_already_exists", "User already registered")
+    assert table_contents() == before
 
 
 @pytest.mark.django_db(transaction=True)
@@ -512,10 +512,10 @@ def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     if section == "mailer":
         auth_config(mailer={"autoconfirm": True})
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", {"phone": PHONE, "password": PASSWORD})
-    refused(answer, 400, "user_already_exists", "User already registered")
-    assert contents() == before
+    assert_error(answer, 400, "user_already_exists", "User already registered")
+    assert table_contents() == before
 
 
 # An unconfirmed address
@@ -523,7 +523,7 @@ def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
 
 def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: Mailbox) -> None:
     first = api.post("/signup", {"email": EMAIL, "password": "the first password", "data": {"n": 1, "x": 1}}).json()
-    let_limits_pass(timedelta(minutes=15, seconds=1))
+    backdate_rate_limits(timedelta(minutes=15, seconds=1))
     answer = api.post("/signup", {"email": EMAIL, "password": "the other password", "data": {"n": 2}})
 
     second = answer.json()
@@ -611,7 +611,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
         raw_app_meta_data={"provider": "google", "providers": ["google"], "plan": "gold"},
     )
     make_factor(user)
-    before = {name: found for name, found in contents().items() if name != "audit_log_entries"}
+    before = {name: found for name, found in table_contents().items() if name != "audit_log_entries"}
     answer = api.post("/signup", {"email": "User@Example.com", "password": "another password", "data": {"a": 1}})
 
     assert answer.status_code == 200
@@ -634,7 +634,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
     }
     assert UUID(shown["id"]).version == 4
     assert shown["id"] != str(user.id)
-    assert {name: found for name, found in contents().items() if name != "audit_log_entries"} == before
+    assert {name: found for name, found in table_contents().items() if name != "audit_log_entries"} == before
     assert audit_payloads() == [
         {
             "action": "user_repeated_signup",
@@ -653,7 +653,7 @@ def test_a_fabricated_user_has_another_id_every_time(api: Api) -> None:
     ids = set()
     for _ in range(3):
         ids.add(api.post("/signup", SIGN_UP).json()["id"])
-        let_limits_pass(timedelta(hours=1))
+        backdate_rate_limits(timedelta(hours=1))
     assert len(ids) == 3
 
 
@@ -685,18 +685,18 @@ def test_the_interval_between_sign_ups_is_the_same_for_every_address(
         case "of another audience":
             make_user(email=EMAIL, audience="staff")
     assert api.post("/signup", SIGN_UP).status_code == 200
-    before, sent = contents(), len(mailbox.emails)
+    before, sent = table_contents(), len(mailbox.emails)
     second = api.post("/signup", {**SIGN_UP, "email": "USER@example.com"})
     text = "For security purposes, you can only request this after 899 seconds."
-    refused(second, 429, "over_email_send_rate_limit", text)
+    assert_error(second, 429, "over_email_send_rate_limit", text)
     assert second.headers["Retry-After"] == "899"
-    assert contents() == before
+    assert table_contents() == before
     assert len(mailbox.emails) == sent
-    let_limits_pass(timedelta(seconds=890))
+    backdate_rate_limits(timedelta(seconds=890))
     third = api.post("/signup", SIGN_UP)
     assert third.status_code == 429
     assert 1 <= int(third.headers["Retry-After"]) <= 10
-    let_limits_pass(timedelta(seconds=11))
+    backdate_rate_limits(timedelta(seconds=11))
     assert api.post("/signup", SIGN_UP).status_code == 200
 
 
@@ -704,7 +704,7 @@ def test_a_configured_interval_replaces_the_default(api: Api, auth_config: Chang
     auth_config(smtp={"max_frequency": timedelta(seconds=60)})
     api.post("/signup", SIGN_UP)
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(api.post("/signup", SIGN_UP), 429, "over_email_send_rate_limit", text)
+    assert_error(api.post("/signup", SIGN_UP), 429, "over_email_send_rate_limit", text)
 
 
 def test_another_address_is_not_held_up(api: Api) -> None:
@@ -721,10 +721,10 @@ def test_auto_confirmed_sign_ups_have_no_interval(api: Api, auth_config: ChangeC
 def test_the_email_quota_is_shared_by_all_addresses(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     assert api.post("/signup", SIGN_UP).status_code == 200
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", {**SIGN_UP, "email": "other@example.com"})
-    refused(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    assert_error(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert table_contents() == before
     assert len(mailbox.emails) == 1
 
 
@@ -732,7 +732,7 @@ def test_requests_of_one_client_are_limited_after_the_body_is_read(api: Api) -> 
     for _ in range(30):
         assert api.post("/signup", {"email": "x"}).status_code == 400
     answer = api.post("/signup", SIGN_UP)
-    refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
     assert int(answer.headers["Retry-After"]) in range(1, 11)
     assert api.post("/signup", "{").json()["error_code"] == "bad_json"
     assert api.post("/signup", SIGN_UP, headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 200
@@ -745,9 +745,9 @@ def test_requests_of_one_client_are_limited_after_the_body_is_read(api: Api) -> 
 @pytest.mark.parametrize("body", [{}, "null", {"email": "", "phone": ""}, {"password": PASSWORD, "data": {"a": 1}}])
 def test_anonymous_sign_ins_are_off_by_default(api: Api, auth_config: ChangeConfig, body: Any) -> None:
     auth_config(signup={"disabled": True})
-    before = contents()
-    refused(api.post("/signup", body), 422, "anonymous_provider_disabled", "Anonymous sign-ins are disabled")
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/signup", body), 422, "anonymous_provider_disabled", "Anonymous sign-ins are disabled")
+    assert table_contents() == before
 
 
 def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config: ChangeConfig) -> None:
@@ -771,7 +771,7 @@ def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config:
 
 def test_anonymous_sign_ins_are_sign_ups(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"anonymous_enabled": True, "disabled": True})
-    refused(api.post("/signup", {}), 422, "signup_disabled", "Signups not allowed for this instance")
+    assert_error(api.post("/signup", {}), 422, "signup_disabled", "Signups not allowed for this instance")
     assert not User.objects.exists()
 
 
@@ -779,7 +779,7 @@ def test_anonymous_sign_ins_of_one_client_are_limited(api: Api, auth_config: Cha
     auth_config(signup={"anonymous_enabled": True}, limits={"anonymous_users": 5.0})
     for _ in range(5):
         assert api.post("/signup", {}).status_code == 200
-    refused(api.post("/signup", {}), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post("/signup", {}), 429, "over_request_rate_limit", "Request rate limit reached")
     assert api.post("/signup", SIGN_UP).status_code == 200
 
 

@@ -24,7 +24,7 @@ from tests.factories import (
     make_session,
     make_user,
 )
-from tests.observations import audit_trail, let_limits_pass
+from tests.observations import audit_trail, backdate_rate_limits
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -358,7 +358,7 @@ def test_a_second_recovery_replaces_the_first(api: Api, mailbox: Mailbox) -> Non
     user = make_user(email="a@b.co")
     for _ in range(2):
         assert api.post("/recover", {"email": "a@b.co"}).status_code == 200
-        let_limits_pass(timedelta(minutes=2))
+        backdate_rate_limits(timedelta(minutes=2))
     assert OneTimeToken.objects.filter(user=user).count() == 1
     first = mailbox.emails[0].variables["TokenHash"]
     answer = api.get(f"/verify?type=recovery&token={first}")

@@ -253,7 +253,7 @@ def delete(user: User) -> None:
 
 
 def leave_open_too_long(user: User) -> None:
-    factories.make_older(*Session.objects.filter(user=user), by=console_session.MAX_AGE + timedelta(minutes=1))
+    factories.backdate(*Session.objects.filter(user=user), by=console_session.MAX_AGE + timedelta(minutes=1))
 
 
 def enrol_second_factor(user: User) -> None:

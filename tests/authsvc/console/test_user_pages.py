@@ -114,7 +114,7 @@ def test_unknown_filter_values_show_no_user(inside: Console, ada: User, query: s
 
 
 def test_old_users_are_not_among_the_new(inside: Console, ada: User) -> None:
-    factories.make_older(ada, by=timedelta(days=8))
+    factories.backdate(ada, by=timedelta(days=8))
     assert "ada@example.com" not in text_of(inside, f"{LIST}?created=7")
     assert "ada@example.com" in text_of(inside, f"{LIST}?created=30")
 

@@ -39,7 +39,7 @@ from tests.oauthproviders.browser import (
     configured,
     link,
 )
-from tests.observations import refused
+from tests.observations import assert_error
 from tokens.models import FlowState, Session
 from tokens.sessions import revocation
 
@@ -204,7 +204,7 @@ def test_what_ends_before_somebody_is_sent_to_a_provider_begins_no_linking(
         ENDINGS[ending](signed_in)
         answer = setting_out.result()
 
-    refused(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert not FlowState.objects.exists()
     assert not ClientState.objects.exists()
 
