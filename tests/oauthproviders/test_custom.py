@@ -22,7 +22,7 @@ from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.fakes.issuer import Issuer, SigningKey, at_hash
 from tests.fakes.smtp import server_tls
 from tests.oauthproviders.browser import SITE, Browser, refused_with, state_of
-from tests.observations import fragment_of, query_of, refused
+from tests.observations import assert_error, redirect_fragment, redirect_query
 
 pytestmark = pytest.mark.django_db
 
@@ -95,7 +95,7 @@ def asked_of_provider(browser: Browser, **query: str) -> dict[str, str]:
 
 def signed_in(api: Api, browser: Browser, **query: str) -> dict[str, Any]:
     """The user, as the client sees them afterwards."""
-    landed = fragment_of(browser.sign_in(**query))
+    landed = redirect_fragment(browser.sign_in(**query))
     answer = api.get("/user", bearer=landed["access_token"])
     assert answer.status_code == 200, landed
     user: dict[str, Any] = answer.json()
@@ -159,15 +159,15 @@ def test_a_proof_of_the_same_browser_can_be_left_out(api: Api, issuer: Issuer) -
     [("custom:nobody", "custom provider custom:nobody not found"), ("custom:", "custom provider custom: not found")],
 )
 def test_a_provider_that_is_not_there_is_refused(api: Api, issuer: Issuer, name: str, reason: str) -> None:
-    refused(Browser(provider=name).ask(), 400, "validation_failed", UNSUPPORTED + reason)
+    assert_error(Browser(provider=name).ask(), 400, "validation_failed", UNSUPPORTED + reason)
 
 
 def test_a_provider_that_is_off_is_refused(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     browser = define(api, issuer)
     ask(api, "PUT", "/admin/custom-providers/custom:corp", {"enabled": False})
-    refused(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom provider custom:corp is disabled")
+    assert_error(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom provider custom:corp is disabled")
     auth_config(custom_providers={"enabled": False})
-    refused(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom OAuth providers are disabled")
+    assert_error(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom OAuth providers are disabled")
 
 
 def test_a_secret_that_cannot_be_read_is_said_so(api: Api, issuer: Issuer) -> None:
@@ -175,14 +175,14 @@ def test_a_secret_that_cannot_be_read_is_said_so(api: Api, issuer: Issuer) -> No
     sealed = '{"key_id":"lost","alg":"aes-gcm-hkdf","data":"YQ==","nonce":"AAAAAAAAAAAAAAAA"}'
     CustomProvider.objects.update(client_secret=sealed)
     text = f"{UNSUPPORTED}the secret of custom provider custom:corp cannot be read"
-    refused(browser.ask(), 400, "validation_failed", text)
+    assert_error(browser.ask(), 400, "validation_failed", text)
 
 
 def test_an_issuer_that_is_down_lets_nobody_set_out(api: Api, issuer: Issuer) -> None:
     browser = define(api, issuer)
     issuer.peer.answer(Answer(status=503), path=issuer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: status 503'
-    refused(browser.ask(), 400, "validation_failed", text)
+    assert_error(browser.ask(), 400, "validation_failed", text)
 
 
 # --- back with an ID token --------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_somebody_signs_in_by_openid_connect(api: Api, issuer: Issuer) -> None:
     state = browser.depart(redirect_to=f"{SITE}/in")
     answer = browser.come_back(state)
 
-    landed = fragment_of(answer)
+    landed = redirect_fragment(answer)
     assert answer.headers["Location"].startswith(f"{SITE}/in#")
     assert (landed["provider"], landed["provider_token"]) == ("custom:corp", "t")
     user = api.get("/user", bearer=landed["access_token"]).json()
@@ -222,7 +222,7 @@ def test_a_verified_address_leads_to_its_account(api: Api, issuer: Issuer) -> No
 
 def test_a_code_flow_with_pkce_ends_in_a_session(api: Api, issuer: Issuer) -> None:
     challenge = {"code_challenge": "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM", "code_challenge_method": "s256"}
-    code = query_of(define(api, issuer).sign_in(**challenge))["code"]
+    code = redirect_query(define(api, issuer).sign_in(**challenge))["code"]
     body = {"auth_code": code, "code_verifier": "4a9505b9-0857-42bb-ab3c-098b4d28ddc2"}
     answer = api.post("/token?grant_type=pkce", body)
     assert (answer.status_code, answer.json()["provider_token"]) == (200, "t")
@@ -354,7 +354,7 @@ def test_an_issuer_that_hangs_lets_nobody_set_out(api: Api, issuer: Issuer, auth
     auth_config(api={"max_request_duration": timedelta(seconds=1)})
     issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: timed out'
-    refused(browser.ask(), 400, "validation_failed", text)
+    assert_error(browser.ask(), 400, "validation_failed", text)
 
 
 # --- back with an access token ----------------------------------------------------------------------------------------
@@ -435,7 +435,7 @@ def test_nothing_inside_is_called_when_a_name_leads_there_by_then(
     auth_config(custom_providers={"private_networks_enabled": False})
     before = len(issuer.peer.received)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: '
-    refused(browser.ask(), 400, "validation_failed", f"{text}the host has no public address")
+    assert_error(browser.ask(), 400, "validation_failed", f"{text}the host has no public address")
     answer = plain.come_back(state)
     refused_with(answer, "server_error", "unexpected_failure", "Unable to exchange external code: auth")
     assert len(issuer.peer.received) == before

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.identities import external_sign_in
 from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.conf import Provider
@@ -42,7 +42,7 @@ from tests.oauthproviders.browser import (
     link,
     refused_with,
 )
-from tests.observations import refused
+from tests.observations import assert_error
 from tokens.models import FlowState, Session
 from tokens.sessions import revocation
 
@@ -133,7 +133,7 @@ def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: G
     with ThreadPoolExecutor(1) as elsewhere:
         # Confirmed, but not committed yet: what the callback decides on is what it was before.
         with transaction.atomic():
-            User.objects.filter(id=user.id).update(email_confirmed_at=clock.now())
+            User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
             landing = elsewhere.submit(together, lambda: browser.come_back(state))
             wait_until(somebody_waits)
         (location,) = landing.result()
@@ -212,7 +212,7 @@ def ban(signed_in: SignIn) -> None:
 
 def evict(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}
@@ -264,7 +264,7 @@ def test_what_ends_before_somebody_is_sent_to_a_provider_begins_no_linking(
         ENDINGS[ending](signed_in)
         answer = setting_out.result()
 
-    refused(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert not FlowState.objects.exists()
     assert not ClientState.objects.exists()
 
@@ -335,9 +335,9 @@ def _come(subject: str) -> User:
     email = "lower@example.com" if subject.islower() else "upper@example.com"
     profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
     identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
-    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=clock.now())
+    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=timezone.now())
     with transaction.atomic():
         signed_in = external_sign_in.sign_in(
-            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=clock.now()
+            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=timezone.now()
         )
     return User.objects.get(id=signed_in.user.id)
