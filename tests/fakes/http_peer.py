@@ -122,7 +122,8 @@ class MockedServer(FakeServer):
 
     def _respond(self, request: requests.PreparedRequest) -> tuple[int, Mapping[str, str], bytes]:
         headers = Message()
-        for name, value in request.headers.items():
+        sent: Mapping[str, str | bytes] = request.headers
+        for name, value in sent.items():
             headers[name] = value.decode() if isinstance(value, bytes) else value
         body = request.body or b""
         answer = self.next_answer(
