@@ -16,7 +16,7 @@ from uuid import UUID
 
 import orjson
 
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.db.sql import namespaced
 
 Row = tuple[Any, ...]
@@ -267,7 +267,7 @@ def _writer(field: Field) -> _Writer | None:
     if field.is_json:
         return orjson.Fragment
     if field.type == datetime | None:
-        return clock.rfc3339
+        return rfc3339
     special: dict[str, _Writer] = {"id": str, "factors": render_factors}
     return special.get(field.name)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
+from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api.openapi.document import ErrorTypes
 from tokens import errors
 from tokens.api import admin_auth, bearer_auth
@@ -38,7 +39,7 @@ class BearerAuthentication(BaseAuthentication):
         token = bearer_auth.bearer_token(request.META)
         if token is None:
             return None
-        signed_in, claims = bearer_auth.authenticate(token, at=clock.now())
+        signed_in, claims = bearer_auth.authenticate(token, at=timezone.now())
         request.META["authsvc.user_id"] = str(signed_in.user.id)
         return signed_in, claims
 
@@ -64,7 +65,7 @@ class AdminAuthentication(BaseAuthentication):
         token = bearer_auth.bearer_token(request.META)
         if token is None:
             return None
-        admin = admin_auth.authenticate(token, at=clock.now())
+        admin = admin_auth.authenticate(token, at=timezone.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
         return admin, None
