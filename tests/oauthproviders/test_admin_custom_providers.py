@@ -319,7 +319,7 @@ def test_of_many_who_define_at_once_no_more_get_through_than_may_be(api: Api, au
 def test_an_issuer_that_does_not_describe_itself_is_refused(
     api: Api, issuer: Issuer, answer: PeerAnswer, why: str
 ) -> None:
-    issuer.peer.answer(answer, path=issuer.discovery_path)
+    issuer.server.answer(answer, path=issuer.discovery_path)
     text = f'OIDC discovery from "{issuer.name}/.well-known/openid-configuration" failed: {why}'
     assert_error(create(api, oidc_body(issuer)), *INVALID, text)
 
@@ -328,7 +328,7 @@ def test_a_description_must_say_what_is_needed(api: Api, issuer: Issuer) -> None
     text = "OIDC discovery document is missing required fields: "
     issuer.publish_discovery(token_endpoint=None, jwks_uri=None)
     assert_error(create(api, oidc_body(issuer)), *INVALID, f"{text}token_endpoint, jwks_uri")
-    issuer.peer.answer(in_json({}), path=issuer.discovery_path)
+    issuer.server.answer(in_json({}), path=issuer.discovery_path)
     assert_error(
         create(api, oidc_body(issuer)), *INVALID, f"{text}issuer, authorization_endpoint, token_endpoint, jwks_uri"
     )
@@ -343,7 +343,7 @@ def test_a_description_may_not_lead_people_astray(api: Api, issuer: Issuer) -> N
 @pytest.mark.django_db(transaction=True)
 def test_a_description_may_stand_elsewhere(api: Api, issuer: Issuer) -> None:
     there = f"{issuer.url}/metadata"
-    issuer.peer.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
+    issuer.server.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
     made = created(api, oidc_body(issuer, issuer="https://8.8.8.8", discovery_url=there))
     assert (made["issuer"], made["discovery_url"]) == ("https://8.8.8.8", there)
 
@@ -359,7 +359,7 @@ def endpoints(issuer: Issuer) -> dict[str, str]:
 def test_an_issuer_inside_is_not_called(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"private_networks_enabled": False})
     assert_error(create(api, oidc_body(issuer)), *INVALID, "URL cannot point to localhost or loopback addresses")
-    assert issuer.peer.received == []
+    assert issuer.server.received == []
 
 
 # --- list and read ----------------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ def test_a_change_is_checked(api: Api, body: dict[str, Any], text: str) -> None:
 
 def test_another_issuer_is_asked_what_it_is(api: Api, issuer: Issuer) -> None:
     created(api, oidc_body(issuer))
-    other = Issuer(issuer.peer, path="/other", key=RSA)
+    other = Issuer(issuer.server, path="/other", key=RSA)
     changed = change(api, {"issuer": other.name, "scopes": ["email"]}, "custom:corp").json()
     assert changed["discovery_document"]["token_endpoint"] == f"{other.url}/token"
     assert changed["scopes"] == ["openid", "email"]

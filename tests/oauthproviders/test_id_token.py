@@ -53,7 +53,7 @@ def issuer(peer: HttpPeer, auth_config: ChangeConfig) -> Issuer:
 @pytest.fixture
 def well_known(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> Issuer:
     """The same, at which the documents of every issuer are found; which one it is, `called` says."""
-    there = f"{issuer.peer.url}{issuer.discovery_path}"
+    there = f"{issuer.server.url}{issuer.discovery_path}"
     monkeypatch.setattr(openid_connect.Issuer, "discovery_url", property(lambda _: there))
     return issuer
 
@@ -301,10 +301,10 @@ def test_a_nonce_ties_the_token_to_a_request(
     "answer", [PeerAnswer(status=500), PeerAnswer(body=b"<html>"), in_json({}), PeerAnswer(body=b" " * 2_000_000)]
 )
 def test_an_issuer_that_cannot_be_asked_lets_nobody_in(api: Api, issuer: Issuer, answer: PeerAnswer) -> None:
-    issuer.peer.answer(answer, path=issuer.keys_path)
+    issuer.server.answer(answer, path=issuer.keys_path)
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
     openid_connect.clear_caches()
-    issuer.peer.answer(answer, path=issuer.discovery_path)
+    issuer.server.answer(answer, path=issuer.discovery_path)
     said = present(api, issuer.token())
     assert (said.status_code, said.json()["error_code"]) == (500, "unexpected_failure")
     assert not User.objects.exists()
@@ -312,7 +312,7 @@ def test_an_issuer_that_cannot_be_asked_lets_nobody_in(api: Api, issuer: Issuer,
 
 def test_an_issuer_that_hangs_is_given_up(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.3)})
-    issuer.peer.answer(PeerAnswer(hang=True), path=issuer.keys_path)
+    issuer.server.answer(PeerAnswer(hang=True), path=issuer.keys_path)
     began = time.monotonic()
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
     assert time.monotonic() - began < 3
@@ -324,7 +324,7 @@ def test_what_is_asked_of_an_issuer_has_one_measure_of_time(
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
     issuer.delay = 0.8
     issuer.publish_discovery()
-    issuer.peer.answer(PeerAnswer(hang=True), path=issuer.keys_path)
+    issuer.server.answer(PeerAnswer(hang=True), path=issuer.keys_path)
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
 
 
@@ -500,7 +500,7 @@ def test_a_keycloak_without_an_address_is_off(api: Api, auth_config: ChangeConfi
 def test_a_listed_issuer_is_taken_for_the_audience_that_the_client_names(
     api: Api, issuer: Issuer, auth_config: ChangeConfig
 ) -> None:
-    other = Issuer(issuer.peer, path="/other", key=RSA)
+    other = Issuer(issuer.server, path="/other", key=RSA)
     auth_config(federation={"id_token_issuers": (other.name,)})
     given: dict[str, Any] = {"provider": None, "issuer": other.name}
     body = entered(present(api, other.token(aud="app"), client_id="app", **given))
@@ -551,7 +551,7 @@ def test_whom_to_link_to_must_be_known(api: Api, issuer: Issuer, signed_in: Sign
     Session.objects.all().delete()
     answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
     assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
-    assert issuer.peer.received == []
+    assert issuer.server.received == []
 
 
 def test_a_bearer_token_by_itself_links_nothing(api: Api, issuer: Issuer, signed_in: SignIn) -> None:

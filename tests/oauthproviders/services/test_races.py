@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -23,7 +25,7 @@ from oauthproviders.models import ClientState
 from oauthproviders.oidc import openid_connect
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -38,6 +40,7 @@ from tests.oauthproviders.browser import (
     address,
     configured,
     link,
+    refused_with,
 )
 from tests.observations import assert_error
 from tokens.models import FlowState, Session
@@ -140,6 +143,63 @@ def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: G
     assert "#access_token=" in location
     assert user.password == password
     assert Identity.objects.filter(user=user).count() == 2
+
+
+def _sign_in_while_the_account_changes(sign_in: Callable[[], Answer], user: User, **changes: Any) -> Answer:
+    """Runs `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            User.objects.filter(id=user.id).update(**changes)
+            signing_in = threads.submit(_in_own_connection, sign_in)
+            wait_until(somebody_waits)
+        return signing_in.result()
+
+
+def _in_own_connection(call: Callable[[], Answer]) -> Answer:
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
+def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new_account(
+    github: GitHub, browser: Browser, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(smtp={"max_frequency": timedelta(seconds=60)})
+    user = make_user(email="work@example.com")
+    github.is_visited_by(
+        address("ada@example.com", verified=False), address("work@example.com", verified=True, primary=False)
+    )
+    state = browser.depart()
+
+    answer = _sign_in_while_the_account_changes(lambda: browser.come_back(state), user, email="other@example.com")
+
+    refused_with(
+        answer,
+        "access_denied",
+        "provider_email_needs_verification",
+        "Unverified email with github. A confirmation email has been sent to your github email",
+    )
+    assert [email.to for email in mailbox.emails] == ["ada@example.com"]
+    assert Identity.objects.get(provider="github").user_id != user.id
+
+
+def test_a_sign_in_with_an_id_token_whose_account_changes_creates_another_account(
+    peer: HttpPeer, api: Api, auth_config: ChangeConfig
+) -> None:
+    issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
+    auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
+    openid_connect.clear_caches()
+    user = make_user(email="ada@example.com")
+    body = {"id_token": issuer.token(), "provider": "keycloak"}
+
+    answer = _sign_in_while_the_account_changes(
+        lambda: api.post("/token?grant_type=id_token", body), user, email="other@example.com"
+    )
+
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["user"]["email"] == "ada@example.com"
+    assert answer.json()["user"]["id"] != str(user.id)
 
 
 def log_out(signed_in: SignIn) -> None:
