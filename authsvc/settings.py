@@ -36,7 +36,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     # Before all others, so that their responses are counted too.
     *(["authsvc.observability.django_metrics.measure_requests"] if AUTH.telemetry.metrics else []),
-    "authsvc.api.cors.CorsMiddleware",
+    "authsvc.api.middleware.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
 ]
