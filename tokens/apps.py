@@ -20,8 +20,8 @@ class TokensConfig(AppConfig):
         from tokens.personal_data import SignIns
 
         import_module("tokens.checks")  # registers itself
-        grants.register("refresh_token", grants.RefreshTokenGrant(), order=20)
-        grants.register("pkce", grants.PkceGrant(), order=30)
-        captcha.exemption.register(AdminCaptchaExemption())
-        diagnostics.register(SigningKeyDiagnostic(), order=20)
-        personal_data.register(SignIns(), order=20)
+        grants.register("refresh_token", grants.RefreshTokenGrant())
+        grants.register("pkce", grants.PkceGrant())
+        captcha.exemption = AdminCaptchaExemption()
+        diagnostics.append(SigningKeyDiagnostic())
+        personal_data.sources.append(SignIns())

@@ -11,7 +11,6 @@ import msgspec
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
-from authsvc.registration import OrderedRegistry
 from tokens import errors
 from tokens.api import payloads, schemas
 from tokens.flows import flow_states
@@ -33,22 +32,22 @@ class Grant(Protocol):
         """The token response for a parsed body."""
 
 
-_grants: OrderedRegistry[tuple[str, Grant]] = OrderedRegistry()
+_grants: dict[str, Grant] = {}
 
 
-def register(grant_type: str, grant: Grant, *, order: int) -> None:
-    """Adds a grant to the token endpoint; `order` is its position in the API documentation."""
-    _grants.register((grant_type, grant), order=order)
+def register(grant_type: str, grant: Grant) -> None:
+    """Adds a grant to the token endpoint and its API documentation."""
+    _grants[grant_type] = grant
 
 
 def registered() -> Mapping[str, Grant]:
     """The grants of all installed apps by `grant_type`."""
-    return dict(_grants)
+    return _grants
 
 
 def choose(grant_type: str) -> Grant:
     """Raises UnsupportedGrantType."""
-    grant = registered().get(grant_type)
+    grant = _grants.get(grant_type)
     if grant is None:
         raise errors.UnsupportedGrantType
     return grant

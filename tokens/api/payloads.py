@@ -17,7 +17,7 @@ def token_response(tokens: TokenPair, *, user: TokenUser, **additional: Any) -> 
         "expires_in": tokens.access.expires_in,
         "expires_at": tokens.access.expires_at,
         "refresh_token": tokens.refresh_token,
-        "user": users.user_source.get().user_json(user),
+        "user": users.user_source.user_json(user),
         **additional,
     }
 
