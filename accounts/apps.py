@@ -17,5 +17,5 @@ class AccountsConfig(AppConfig):
         from tokens.sessions import users
 
         users.user_source = AccountUsers()
-        grants.register("password", PasswordGrant())
+        grants.register("password", PasswordGrant(), position=1)
         personal_data.sources.append(Account())

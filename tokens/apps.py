@@ -20,8 +20,8 @@ class TokensConfig(AppConfig):
         from tokens.personal_data import SignIns
 
         import_module("tokens.checks")  # registers itself
-        grants.register("refresh_token", grants.RefreshTokenGrant())
-        grants.register("pkce", grants.PkceGrant())
+        grants.register("refresh_token", grants.RefreshTokenGrant(), position=2)
+        grants.register("pkce", grants.PkceGrant(), position=3)
         captcha.exemption = AdminCaptchaExemption()
         diagnostics.append(SigningKeyDiagnostic())
         personal_data.sources.append(SignIns())

@@ -33,16 +33,18 @@ class Grant(Protocol):
 
 
 _grants: dict[str, Grant] = {}
+_positions: dict[str, int] = {}
 
 
-def register(grant_type: str, grant: Grant) -> None:
-    """Adds a grant to the token endpoint and its API documentation."""
+def register(grant_type: str, grant: Grant, *, position: int) -> None:
+    """Adds a grant to the token endpoint; `position` is that in the API documentation."""
     _grants[grant_type] = grant
+    _positions[grant_type] = position
 
 
 def registered() -> Mapping[str, Grant]:
-    """The grants of all installed apps by `grant_type`."""
-    return _grants
+    """The grants of all installed apps by `grant_type`, in the order of the API documentation."""
+    return {grant_type: _grants[grant_type] for grant_type in sorted(_grants, key=_positions.__getitem__)}
 
 
 def choose(grant_type: str) -> Grant:
