@@ -152,7 +152,7 @@ def ban(signed_in: SignIn) -> None:
 
 def evict(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+    revocation.revoke_session_as_operator(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}
