@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets
@@ -32,7 +33,7 @@ from accounts.passkeys import schemas as passkey_schemas
 from accounts.users import deletion, identifiers, payloads, queries
 from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -114,7 +115,7 @@ class UsersView(AdminEndpoint):
             NewUser(**msgspec.structs.asdict(body)),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(payloads.user(user))
 
@@ -151,7 +152,7 @@ class UserView(AdminEndpoint):
             NewUser(**msgspec.structs.asdict(body)),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(payloads.user(user))
 
@@ -187,7 +188,7 @@ class UserView(AdminEndpoint):
             UserChanges(**msgspec.structs.asdict(body)),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(payloads.user(user))
 
@@ -205,7 +206,7 @@ class UserView(AdminEndpoint):
             soft=bool(body.should_soft_delete),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response({})
 
@@ -242,14 +243,16 @@ class UserFactorView(AdminEndpoint):
             phone=body.phone or "",
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(payloads.factor(changed))
 
     @document(responses={200: account_schemas.Factor}, errors=(*errors.USER_PATH, *mfa_errors.FACTOR_PATH))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Remove a factor of a user. With the last verified factor, the recovery codes are removed too."""
-        removed = admin_factors.remove(_user_id(user_id), _factor_id(factor_id), caller=request.caller, at=clock.now())
+        removed = admin_factors.remove(
+            _user_id(user_id), _factor_id(factor_id), caller=request.caller, at=timezone.now()
+        )
         return Response(payloads.factor(removed))
 
 
@@ -268,7 +271,7 @@ class UserPasskeyView(AdminEndpoint):
         user = queries.require(_user_id(user_id))
         actor = authentication.get_admin(request).actor
         management.remove_as_admin(
-            user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
+            user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=timezone.now()
         )
         return Response(status=204)
 
@@ -292,7 +295,7 @@ class InviteView(AdminEndpoint):
             redirect_to=self.redirect_target(request),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(payloads.user(user))
 
@@ -332,7 +335,7 @@ class GenerateLinkView(AdminEndpoint):
             link_request,
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(_action_link(made))
 

@@ -16,7 +16,7 @@ class AmbiguousAccount(UnexpectedFailure):
 
 
 class IdentityNotCreated(UnexpectedFailure):
-    """Concurrent requests changed the account twice."""
+    """Concurrent requests changed the account during the sign-in."""
 
     message = "Error creating identity"
 

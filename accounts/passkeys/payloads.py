@@ -6,7 +6,7 @@ from typing import Any
 
 from accounts.models import Passkey
 from accounts.passkeys.challenges import StartedCeremony
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 
 
 def challenge(started: StartedCeremony) -> dict[str, Any]:
@@ -18,9 +18,9 @@ def challenge(started: StartedCeremony) -> dict[str, Any]:
 
 
 def passkey(row: Passkey) -> dict[str, Any]:
-    shown = {"id": str(row.id), "created_at": clock.rfc3339(row.created_at)}
+    shown = {"id": str(row.id), "created_at": rfc3339(row.created_at)}
     if row.friendly_name:
         shown["friendly_name"] = row.friendly_name
     if row.last_used_at:
-        shown["last_used_at"] = clock.rfc3339(row.last_used_at)
+        shown["last_used_at"] = rfc3339(row.last_used_at)
     return shown

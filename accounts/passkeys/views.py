@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,7 +15,7 @@ from accounts.passkeys.challenges import CredentialResponse
 from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
 from accounts.users.user_source import get_user_record
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
 from authsvc.api.throttling import Bucket
@@ -54,7 +55,9 @@ class RegistrationOptionsView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start the registration of a passkey for the signed-in user."""
         signed_in = authentication.get_signed_in_user(request)
-        return Response(payloads.challenge(registration.start(signed_in, get_user_record(signed_in), at=clock.now())))
+        return Response(
+            payloads.challenge(registration.start(signed_in, get_user_record(signed_in), at=timezone.now()))
+        )
 
 
 class RegistrationView(_Endpoint):
@@ -78,7 +81,7 @@ class RegistrationView(_Endpoint):
         user = get_user_record(signed_in)
         registration.check_allowed(signed_in)
         response = _response(request)
-        made = registration.complete(signed_in, user, response, caller=request.caller, at=clock.now())
+        made = registration.complete(signed_in, user, response, caller=request.caller, at=timezone.now())
         return Response(payloads.passkey(made))
 
 
@@ -89,7 +92,7 @@ class AuthenticationOptionsView(_Endpoint):
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start a sign-in by passkey."""
-        return Response(payloads.challenge(passkey_authentication.start(at=clock.now())))
+        return Response(payloads.challenge(passkey_authentication.start(at=timezone.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -105,7 +108,7 @@ class AuthenticationView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
-        done = passkey_authentication.complete(_response(request), caller=request.caller, at=clock.now())
+        done = passkey_authentication.complete(_response(request), caller=request.caller, at=timezone.now())
         return Response(token_response(done.tokens, user=done.user))
 
 
@@ -136,7 +139,7 @@ class PasskeyView(_Endpoint):
         if chosen is None:
             raise errors.PasskeyNotFound
         name = parsing.parse_body(request, PasskeyInput).friendly_name or ""
-        renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=clock.now())
+        renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=timezone.now())
         return Response(payloads.passkey(renamed))
 
     @document(
@@ -147,7 +150,7 @@ class PasskeyView(_Endpoint):
         """Remove a passkey. Sessions that it started stay."""
         signed_in = authentication.get_signed_in_user(request)
         chosen = identifiers.uuid(passkey_id)
-        management.remove(signed_in, get_user_record(signed_in), chosen, caller=request.caller, at=clock.now())
+        management.remove(signed_in, get_user_record(signed_in), chosen, caller=request.caller, at=timezone.now())
         return Response(status=204)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets, schemas
@@ -14,7 +15,6 @@ from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
 from accounts.users import payloads
 from accounts.users.user_source import get_user_record
-from authsvc import clock
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
@@ -100,7 +100,7 @@ class UserView(Endpoint):
             UserUpdateRequest(**msgspec.structs.asdict(body)),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(payloads.user(user))
 
@@ -122,5 +122,5 @@ class ReauthenticateView(Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the user a code: the `nonce` that a password change may require."""
         user = get_user_record(authentication.get_signed_in_user(request))
-        message_id = reauthentication.send_code(user, caller=request.caller, at=clock.now())
+        message_id = reauthentication.send_code(user, caller=request.caller, at=timezone.now())
         return Response({"message_id": message_id} if message_id else {})

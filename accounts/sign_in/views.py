@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal, TypedDict
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
 from accounts.sign_in import errors, password, passwordless
-from authsvc import clock
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, ErrorTypes, document
 from authsvc.api.parsing import Body
@@ -96,7 +96,7 @@ class OtpView(Endpoint):
                 channel=body.channel or "",
                 create_user=body.create_user is not False,
                 caller=request.caller,
-                at=clock.now(),
+                at=timezone.now(),
             )
             return Response({"message_id": message_id})
         if not body.email:
@@ -108,7 +108,7 @@ class OtpView(Endpoint):
             challenge=challenge,
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response({})
 
@@ -143,7 +143,7 @@ class MagicLinkView(Endpoint):
             challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response({})
 

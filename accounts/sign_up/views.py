@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets, schemas
@@ -12,7 +13,7 @@ from accounts import errors as account_errors
 from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
 from accounts.users import payloads
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
@@ -84,7 +85,7 @@ class SignUpView(Endpoint):
             code_challenge_method=body.code_challenge_method,
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(_payload(result))
 
@@ -92,7 +93,7 @@ class SignUpView(Endpoint):
         if not conf.current().signup.anonymous_enabled:
             raise errors.AnonymousSignInsDisabled
         throttling.check(Bucket.ANONYMOUS_SIGN_INS, request)
-        result = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
+        result = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=timezone.now())
         return Response(_payload(result))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from accounts.users.records import USER_FIELDS, FactorRecord, Field, IdentityRecord, UserRecord
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 
 _Write = Callable[[Any], Any]
 
@@ -70,7 +70,7 @@ def _write(field: Field) -> _Write | None:
     if field.is_json:
         return orjson.Fragment
     if field.type == datetime | None:
-        return clock.rfc3339
+        return rfc3339
     special: dict[str, _Write] = {"id": str, "factors": factors}
     return special.get(field.name)
 

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 
@@ -182,7 +182,12 @@ def prepare_entry(
     entry_id = uuid4()
     address = caller.address if action in _ACTIONS_WITH_ADDRESS else ""
     if logger.isEnabledFor(logging.INFO):
-        event = {**payload, "audit_log_id": str(entry_id), "ip_address": address, "created_at": clock.rfc3339(at)}
+        event = {
+            **payload,
+            "audit_log_id": str(entry_id),
+            "ip_address": address,
+            "created_at": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}",
+        }
         event |= {k: v for k, v in (("request_id", caller.request_id), ("user_agent", caller.user_agent)) if v}
         logger.info("audit_event", extra={"auth_audit_event": event})
     stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()

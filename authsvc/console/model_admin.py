@@ -19,8 +19,9 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, reverse
+from django.utils import timezone
 
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.api import callers
 from authsvc.caller import Caller
 from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
@@ -132,7 +133,7 @@ def action(
             context = ActionContext(
                 actor=audit.Administrator(role=operator_of(request).role),
                 caller=callers.caller_of(request),
-                at=clock.now(),
+                at=timezone.now(),
                 values=bound.cleaned_data if bound else {},
             )
             for row in rows:

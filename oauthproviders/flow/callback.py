@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from social_core.exceptions import SocialAuthBaseException
 
+from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, invitation_acceptance, linking
 from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_sign_in import AccountMatch
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from accounts.users.user_source import AccountUsers
@@ -98,6 +100,17 @@ def complete_flow(pending: PendingFlow, *, parameters: Mapping[str, str], caller
 
 def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
     match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    try:
+        return _store_sign_in(pending, match, token, caller=caller, at=at)
+    except identity_errors.IdentityNotCreated:
+        # Another request has changed the account since `prepare`. A second failure is final.
+        match = external_sign_in.prepare(
+            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
+        )
+        return _store_sign_in(pending, match, token, caller=caller, at=at)
+
+
+def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, caller: Caller, at: datetime) -> str:
     with transaction.atomic(durable=True):
         signed_in = external_sign_in.sign_in(
             match,

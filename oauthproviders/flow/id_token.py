@@ -11,8 +11,10 @@ from typing import Any
 
 from django.db import transaction
 
+from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_sign_in import AccountMatch
 from accounts.users.records import UserRecord
 from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
@@ -83,6 +85,17 @@ def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> I
 
 def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    try:
+        return _store_sign_in(match, caller=caller, at=at)
+    except identity_errors.IdentityNotCreated:
+        # Another request has changed the account since `prepare`. A second failure is final.
+        match = external_sign_in.prepare(
+            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
+        )
+        return _store_sign_in(match, caller=caller, at=at)
+
+
+def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     with transaction.atomic(durable=True):
         signed_in = external_sign_in.sign_in(
             match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.parsers import FormParser
 from rest_framework.response import Response
 
 from accounts.identities import errors as identity_errors
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Found, SeeOther
@@ -60,7 +61,7 @@ class AuthorizeView(Endpoint):
             inputs.flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=None,
-            at=clock.now(),
+            at=timezone.now(),
         )
         response = Found(start.url)
         flow_cookie.set(response, flow_id=start.flow_id)
@@ -87,7 +88,7 @@ class LinkIdentityView(Endpoint):
             inputs.flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=authentication.get_signed_in_user(request),
-            at=clock.now(),
+            at=timezone.now(),
         )
         skips_redirect = request.http.GET.get("skip_http_redirect") == "true"
         response = Response({"url": start.url}) if skips_redirect else Found(start.url)
@@ -146,7 +147,7 @@ class CallbackView(Endpoint):
         Errors of the provider are passed on unchanged.
         """
         parameters = inputs.callback_parameters(request)
-        at = clock.now()
+        at = timezone.now()
         pending = callback.find_flow(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
         self.target = pending.target
         return Found(callback.complete_flow(pending, parameters=parameters, caller=request.caller, at=at))

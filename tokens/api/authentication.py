@@ -13,10 +13,11 @@ from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from django.http import HttpRequest
+from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from authsvc import audit, clock, conf
+from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.errors import ApiError
 from tokens.api import errors
@@ -70,7 +71,7 @@ class BearerAuthentication(BaseAuthentication):
         token = bearer_token(request.META)
         if token is None:
             return None
-        signed_in, claims = authenticate_user(token, at=clock.now())
+        signed_in, claims = authenticate_user(token, at=timezone.now())
         request.META["authsvc.user_id"] = str(signed_in.user.id)
         return signed_in, claims
 
@@ -96,7 +97,7 @@ class AdminAuthentication(BaseAuthentication):
         token = bearer_token(request.META)
         if token is None:
             return None
-        admin = authenticate_admin(token, at=clock.now())
+        admin = authenticate_admin(token, at=timezone.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
         return admin, None
@@ -137,7 +138,7 @@ class AdminCaptchaExemption:
         if token is None:
             return False
         try:
-            authenticate_admin(token, at=clock.now())
+            authenticate_admin(token, at=timezone.now())
         except ApiError:
             return False
         return True

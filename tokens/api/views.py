@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
-from authsvc import clock
 from authsvc.api import captcha, parsing, throttling
 from authsvc.api.openapi.document import BodyChoice, Parameter, document
 from authsvc.api.throttling import Bucket
@@ -42,7 +42,7 @@ class TokenView(Endpoint):
         grant = grants.choose(grant_type)
         throttling.check(Bucket.TOKEN, request)
         body = parsing.parse_body(request, grant.input)
-        return Response(grant.exchange(body, caller=request.caller, at=clock.now()))
+        return Response(grant.exchange(body, caller=request.caller, at=timezone.now()))
 
 
 class LogoutView(Endpoint):
@@ -64,7 +64,7 @@ class LogoutView(Endpoint):
         """Revoke sessions. Other services accept issued access tokens until they expire."""
         scope = parsing.query_parameter(request, "scope")
         revocation.log_out(
-            authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=clock.now()
+            authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=timezone.now()
         )
         return Response(status=204)
 

@@ -12,7 +12,7 @@ import orjson
 from accounts.users import payloads, records
 from accounts.users.records import Field, Row
 from accounts.users.search.queries import USER_COLUMNS, ListedUser
-from authsvc import clock
+from authsvc.api.renderers import json_time
 
 Moment = datetime | str | None
 
@@ -64,9 +64,9 @@ def _identity(values: Row, *, user_id: str) -> _Identity:
         user_id,
         msgspec.Raw(data.encode()),
         provider,
-        created_at and clock.json_value(created_at),
-        updated_at and clock.json_value(updated_at),
-        last_sign_in_at and clock.json_value(last_sign_in_at),
+        created_at and json_time(created_at),
+        updated_at and json_time(updated_at),
+        last_sign_in_at and json_time(last_sign_in_at),
         email or None,
     )
 
@@ -76,7 +76,7 @@ def _writer(field: Field) -> Callable[[Any], Any] | None:
         return lambda text: msgspec.Raw(text.encode())
     if field.name == "factors":
         return lambda array: payloads.factors(records.read_factors(array))
-    return clock.json_value if field.type == datetime | None else None
+    return json_time if field.type == datetime | None else None
 
 
 _WRITERS = [(index, write) for index, field in enumerate(USER_COLUMNS) if (write := _writer(field))]

@@ -8,8 +8,9 @@ from uuid import UUID
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.middleware.csrf import rotate_token
+from django.utils import timezone
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.console.model_admin import Operator
 from tokens.sessions import lifecycle, users
 from tokens.sessions.errors import SessionExpired
@@ -60,7 +61,7 @@ def signed_in(request: HttpRequest) -> SignedInUser | None:
     One statement per request, so that a ban, a role change or the end of the session takes effect at once.
     """
     if _CACHE_KEY not in request.META:
-        request.META[_CACHE_KEY] = _find(request, at=clock.now())
+        request.META[_CACHE_KEY] = _find(request, at=timezone.now())
     cached: SignedInUser | None = request.META[_CACHE_KEY]
     return cached
 

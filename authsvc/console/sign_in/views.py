@@ -7,10 +7,11 @@ from urllib.parse import urlencode
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as password_sign_in
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import callers, throttling
 from authsvc.api.throttling import Bucket
 from authsvc.console import pages
@@ -58,14 +59,14 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session and clear the cookie."""
     if current := console_session.signed_in(request):
-        revocation.log_out(current, scope="local", caller=callers.caller_of(request), at=clock.now())
+        revocation.log_out(current, scope="local", caller=callers.caller_of(request), at=timezone.now())
     console_session.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
 
 
 def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
     """Raises the errors of the password grant; users who are not operators get the error for a wrong password."""
-    at = clock.now()
+    at = timezone.now()
     is_email = "@" in name
     signed_in = password_sign_in.sign_in_with_password(
         email=name if is_email else "",

@@ -17,10 +17,11 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import Model
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge, Passkey, PasskeyChallenge, RecoveryCode, User
 from accounts.users import queries
-from authsvc import audit, clock, messaging, personal_data
+from authsvc import audit, messaging, personal_data
 from authsvc.audit import erasure
 from authsvc.caller import Caller
 from authsvc.db.sql import namespaced
@@ -61,7 +62,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     make_rows_about_factors(user, factor, address=address)
     make_one_time_token(user, TokenType.RECOVERY)
     make_flow(user, provider_access_token="token-at-the-provider")
-    at = clock.now()
+    at = timezone.now()
     row = queries.get(user.id)
     assert row is not None
     record, caller = row, Caller(address=address, audience=AUDIENCE)
@@ -82,7 +83,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
 
 
 def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None:
-    at = clock.now()
+    at = timezone.now()
     FactorChallenge.objects.create(factor=factor, created_at=at, ip_address=address, otp_code="texted-code")
     RecoveryCode.objects.create(user=user, code_hash="recovery-digest", created_at=at)
     Passkey.objects.create(
@@ -329,7 +330,7 @@ def test_an_erased_actor_is_removed_from_entries_about_others() -> None:
     user, other = make_plain_user(email=EMAIL), make_plain_user(email="bob@example.com")
     traits = {"user_id": str(other.id), "user_email": "bob@example.com"}
     payload = {"action": "user_modified", "actor_id": str(user.id), "actor_username": EMAIL, "traits": traits}
-    entry = AuditLogEntry.objects.create(id=uuid4(), payload=payload, created_at=clock.now(), ip_address=ADDRESS)
+    entry = AuditLogEntry.objects.create(id=uuid4(), payload=payload, created_at=timezone.now(), ip_address=ADDRESS)
     name = erase(str(user.id))["pseudonym"]
     entry.refresh_from_db()
     assert entry.payload == {**payload, "actor_id": name, "actor_username": name}
