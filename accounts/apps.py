@@ -11,7 +11,7 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         from accounts.sign_in.views import PasswordGrant
         from accounts.users.personal_data import Account
-        from accounts.users.user_source import AccountUsers
+        from accounts.users.queries import AccountUsers
         from authsvc import personal_data
         from tokens.api import grants
         from tokens.sessions.users import user_source

@@ -30,7 +30,7 @@ from accounts.passkeys import errors as passkey_errors
 from accounts.passkeys import management
 from accounts.passkeys import payloads as passkey_payloads
 from accounts.passkeys import schemas as passkey_schemas
-from accounts.users import deletion, identifiers, payloads, queries
+from accounts.users import deletion, identifiers, queries, records
 from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
 from authsvc import conf
@@ -101,7 +101,7 @@ class UsersView(AdminEndpoint):
         page = pagination.parse(parameters)
         with _list_slot(user_filter):
             listed = listing.list_page(user_filter, page)
-            users = payload.users(listed.users)
+            users = payload.render_users(listed.users)
         response = Response({"users": users, "aud": user_filter.aud})
         response["X-Total-Count"] = str(listed.total)
         response["Link"] = pagination.links(request.http.path, parameters, page=page, total=listed.total)
@@ -117,7 +117,7 @@ class UsersView(AdminEndpoint):
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @staticmethod
     def _list_by_cursor(request: ServiceRequest, user_filter: UserFilter) -> HttpResponse:
@@ -125,7 +125,7 @@ class UsersView(AdminEndpoint):
         after, size = filters.parse_cursor_page(parameters)
         with _list_slot(user_filter):
             listed = listing.list_after(user_filter, after=after, size=size)
-            users = payload.users(listed.users)
+            users = payload.render_users(listed.users)
         position: dict[str, Any] = {"next_cursor": listed.next_cursor} if listed.next_cursor else {}
         position["has_more"] = bool(listed.next_cursor)
         response = Response({"users": users, "aud": user_filter.aud, "pagination": position})
@@ -154,12 +154,12 @@ class UserView(AdminEndpoint):
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @document(responses={200: account_schemas.User}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Get a user."""
-        return Response(payloads.user(queries.require(_user_id(user_id))))
+        return Response(records.render_user(queries.require(_user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
@@ -190,7 +190,7 @@ class UserView(AdminEndpoint):
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=errors.USER_PATH)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
@@ -216,7 +216,7 @@ class UserFactorsView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
         user = queries.require(_user_id(user_id))
-        return Response([payloads.factor(factor) for factor in user.factors])
+        return Response([records.render_factor(factor) for factor in user.factors])
 
 
 class UserFactorView(AdminEndpoint):
@@ -245,7 +245,7 @@ class UserFactorView(AdminEndpoint):
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.factor(changed))
+        return Response(records.render_factor(changed))
 
     @document(responses={200: account_schemas.Factor}, errors=(*errors.USER_PATH, *mfa_errors.FACTOR_PATH))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
@@ -253,7 +253,7 @@ class UserFactorView(AdminEndpoint):
         removed = admin_factors.remove(
             _user_id(user_id), _factor_id(factor_id), caller=request.caller, at=timezone.now()
         )
-        return Response(payloads.factor(removed))
+        return Response(records.render_factor(removed))
 
 
 class UserPasskeysView(AdminEndpoint):
@@ -297,7 +297,7 @@ class InviteView(AdminEndpoint):
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
 
 class GenerateLinkView(AdminEndpoint):
@@ -354,7 +354,7 @@ def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:
 def _action_link(link: ActionLink) -> dict[str, Any]:
     """The User object, with the link and the code among its members."""
     return {
-        **payloads.user(link.user),
+        **records.render_user(link.user),
         "action_link": link.url,
         "email_otp": link.secret.code,
         "hashed_token": link.secret.link_token,

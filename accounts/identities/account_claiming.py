@@ -12,7 +12,7 @@ from django.db import transaction
 
 from accounts.identities import queries
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import account_creation, pending_changes
+from accounts.users import account_creation, updates
 from accounts.users.records import UserRecord
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
@@ -37,7 +37,7 @@ def claim_unverified_account(user_id: UUID, *, keep_identity: UUID) -> None:
             phone=None,
             phone_confirmed_at=None,
             raw_user_meta_data={},
-            **pending_changes.cleared_columns(),
+            **updates.cleared_pending_changes(),
         )
         Identity.objects.filter(user_id=user_id).exclude(id=keep_identity).delete()
         _delete_credentials(user_id)

@@ -15,7 +15,7 @@ from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.users import account_creation, json_columns, pending_changes, queries
+from accounts.users import account_creation, queries, updates
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
@@ -156,8 +156,8 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     columns: dict[str, Any] = {}
     if email:
         one_time_tokens.delete_all(user.id)
-        metadata = json_columns.merged("raw_user_meta_data", {"email_verified": request.is_verified})
-        columns = {**pending_changes.cleared_columns(), "email": email, "raw_user_meta_data": metadata}
+        metadata = updates.merged_json("raw_user_meta_data", {"email_verified": request.is_verified})
+        columns = {**updates.cleared_pending_changes(), "email": email, "raw_user_meta_data": metadata}
         columns["email_confirmed_at"] = at if request.is_verified else None
         if not request.is_verified:
             columns["confirmation_sent_at"] = at
@@ -181,10 +181,10 @@ def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
         raise errors.NoFreeEmail from None
     if email is None:
         return
-    columns: dict[str, Any] = {**pending_changes.cleared_columns(), "email": email.email or None}
+    columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email.email or None}
     if not email.email or not (email.verified or conf.current().mailer.autoconfirm):
         columns["email_confirmed_at"] = None
-        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": False})
+        columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": False})
     try:
         User.objects.filter(id=user.id).update(**columns)
     except IntegrityError:

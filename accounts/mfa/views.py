@@ -18,8 +18,8 @@ from accounts.mfa.factor_types import FactorResponse
 from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
 from accounts.users import identifiers
+from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.user_source import get_user_record
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import document
 from authsvc.api.throttling import Bucket

@@ -14,7 +14,7 @@ from accounts.passkeys import errors, management, payloads, registration, schema
 from accounts.passkeys.challenges import CredentialResponse
 from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
-from accounts.users.user_source import get_user_record
+from accounts.users.queries import get_user_record
 from authsvc import conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document

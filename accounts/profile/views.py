@@ -13,8 +13,8 @@ from accounts import error_sets, schemas
 from accounts import errors as account_errors
 from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
-from accounts.users import payloads
-from accounts.users.user_source import get_user_record
+from accounts.users import records
+from accounts.users.queries import get_user_record
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
@@ -56,7 +56,7 @@ class UserView(Endpoint):
         """Return the signed-in user."""
         if not authentication.has_requested_audience(request):
             raise errors.AudienceMismatch
-        return Response(payloads.user(get_user_record(authentication.get_signed_in_user(request))))
+        return Response(records.render_user(get_user_record(authentication.get_signed_in_user(request))))
 
     @document(
         body=UserInput,
@@ -102,7 +102,7 @@ class UserView(Endpoint):
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
 
 class ReauthenticateView(Endpoint):

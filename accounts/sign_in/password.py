@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from accounts.models import User
-from accounts.passwords import hashers, hashing, policy
+from accounts.passwords import hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
 from accounts.users import identifiers, queries
@@ -90,7 +90,7 @@ def _sign_in(
     if phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmed
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
-    new_hash = hashing.hash_password(password) if hashers.needs_rehash(stored) else stored
+    new_hash = hashing.hash_password(password) if hashing.needs_rehash(stored) else stored
     if new_hash != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(new_hash, bound_to=user.id)
     with transaction.atomic(durable=True):

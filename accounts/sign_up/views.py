@@ -12,7 +12,7 @@ from accounts import error_sets, schemas
 from accounts import errors as account_errors
 from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
-from accounts.users import payloads
+from accounts.users import records
 from authsvc import conf
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
@@ -100,5 +100,5 @@ class SignUpView(Endpoint):
 def _payload(result: SignUpResult) -> dict[str, Any]:
     """The session when the sign-up started one, else the user."""
     if result.tokens is None:
-        return payloads.user(result.user)
+        return records.render_user(result.user)
     return token_response(result.tokens, user=result.user)

@@ -16,7 +16,7 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import identifiers, json_columns, pending_changes, queries
+from accounts.users import identifiers, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
 from authsvc import audit, conf, messaging
@@ -287,7 +287,7 @@ def _confirm_or_sign_in(
     if secret.type in _CONFIRMING or user.email_confirmed_at is None:
         audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "email"})
         columns["email_confirmed_at"] = at
-        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
+        columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": True})
         if secret.type not in _CONFIRMING:
             # Another person may have set this password when signing up with the unverified address. Only the
             # confirmation of that sign-up makes it valid.
@@ -296,13 +296,13 @@ def _confirm_or_sign_in(
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
     if new_hash is not None:
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
-        columns |= pending_changes.cleared_columns()
+        columns |= updates.cleared_pending_changes()
     User.objects.filter(id=user.id).update(**columns)
     if secret.type not in _CONFIRMING and user.email_confirmed_at is None:
         account_claiming.remove_unverified_identities(user, at=at)
     if secret.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
-            identity_data=json_columns.merged("identity_data", {"email_verified": True})
+            identity_data=updates.merged_json("identity_data", {"email_verified": True})
         )
 
 
@@ -311,7 +311,7 @@ def _providers(user: UserRecord) -> dict[str, Any]:
     if not providers:
         return {}
     named = {"provider": providers[0], "providers": providers}
-    return {"raw_app_meta_data": json_columns.merged("raw_app_meta_data", named)}
+    return {"raw_app_meta_data": updates.merged_json("raw_app_meta_data", named)}
 
 
 def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:

@@ -16,8 +16,8 @@ from accounts.identities import external_sign_in, invitation_acceptance, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.identities.external_sign_in import AccountMatch
 from accounts.users import identifiers
+from accounts.users.queries import AccountUsers
 from accounts.users.records import UserRecord
-from accounts.users.user_source import AccountUsers
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced

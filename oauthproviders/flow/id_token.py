@@ -15,8 +15,8 @@ from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.identities.external_sign_in import AccountMatch
+from accounts.users.queries import AccountUsers, get_user_record
 from accounts.users.records import UserRecord
-from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure

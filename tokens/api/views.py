@@ -38,7 +38,7 @@ class TokenView(Endpoint):
         """Start or refresh a session with a password, a refresh token, the code of a PKCE flow, or an ID token."""
         grant_type = parsing.query_parameter(request, "grant_type")
         if grant_type not in _WITHOUT_CAPTCHA:
-            captcha.check(request)
+            self.check_captcha(request)
         grant = grants.choose(grant_type)
         throttling.check(Bucket.TOKEN, request)
         body = parsing.parse_body(request, grant.input)

@@ -11,8 +11,8 @@ import orjson
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from accounts.users import erasure, identifiers
-from accounts.users.erasure import ErasureResult
+from accounts.users import identifiers, personal_data
+from accounts.users.personal_data import ErasureResult
 from authsvc.api.renderers import rfc3339
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
@@ -39,7 +39,7 @@ class Command(ServiceCommand):
             raise CommandError("nothing was erased")
         at = timezone.now()
         progress = Progress(sys.stderr, noun="audit entries")
-        done = erasure.erase(
+        done = personal_data.erase(
             data_subject, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, on_progress=progress.advance
         )
         progress.finish()
@@ -56,7 +56,7 @@ def _find(text: str) -> DataSubject:
     if user_id is None:
         raise CommandError("user not found; after an interrupted erasure, specify the user id that it printed")
     data_subject = DataSubject(id=user_id)
-    if not erasure.has_data(data_subject):
+    if not personal_data.has_data(data_subject):
         raise CommandError("no data exists for this id")
     return data_subject
 
