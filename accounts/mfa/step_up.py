@@ -14,10 +14,10 @@ from django.db import transaction
 from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc.caller import Caller
-from tokens import errors
 from tokens.sessions import lifecycle
 from tokens.sessions import step_up as session_step_up
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import TooManyConcurrentRefreshes, UserNotFoundForToken
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
 _TIMEOUT = 5.0
@@ -53,7 +53,7 @@ def complete(
             redeem(lifecycle.lock_signed_in_user(signed_in))
             user = queries.get(signed_in.user.id)
             if user is None:
-                raise errors.UserNotFoundForToken
+                raise UserNotFoundForToken
             tokens = session_step_up.step_up(
                 signed_in, user=user, method=method, factor_id=factor_id, caller=caller, at=at
             )
@@ -62,4 +62,4 @@ def complete(
         if tokens is not None:
             return StepUpResult(user=user, tokens=tokens)
         time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (spreads out waiters)
-    raise errors.TooManyConcurrentRefreshes
+    raise TooManyConcurrentRefreshes

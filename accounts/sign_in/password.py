@@ -19,9 +19,9 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.security import encryption
-from tokens.errors import UserBannedAtSignIn
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import UserBannedAtSignIn
+from tokens.sessions.lifecycle import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

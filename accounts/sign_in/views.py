@@ -18,11 +18,11 @@ from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.caller import Caller
-from tokens.api import error_sets as token_error_sets
-from tokens.api import payloads
+from tokens.api import grants
 from tokens.api.schemas import Session
-from tokens.errors import UserBannedAtSignIn
 from tokens.flows import pkce
+from tokens.flows.errors import PKCE_ERRORS
+from tokens.sessions.errors import UserBannedAtSignIn
 
 
 class OtpInput(Body, frozen=True):
@@ -63,7 +63,7 @@ class OtpView(Endpoint):
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnOtp,
@@ -124,7 +124,7 @@ class MagicLinkView(Endpoint):
         errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,
             account_errors.SignupDisabled,
@@ -191,4 +191,4 @@ class PasswordGrant:
             email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
         )
         weak = result.weakness and {"message": result.weakness.message, "reasons": list(result.weakness.reasons)}
-        return payloads.token_response(result.tokens, user=result.user, weak_password=weak)
+        return grants.token_response(result.tokens, user=result.user, weak_password=weak)
