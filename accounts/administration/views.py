@@ -37,7 +37,7 @@ from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
-from tokens.api import admin_auth
+from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
@@ -112,7 +112,7 @@ class UsersView(AdminEndpoint):
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -149,7 +149,7 @@ class UserView(AdminEndpoint):
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -185,7 +185,7 @@ class UserView(AdminEndpoint):
         user = user_administration.update(
             chosen,
             UserChanges(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -203,7 +203,7 @@ class UserView(AdminEndpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -240,7 +240,7 @@ class UserFactorView(AdminEndpoint):
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -268,7 +268,7 @@ class UserPasskeyView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
-        actor = admin_auth.get_admin(request).actor
+        actor = authentication.get_admin(request).actor
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=timezone.now()
         )
@@ -292,7 +292,7 @@ class InviteView(AdminEndpoint):
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -332,7 +332,7 @@ class GenerateLinkView(AdminEndpoint):
         )
         made = action_links.generate(
             link_request,
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )

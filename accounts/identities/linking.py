@@ -22,9 +22,9 @@ from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
+from tokens.sessions.errors import UserBanned
 from tokens.sessions.users import SignedInUser
 
 

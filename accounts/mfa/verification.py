@@ -26,9 +26,9 @@ from authsvc.caller import Caller
 from authsvc.errors import RequestRateExceeded, UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
-from tokens.errors import TooManyConcurrentRefreshes, UserNotFoundForToken
 from tokens.sessions import lifecycle, sign_in_metrics, step_up
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import TooManyConcurrentRefreshes, UserNotFoundForToken
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
 _LARGEST_SMALLINT = 32_767

@@ -22,11 +22,11 @@ from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
 from authsvc.security import encryption
-from tokens.api import payloads
+from tokens.api import grants
 from tokens.api.schemas import Session
-from tokens.errors import UserBannedAtSignIn
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import UserBannedAtSignIn
+from tokens.sessions.lifecycle import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class PasswordGrant:
             email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
         )
         weak = result.weakness and {"message": result.weakness.message, "reasons": list(result.weakness.reasons)}
-        return payloads.token_response(result.tokens, user=result.user, weak_password=weak)
+        return grants.token_response(result.tokens, user=result.user, weak_password=weak)
 
 
 def _sign_in(

@@ -16,8 +16,8 @@ from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
-from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class OtpInput(Body, frozen=True):
@@ -58,7 +58,7 @@ class OtpView(Endpoint):
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnOtp,
@@ -119,7 +119,7 @@ class MagicLinkView(Endpoint):
         errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,
             account_errors.SignupDisabled,

@@ -18,7 +18,7 @@ from authsvc.caller import Caller
 from authsvc.personal_data import DataSubject
 from authsvc.security import crypto
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
 
 _MAX_PHONE_LENGTH = 15
 
@@ -76,7 +76,7 @@ def _erase_columns(user: UserRecord, *, at: datetime) -> None:
     )
     delete_factors(user.id)
     one_time_tokens.delete_all(user.id)
-    lifecycle.revoke_all_sessions(user.id)
+    revocation.revoke_all_sessions(user.id)
 
 
 def delete_factors(user_id: UUID) -> None:

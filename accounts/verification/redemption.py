@@ -24,13 +24,13 @@ from authsvc.audit import Action
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from authsvc.security import crypto, encryption
-from tokens.errors import UserBanned
 from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
-from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions import lifecycle, revocation, sign_in_metrics
+from tokens.sessions.errors import UserBanned
+from tokens.sessions.lifecycle import TokenPair
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
@@ -240,7 +240,7 @@ def _redeem(
         elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
             raise secret.error
         if new_hash is not None:
-            lifecycle.revoke_all_sessions(user.id)
+            revocation.revoke_all_sessions(user.id)
         stored = queries.get(user.id)
         if stored is None:
             raise secret.error  # deleted by a concurrent request

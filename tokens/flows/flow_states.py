@@ -13,12 +13,12 @@ from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
-from tokens import errors
-from tokens.flows import pkce
+from tokens.flows import errors, pkce
 from tokens.flows.pkce import Challenge
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics, users
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import UserBannedAtSignIn
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import TokenUser
 
 
@@ -155,7 +155,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     ):
         raise errors.BadCodeVerifier
     if user.banned_until is not None and at < user.banned_until:
-        raise errors.UserBannedAtSignIn
+        raise UserBannedAtSignIn
     with transaction.atomic(durable=True):
         if not delete_flow(flow.id):
             raise errors.FlowStateNotFound
