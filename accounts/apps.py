@@ -9,7 +9,7 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        from accounts.sign_in.views import PasswordGrant
+        from accounts.sign_in.password import PasswordGrant
         from accounts.users.personal_data import Account
         from accounts.users.queries import AccountUsers
         from authsvc import personal_data

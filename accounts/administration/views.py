@@ -28,7 +28,6 @@ from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.mfa import errors as mfa_errors
 from accounts.passkeys import errors as passkey_errors
 from accounts.passkeys import management
-from accounts.passkeys import payloads as passkey_payloads
 from accounts.passkeys import schemas as passkey_schemas
 from accounts.users import deletion, identifiers, queries, records
 from accounts.users.search import filters, listing, payload
@@ -261,7 +260,7 @@ class UserPasskeysView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(_user_id(user_id))
-        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([management.render_passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class UserPasskeyView(AdminEndpoint):

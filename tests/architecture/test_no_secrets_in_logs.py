@@ -20,8 +20,7 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.sign_in.password import PasswordSignIn
-from accounts.sign_in.views import PasswordInput
+from accounts.sign_in.password import PasswordInput, PasswordSignIn
 from accounts.sign_up import sign_up
 from accounts.sign_up.views import SignUpInput
 from accounts.users import queries
