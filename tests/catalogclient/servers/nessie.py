@@ -39,6 +39,8 @@ def serve(folder: Path, *, cache: Path, storage: Mapping[str, str]) -> Iterator[
         "quarkus.oidc.tenant-enabled": "false",
         "quarkus.otel.sdk.disabled": "true",
         "nessie.version.store.type": "IN_MEMORY",
+        # Concurrent commits must not fail because the machine is busy.
+        "nessie.version.store.persist.commit-timeout-millis": 60_000,
         "nessie.catalog.default-warehouse": "warehouse",
         "nessie.catalog.warehouses.warehouse.location": "s3://nessie/",
         f"{s3}.endpoint": storage["s3.endpoint"],
