@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.contrib.messages import constants as levels
 from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from accounts.administration import admin_factors, support_messages, user_administration
@@ -19,7 +20,7 @@ from accounts.models import Factor, Identity, User
 from accounts.users import deletion
 from accounts.users.search import listing
 from accounts.users.search.queries import NEWEST
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.console import filters, formatting, model_admin, user_panels
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import ActionContext, OperatorAdmin
@@ -44,7 +45,7 @@ class StateFilter(filters.ChoiceFilter):
     )
 
     def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
-        at = clock.now()
+        at = timezone.now()
         conditions = {
             "banned": Q(banned_until__gt=at),
             "unconfirmed": Q(confirmed_at=None, is_anonymous=False, created_at__gte=at - _UNCONFIRMED_FOR),
@@ -126,7 +127,9 @@ class UserAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end_sessions(self, row: User, context: ActionContext) -> str | None:
-        ended = revocation.end_all_sessions(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        ended = revocation.revoke_all_sessions_as_operator(
+            row.pk, actor=context.actor, caller=context.caller, at=context.at
+        )
         return f"{self.display_name(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
     @model_admin.action(
@@ -189,7 +192,7 @@ class UserAdmin(OperatorAdmin):
     def available_actions(self, row: User) -> Iterable[str]:
         if row.deleted_at:
             return ("delete",)
-        is_banned = row.banned_until is not None and row.banned_until > clock.now()
+        is_banned = row.banned_until is not None and row.banned_until > timezone.now()
         is_available = {
             "confirm_email": bool(row.email) and not row.email_confirmed_at,
             "confirm_phone": bool(row.phone) and not row.phone_confirmed_at,
@@ -293,7 +296,7 @@ class UserAdmin(OperatorAdmin):
 
     @admin.display(description="state")
     def state(self, row: User) -> SafeString:
-        at = clock.now()
+        at = timezone.now()
         if row.deleted_at:
             return formatting.badge("deleted", Tone.QUIET)
         if row.banned_until and row.banned_until > at:

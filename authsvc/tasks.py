@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from authsvc import clock, conf, jobs
+from django.utils import timezone
+
+from authsvc import conf, jobs
 from authsvc.jobs import cleanup
 from authsvc.security import rate_limits
 
@@ -12,4 +14,4 @@ def clean_up() -> None:
     # Expired counters have no further use, so the cleanup setting does not apply to them.
     rate_limits.delete_expired()
     if conf.current().database.cleanup_enabled:
-        cleanup.run(at=clock.now())
+        cleanup.run(at=timezone.now())

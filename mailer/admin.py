@@ -12,9 +12,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.console import filters, formatting, model_admin
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAdmin
@@ -138,7 +139,7 @@ class MessageAdmin(OperatorAdmin):
         """The page that retries all failed messages after confirmation."""
         if request.method == "POST":
             actor = audit.Administrator(role=model_admin.operator_of(request).role)
-            result = undelivered_messages.retry_failed(actor=actor, at=clock.now())
+            result = undelivered_messages.retry_failed(actor=actor, at=timezone.now())
             skipped = f" Skipped {result.not_retryable}: expired or undecryptable." if result.not_retryable else ""
             level = levels.SUCCESS if result.retried else levels.WARNING
             self.message_user(request, f"Retrying {result.retried} messages.{skipped}", level)

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from authsvc import clock, conf, jobs
+from django.utils import timezone
+
+from authsvc import conf, jobs
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
 from oauthproviders.providers import apple_client_secret
@@ -30,9 +32,9 @@ def warn_of_apple_secret() -> None:
             "AUTH_EXTERNAL_APPLE_SECRET is not an output of `manage.py apple_secret`; sign-in with Apple fails",
             extra=fields,
         )
-    elif expires_at <= clock.now():
+    elif expires_at <= timezone.now():
         logger.error("AUTH_EXTERNAL_APPLE_SECRET has expired; create a new one: manage.py apple_secret", extra=fields)
-    elif expires_at <= clock.now() + _WARNING_PERIOD:
+    elif expires_at <= timezone.now() + _WARNING_PERIOD:
         logger.warning(
             "AUTH_EXTERNAL_APPLE_SECRET expires soon; create a new one: manage.py apple_secret",
             extra={**fields, "expires_at": expires_at.isoformat()},

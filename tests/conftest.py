@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 import pytest
+import responses
 from django.db import connection
 from django.test import Client
 from pytest_django import Settings
@@ -148,6 +149,13 @@ def auth_config(settings: Settings) -> ChangeConfig:
         return settings.AUTH  # type: ignore[no-any-return]
 
     return change
+
+
+@pytest.fixture
+def mocked_requests() -> Iterator[responses.RequestsMock]:
+    """Answers outgoing HTTP requests without a network; requests that are not registered fail."""
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+        yield mock
 
 
 class Mailbox:

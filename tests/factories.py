@@ -11,12 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 from django.db.models import DateTimeField, F, Model
+from django.utils import timezone
 
 from accounts.models import Factor, User
 from accounts.passwords import hashing
 from accounts.users import account_creation, queries
 from accounts.users.records import UserRecord
-from authsvc import clock
 from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
@@ -63,7 +63,7 @@ def make_user(
         data=data or {},
         audience=audience,
         confirmed=confirmed,
-        at=at or clock.now(),
+        at=at or timezone.now(),
     )
     if columns:
         User.objects.filter(id=made.id).update(**columns)
@@ -71,7 +71,7 @@ def make_user(
 
 
 def make_factor(user: User, *, factor_type: str = "totp", status: str = "verified", **columns: Any) -> Factor:
-    at = clock.now()
+    at = timezone.now()
     return Factor.objects.create(
         user=user, **{"factor_type": factor_type, "status": status, "created_at": at, "updated_at": at, **columns}
     )
@@ -86,7 +86,7 @@ def make_session(
         user=_record(user),
         method=method,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
-        at=at or clock.now(),
+        at=at or timezone.now(),
     )
     session_id = refresh_tokens.decode(tokens.refresh_token).session_id
     if columns:
@@ -114,7 +114,7 @@ def make_legacy_tokens(
     All but the last are revoked; with `active=False` the last one too. `columns` are set on the session row, which
     has neither key nor counter. `session` is the session of every row.
     """
-    at = at or clock.now()
+    at = at or timezone.now()
     user = user or make_user()
     session = make_session(
         user, at=at, **{"refresh_token_hmac_key": None, "refresh_token_counter": None, **columns}
@@ -150,7 +150,7 @@ def make_one_time_token(
         token_type=token_type,
         identifier=identifier or user.email or user.phone or "",
         pkce=pkce,
-        at=at or clock.now(),
+        at=at or timezone.now(),
     )
     if columns:
         OneTimeToken.objects.filter(user=user, token_type=token_type).update(**columns)
@@ -159,7 +159,7 @@ def make_one_time_token(
 
 def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = None, **columns: Any) -> FlowState:
     """A PKCE flow with VERIFIER whose link has been opened, so that `auth_code` can be exchanged."""
-    at = at or clock.now()
+    at = at or timezone.now()
     values = {
         "user_id": user.id,
         "auth_code": str(uuid4()),
@@ -174,7 +174,7 @@ def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = No
     return FlowState.objects.create(**{**values, **columns})
 
 
-def make_older(*rows: Model, by: timedelta) -> None:
+def backdate(*rows: Model, by: timedelta) -> None:
     """Moves every timestamp in these rows back by `by`. The passed instances are not changed."""
     for row in rows:
         times = [field.name for field in row._meta.concrete_fields if isinstance(field, DateTimeField)]

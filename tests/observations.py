@@ -18,10 +18,10 @@ Audit = tuple[str, dict[str, Any] | None]
 _COUNTERS = frozenset({"rate_limits", "django_migrations"})
 
 
-def refused(answer: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
+def assert_error(answer: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
     """Assert that the response is this error in the default format, without further members."""
-    said = {"code": status, "error_code": error_code, "msg": text, **further}
-    assert (answer.status_code, answer.json()) == (status, said)
+    body = {"code": status, "error_code": error_code, "msg": text, **further}
+    assert (answer.status_code, answer.json()) == (status, body)
     assert answer.headers["X-Sb-Error-Code"] == error_code
 
 
@@ -47,7 +47,7 @@ _REAL = {
 }
 
 
-def contents() -> dict[str, tuple[int, str]]:
+def table_contents() -> dict[str, tuple[int, str]]:
     """Table → row count and digest of the contents, for every table except rate-limit counters."""
     with connection.cursor() as cursor:
         tables = sorted(set(connection.introspection.table_names(cursor)) - _COUNTERS)
@@ -61,17 +61,17 @@ def contents() -> dict[str, tuple[int, str]]:
         return {table: (count, digest) for table, count, digest in cursor.fetchall()}
 
 
-def let_limits_pass(by: timedelta) -> None:
+def backdate_rate_limits(by: timedelta) -> None:
     """Moves all rate limits and minimum intervals back by `by`."""
     RateLimit.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
 
 
-def fragment_of(answer: Answer) -> dict[str, str]:
+def redirect_fragment(answer: Answer) -> dict[str, str]:
     """The fragment parameters of the redirect target; asserts that they are sorted by key."""
     pairs = parse_qsl(urlsplit(answer.headers["Location"]).fragment, keep_blank_values=True, strict_parsing=True)
     assert pairs == sorted(pairs)
     return dict(pairs)
 
 
-def query_of(answer: Answer) -> dict[str, str]:
+def redirect_query(answer: Answer) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(answer.headers["Location"]).query, keep_blank_values=True))

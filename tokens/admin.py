@@ -10,10 +10,10 @@ from django.contrib.admin import helpers
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc import clock
 from authsvc.console import formatting, model_admin
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import ActionContext, OperatorAdmin
@@ -84,7 +84,7 @@ class SessionAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end(self, row: Session, context: ActionContext) -> str | None:
-        revocation.end_session(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        revocation.revoke_session_as_operator(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Session ended: {self.device(row)}"
 
     def display_name(self, row: Session) -> str:
@@ -130,7 +130,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="age")
     def age(self, row: Session) -> str:
-        return timesince(row.created_at, clock.now(), depth=1) if row.created_at else formatting.EMPTY
+        return timesince(row.created_at, timezone.now(), depth=1) if row.created_at else formatting.EMPTY
 
     @admin.display(description="last used")
     def last_used(self, row: Session) -> str:

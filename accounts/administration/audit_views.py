@@ -9,9 +9,9 @@ from django.http import HttpResponse
 from rest_framework.response import Response
 
 from accounts.administration import errors, schemas
-from authsvc import clock
 from authsvc.api import pagination, throttling
 from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
+from authsvc.api.renderers import rfc3339
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.audit import search
 from tokens.api.authentication import AdminAuthentication
@@ -67,6 +67,6 @@ def _payload(entry: search.Entry) -> dict[str, Any]:
     return {
         "id": str(entry.id),
         "payload": orjson.Fragment(entry.payload_json),
-        "created_at": clock.rfc3339(entry.created_at) if entry.created_at else None,
+        "created_at": rfc3339(entry.created_at) if entry.created_at else None,
         "ip_address": entry.address,
     }

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets
@@ -27,17 +28,16 @@ from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.mfa import errors as mfa_errors
 from accounts.passkeys import errors as passkey_errors
 from accounts.passkeys import management
-from accounts.passkeys import payloads as passkey_payloads
 from accounts.passkeys import schemas as passkey_schemas
-from accounts.users import deletion, identifiers, payloads, queries
+from accounts.users import deletion, identifiers, queries, records
 from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
-from tokens.api import admin_auth
+from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
@@ -100,7 +100,7 @@ class UsersView(AdminEndpoint):
         page = pagination.parse(parameters)
         with _list_slot(user_filter):
             listed = listing.list_page(user_filter, page)
-            users = payload.users(listed.users)
+            users = payload.render_users(listed.users)
         response = Response({"users": users, "aud": user_filter.aud})
         response["X-Total-Count"] = str(listed.total)
         response["Link"] = pagination.links(request.http.path, parameters, page=page, total=listed.total)
@@ -112,11 +112,11 @@ class UsersView(AdminEndpoint):
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @staticmethod
     def _list_by_cursor(request: ServiceRequest, user_filter: UserFilter) -> HttpResponse:
@@ -124,7 +124,7 @@ class UsersView(AdminEndpoint):
         after, size = filters.parse_cursor_page(parameters)
         with _list_slot(user_filter):
             listed = listing.list_after(user_filter, after=after, size=size)
-            users = payload.users(listed.users)
+            users = payload.render_users(listed.users)
         position: dict[str, Any] = {"next_cursor": listed.next_cursor} if listed.next_cursor else {}
         position["has_more"] = bool(listed.next_cursor)
         response = Response({"users": users, "aud": user_filter.aud, "pagination": position})
@@ -149,16 +149,16 @@ class UserView(AdminEndpoint):
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @document(responses={200: account_schemas.User}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Get a user."""
-        return Response(payloads.user(queries.require(_user_id(user_id))))
+        return Response(records.render_user(queries.require(_user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
@@ -185,11 +185,11 @@ class UserView(AdminEndpoint):
         user = user_administration.update(
             chosen,
             UserChanges(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=errors.USER_PATH)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
@@ -203,9 +203,9 @@ class UserView(AdminEndpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response({})
 
@@ -215,7 +215,7 @@ class UserFactorsView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
         user = queries.require(_user_id(user_id))
-        return Response([payloads.factor(factor) for factor in user.factors])
+        return Response([records.render_factor(factor) for factor in user.factors])
 
 
 class UserFactorView(AdminEndpoint):
@@ -240,17 +240,19 @@ class UserFactorView(AdminEndpoint):
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
-        return Response(payloads.factor(changed))
+        return Response(records.render_factor(changed))
 
     @document(responses={200: account_schemas.Factor}, errors=(*errors.USER_PATH, *mfa_errors.FACTOR_PATH))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Remove a factor of a user. With the last verified factor, the recovery codes are removed too."""
-        removed = admin_factors.remove(_user_id(user_id), _factor_id(factor_id), caller=request.caller, at=clock.now())
-        return Response(payloads.factor(removed))
+        removed = admin_factors.remove(
+            _user_id(user_id), _factor_id(factor_id), caller=request.caller, at=timezone.now()
+        )
+        return Response(records.render_factor(removed))
 
 
 class UserPasskeysView(AdminEndpoint):
@@ -258,7 +260,7 @@ class UserPasskeysView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(_user_id(user_id))
-        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([management.render_passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class UserPasskeyView(AdminEndpoint):
@@ -266,9 +268,9 @@ class UserPasskeyView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
-        actor = admin_auth.get_admin(request).actor
+        actor = authentication.get_admin(request).actor
         management.remove_as_admin(
-            user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=clock.now()
+            user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=timezone.now()
         )
         return Response(status=204)
 
@@ -290,11 +292,11 @@ class InviteView(AdminEndpoint):
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
 
 class GenerateLinkView(AdminEndpoint):
@@ -330,9 +332,9 @@ class GenerateLinkView(AdminEndpoint):
         )
         made = action_links.generate(
             link_request,
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(_action_link(made))
 
@@ -351,7 +353,7 @@ def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:
 def _action_link(link: ActionLink) -> dict[str, Any]:
     """The User object, with the link and the code among its members."""
     return {
-        **payloads.user(link.user),
+        **records.render_user(link.user),
         "action_link": link.url,
         "email_otp": link.secret.code,
         "hashed_token": link.secret.link_token,

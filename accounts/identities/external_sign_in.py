@@ -21,8 +21,8 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
+from tokens.sessions.errors import UserBanned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +69,14 @@ class ExternalSignIn:
     """The caller raises it after the commit, without starting a session; None when the user is signed in."""
 
 
-def prepare(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
+def prepare(identity: ExternalIdentity, *, audience: str, at: datetime, reserved: str = "") -> AccountMatch:
     """Find the account and reserve the confirmation email that the sign-in will send, if any.
 
-    Call it before the transaction, because it may use the network. Raises SignupDisabled, AmbiguousAccount, UserBanned
-    and the errors of sending an email.
+    Call it before the transaction, because it may use the network. `reserved` is the address whose email an earlier
+    call has reserved already. Raises SignupDisabled, AmbiguousAccount, UserBanned and the errors of sending an email.
     """
     match = find_account(identity, audience=audience, at=at)
-    if match.confirmation_recipient:
+    if match.confirmation_recipient not in ("", reserved):
         confirmation_emails.reserve_confirmation(match.confirmation_recipient)
     return match
 
@@ -117,23 +117,14 @@ def sign_in(
 ) -> ExternalSignIn:
     """Store the identity and bring its account up to date; send the confirmation email where the address needs it.
 
-    Must run inside a transaction. When another request has changed the account since `prepare`, the account is looked
-    up once more. Raises the errors of `find_account`, and IdentityNotCreated when that fails again or would send an
-    email that `prepare` has not reserved.
+    Must run inside a transaction. Raises UserBanned, and IdentityNotCreated when another request has changed the
+    account since `prepare`: the caller rolls back and may begin once more with `prepare`.
     """
-    is_reserved = bool(match.confirmation_recipient)
-    for is_last in (False, True):
-        try:
-            with transaction.atomic():
-                user = _apply(match, starts_session=starts_session, redirect_to=redirect_to, caller=caller, at=at)
-                return ExternalSignIn(user=user, error=match.error)
-        except (IntegrityError, AccountChanged):
-            if is_last:
-                raise errors.IdentityNotCreated from None
-        match = find_account(match.identity, audience=caller.audience, at=at)
-        if match.confirmation_recipient and not is_reserved:
-            raise errors.IdentityNotCreated
-    raise AssertionError  # the second attempt returns or raises
+    try:
+        user = _apply(match, starts_session=starts_session, redirect_to=redirect_to, caller=caller, at=at)
+    except (IntegrityError, AccountChanged):
+        raise errors.IdentityNotCreated from None
+    return ExternalSignIn(user=user, error=match.error)
 
 
 def _check_not_banned(user: UserRecord, *, at: datetime) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts.identities import errors, linking
 from accounts.users import identifiers
-from accounts.users.user_source import get_user_record
-from authsvc import clock, conf
+from accounts.users.queries import get_user_record
+from authsvc import conf
 from authsvc.api.openapi.document import Empty, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
@@ -42,6 +43,6 @@ class IdentityView(Endpoint):
             raise errors.UnexpectedAudience
         signed_in = authentication.get_signed_in_user(request)
         linking.unlink(
-            signed_in, get_user_record(signed_in), identity_id=identity_uuid, caller=request.caller, at=clock.now()
+            signed_in, get_user_record(signed_in), identity_id=identity_uuid, caller=request.caller, at=timezone.now()
         )
         return Response({})

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets
@@ -17,9 +18,8 @@ from accounts.mfa.factor_types import FactorResponse
 from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
 from accounts.users import identifiers
+from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.user_source import get_user_record
-from authsvc import clock
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import document
 from authsvc.api.throttling import Bucket
@@ -28,10 +28,10 @@ from authsvc.errors import RequestRateExceeded
 from authsvc.messaging import MessageNotAccepted
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
-from tokens.errors import TooManyConcurrentRefreshes
+from tokens.sessions.errors import TooManyConcurrentRefreshes
 
 
 class _Endpoint(Endpoint):
@@ -72,7 +72,7 @@ class FactorsView(_Endpoint):
             phone=body.phone or "",
         )
         made = enrolment.enroll(
-            signed_in, get_user_record(signed_in), enrolment_request, caller=request.caller, at=clock.now()
+            signed_in, get_user_record(signed_in), enrolment_request, caller=request.caller, at=timezone.now()
         )
         return Response(_enrolled(made))
 
@@ -87,7 +87,7 @@ class FactorView(_Endpoint):
         signed_in = authentication.get_signed_in_user(request)
         user = get_user_record(signed_in)
         factor = _factor(user, factor_id)
-        removal.unenroll(signed_in, user, UUID(factor.id), caller=request.caller, at=clock.now())
+        removal.unenroll(signed_in, user, UUID(factor.id), caller=request.caller, at=timezone.now())
         return Response({"id": factor.id})
 
 
@@ -113,7 +113,7 @@ class ChallengeView(_Endpoint):
         if factor.factor_type != FactorType.TOTP:
             channel = parsing.parse_body(request, ChallengeInput).channel or ""
         made = challenges.create(
-            signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=clock.now()
+            signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=timezone.now()
         )
         return Response(_challenged(made))
 
@@ -156,7 +156,7 @@ class VerifyFactorView(_Endpoint):
         response = FactorResponse(
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
-        done = verification.verify(signed_in, user, UUID(factor.id), response, caller=request.caller, at=clock.now())
+        done = verification.verify(signed_in, user, UUID(factor.id), response, caller=request.caller, at=timezone.now())
         return Response(token_response(done.tokens, user=done.user))
 
 
@@ -175,7 +175,7 @@ class RecoveryCodesView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create ten recovery codes, which replace the earlier ones."""
         signed_in = authentication.get_signed_in_user(request)
-        codes = recovery_codes.create(signed_in, get_user_record(signed_in), caller=request.caller, at=clock.now())
+        codes = recovery_codes.create(signed_in, get_user_record(signed_in), caller=request.caller, at=timezone.now())
         return Response({"codes": codes})
 
 
@@ -198,7 +198,7 @@ class VerifyRecoveryCodeView(_Endpoint):
         throttling.check(Bucket.FACTOR_VERIFY, request)
         body = parsing.parse_body(request, RecoveryCodeInput)
         done = recovery_codes.verify(
-            signed_in, get_user_record(signed_in), code=body.code or "", caller=request.caller, at=clock.now()
+            signed_in, get_user_record(signed_in), code=body.code or "", caller=request.caller, at=timezone.now()
         )
         return Response(token_response(done.tokens, user=done.user))
 

@@ -18,7 +18,8 @@ from accounts.webauthn import ceremonies, verification, webauthn_responses
 from accounts.webauthn.ceremonies import Descriptor
 from accounts.webauthn.verification import NewCredential
 from accounts.webauthn.webauthn_responses import Creation
-from authsvc import clock, conf
+from authsvc import conf
+from authsvc.api.renderers import rfc3339
 from authsvc.errors import UnexpectedFailure
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class WebAuthn:
             raise errors.WebAuthnResponseInvalid from None
         challenge = {
             "id": str(attempt.challenge.id),
-            "created_at": clock.rfc3339(attempt.challenge.created_at),
+            "created_at": rfc3339(attempt.challenge.created_at),
             "web_authn_session_data": attempt.challenge.web_authn_session_data,
         }
         last = {"challenge": challenge, "type": response["type"], "credential_response": content}

@@ -5,26 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import errors, management, payloads, registration, schemas
+from accounts.passkeys import challenges, errors, management, registration, schemas
 from accounts.passkeys.challenges import CredentialResponse
 from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
-from accounts.users.user_source import get_user_record
-from authsvc import clock, conf
+from accounts.users.queries import get_user_record
+from authsvc import conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
-from tokens.errors import UserBanned
+from tokens.sessions.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
@@ -54,7 +55,9 @@ class RegistrationOptionsView(_Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start the registration of a passkey for the signed-in user."""
         signed_in = authentication.get_signed_in_user(request)
-        return Response(payloads.challenge(registration.start(signed_in, get_user_record(signed_in), at=clock.now())))
+        return Response(
+            challenges.render_challenge(registration.start(signed_in, get_user_record(signed_in), at=timezone.now()))
+        )
 
 
 class RegistrationView(_Endpoint):
@@ -78,8 +81,8 @@ class RegistrationView(_Endpoint):
         user = get_user_record(signed_in)
         registration.check_allowed(signed_in)
         response = _response(request)
-        made = registration.complete(signed_in, user, response, caller=request.caller, at=clock.now())
-        return Response(payloads.passkey(made))
+        made = registration.complete(signed_in, user, response, caller=request.caller, at=timezone.now())
+        return Response(management.render_passkey(made))
 
 
 class AuthenticationOptionsView(_Endpoint):
@@ -89,7 +92,7 @@ class AuthenticationOptionsView(_Endpoint):
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start a sign-in by passkey."""
-        return Response(payloads.challenge(passkey_authentication.start(at=clock.now())))
+        return Response(challenges.render_challenge(passkey_authentication.start(at=timezone.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -105,7 +108,7 @@ class AuthenticationView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
-        done = passkey_authentication.complete(_response(request), caller=request.caller, at=clock.now())
+        done = passkey_authentication.complete(_response(request), caller=request.caller, at=timezone.now())
         return Response(token_response(done.tokens, user=done.user))
 
 
@@ -117,7 +120,7 @@ class PasskeysView(_Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
         user = get_user_record(authentication.get_signed_in_user(request))
-        return Response([payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([management.render_passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class PasskeyView(_Endpoint):
@@ -136,8 +139,8 @@ class PasskeyView(_Endpoint):
         if chosen is None:
             raise errors.PasskeyNotFound
         name = parsing.parse_body(request, PasskeyInput).friendly_name or ""
-        renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=clock.now())
-        return Response(payloads.passkey(renamed))
+        renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=timezone.now())
+        return Response(management.render_passkey(renamed))
 
     @document(
         responses={204: None},
@@ -147,7 +150,7 @@ class PasskeyView(_Endpoint):
         """Remove a passkey. Sessions that it started stay."""
         signed_in = authentication.get_signed_in_user(request)
         chosen = identifiers.uuid(passkey_id)
-        management.remove(signed_in, get_user_record(signed_in), chosen, caller=request.caller, at=clock.now())
+        management.remove(signed_in, get_user_record(signed_in), chosen, caller=request.caller, at=timezone.now())
         return Response(status=204)
 
 

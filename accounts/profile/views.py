@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
 from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
-from accounts.users import payloads
-from accounts.users.user_source import get_user_record
-from authsvc import clock
+from accounts.users import records
+from accounts.users.queries import get_user_record
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
@@ -22,10 +22,9 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
 from tokens.api import authentication
-from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
-from tokens.errors import AudienceMismatch
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class UserInput(Body, frozen=True):
@@ -52,12 +51,12 @@ class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @document(responses={200: schemas.User}, errors=(AudienceMismatch,))
+    @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Return the signed-in user."""
         if not authentication.has_requested_audience(request):
-            raise AudienceMismatch
-        return Response(payloads.user(get_user_record(authentication.get_signed_in_user(request))))
+            raise errors.AudienceMismatch
+        return Response(records.render_user(get_user_record(authentication.get_signed_in_user(request))))
 
     @document(
         body=UserInput,
@@ -68,7 +67,7 @@ class UserView(Endpoint):
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
             *error_sets.NEW_PASSWORD,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
             account_errors.EmailExists,
@@ -101,9 +100,9 @@ class UserView(Endpoint):
             UserUpdateRequest(**msgspec.structs.asdict(body)),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
 
 class ReauthenticateView(Endpoint):
@@ -123,5 +122,5 @@ class ReauthenticateView(Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Send the user a code: the `nonce` that a password change may require."""
         user = get_user_record(authentication.get_signed_in_user(request))
-        message_id = reauthentication.send_code(user, caller=request.caller, at=clock.now())
+        message_id = reauthentication.send_code(user, caller=request.caller, at=timezone.now())
         return Response({"message_id": message_id} if message_id else {})

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from django.db import transaction
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets, errors
 from accounts.messages import confirmation_emails, recipients
 from accounts.users import identifiers, queries
-from authsvc import clock, conf, messaging
+from authsvc import conf, messaging
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.parsing import Body
@@ -20,8 +21,8 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
-from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
+from tokens.flows.errors import PKCE_ERRORS
 from tokens.flows.pkce import Challenge
 
 
@@ -45,7 +46,7 @@ class RecoverView(Endpoint):
         errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             errors.RecoveryAddressMissing,
             errors.MailRequestsDisabled,
         ),
@@ -58,7 +59,7 @@ class RecoverView(Endpoint):
             challenge=pkce.parse_challenge(challenge=body.code_challenge, method=body.code_challenge_method),
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response({})
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.response import Response
 
 from accounts import error_sets, schemas
 from accounts import errors as account_errors
 from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
-from accounts.users import payloads
-from authsvc import clock, conf
+from accounts.users import records
+from authsvc import conf
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
-from tokens.api import error_sets as token_error_sets
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.schemas import Session
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class SignUpInput(Body, frozen=True):
@@ -50,7 +51,7 @@ class SignUpView(Endpoint):
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
             *error_sets.NEW_PASSWORD,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnSignup,
@@ -84,7 +85,7 @@ class SignUpView(Endpoint):
             code_challenge_method=body.code_challenge_method,
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response(_payload(result))
 
@@ -92,12 +93,12 @@ class SignUpView(Endpoint):
         if not conf.current().signup.anonymous_enabled:
             raise errors.AnonymousSignInsDisabled
         throttling.check(Bucket.ANONYMOUS_SIGN_INS, request)
-        result = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=clock.now())
+        result = sign_up.sign_in_anonymously(data=body.data or {}, caller=request.caller, at=timezone.now())
         return Response(_payload(result))
 
 
 def _payload(result: SignUpResult) -> dict[str, Any]:
     """The session when the sign-up started one, else the user."""
     if result.tokens is None:
-        return payloads.user(result.user)
+        return records.render_user(result.user)
     return token_response(result.tokens, user=result.user)

@@ -13,7 +13,8 @@ from django.db import transaction
 from accounts.models import Identity, User
 from accounts.users import queries
 from accounts.users.records import IdentityRecord, UserRecord
-from authsvc import clock, conf
+from authsvc import conf
+from authsvc.api.renderers import rfc3339
 from authsvc.security import encryption
 
 
@@ -257,7 +258,7 @@ def user_metadata(identity_data: Mapping[str, Any], *, email_verified: bool = Fa
 def _record(user: User, *identities: Identity) -> UserRecord:
     """The record of the inserted rows, without reading them back."""
     assert user.created_at is not None  # noqa: S101  (set by insert)
-    moment = clock.rfc3339(user.created_at)
+    moment = rfc3339(user.created_at)
     confirmed_at = user.email_confirmed_at or user.phone_confirmed_at
     return UserRecord(
         id=user.id,

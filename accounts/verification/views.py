@@ -6,6 +6,7 @@ import re
 from typing import ClassVar, Literal, NotRequired, TypedDict, cast
 
 from django.http import HttpResponse, QueryDict
+from django.utils import timezone
 from rest_framework.parsers import FormParser
 from rest_framework.response import Response
 
@@ -13,7 +14,7 @@ from accounts import error_sets
 from accounts import errors as account_errors
 from accounts.verification import confirm_page, errors, redemption, resending
 from accounts.verification.redemption import Redemption
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
@@ -22,11 +23,11 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, RedirectEndpoint, ServiceRequest
 from authsvc.errors import BodyTooLarge
 from authsvc.security import redirects
-from tokens.api import error_sets as token_error_sets
-from tokens.api.payloads import token_fragment, token_response
+from tokens.api.grants import token_fragment, token_response
 from tokens.api.schemas import Session
-from tokens.errors import NoFlowForLink, UserBanned
+from tokens.flows.errors import PKCE_ERRORS, NoFlowForLink
 from tokens.one_time.one_time_tokens import PKCE_PREFIX
+from tokens.sessions.errors import UserBanned
 
 LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
 _LINK_TOKEN = re.compile(rf"(?:{PKCE_PREFIX})?[0-9a-f]{{56}}")
@@ -109,7 +110,7 @@ class LinkEndpoint(RedirectEndpoint):
 
     def open_link(self, link_type: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
         self.begin_redirecting(target, error_in_query=token.startswith(PKCE_PREFIX))
-        result = redemption.open_link(type=link_type, token=token, caller=request.caller, at=clock.now())
+        result = redemption.open_link(type=link_type, token=token, caller=request.caller, at=timezone.now())
         if result.awaits_second_confirmation:
             return SeeOther(_with_message(target, in_query=token.startswith(PKCE_PREFIX)))
         if result.tokens is None:
@@ -195,13 +196,13 @@ class VerifyView(LinkEndpoint):
             raise errors.OnlyTokenHashAllowed
         if link:
             return redemption.redeem_link(
-                type=body.type, token=link, password=body.password, caller=request.caller, at=clock.now()
+                type=body.type, token=link, password=body.password, caller=request.caller, at=timezone.now()
             )
         if bool(body.email) == bool(body.phone):
             raise errors.OnlyOneIdentifierOnVerify
         if body.phone:
             return redemption.redeem_sms_code(
-                type=body.type, phone=body.phone, code=body.token or "", caller=request.caller, at=clock.now()
+                type=body.type, phone=body.phone, code=body.token or "", caller=request.caller, at=timezone.now()
             )
         return redemption.redeem_email_code(
             type=body.type,
@@ -209,7 +210,7 @@ class VerifyView(LinkEndpoint):
             code=body.token or "",
             password=body.password,
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
 
 
@@ -249,7 +250,7 @@ class ResendView(Endpoint):
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             account_errors.PhoneInvalid,
             errors.ResendTypeMissing,
             errors.ResendNeedsEmail,
@@ -271,7 +272,7 @@ class ResendView(Endpoint):
             code_challenge_method=body.code_challenge_method,
             redirect_to=self.redirect_target(request),
             caller=request.caller,
-            at=clock.now(),
+            at=timezone.now(),
         )
         return Response({"message_id": message_id})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +12,7 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 
@@ -128,18 +127,6 @@ class PendingEntry(NamedTuple):
     address: str = ""
 
 
-_last_payload: ContextVar[Mapping[str, Any] | None] = ContextVar("last_audit_entry", default=None)
-
-
-def last_payload() -> Mapping[str, Any] | None:
-    """The payload of the latest entry of this request, since `clear_last_payload`."""
-    return _last_payload.get()
-
-
-def clear_last_payload() -> None:
-    _last_payload.set(None)
-
-
 def record(
     action: Action,
     *,
@@ -178,11 +165,16 @@ def prepare_entry(
         payload["actor_name"] = actor.full_name
     if traits:
         payload["traits"] = dict(traits)
-    _last_payload.set(payload)
+    caller.audit_payloads.append(payload)
     entry_id = uuid4()
     address = caller.address if action in _ACTIONS_WITH_ADDRESS else ""
     if logger.isEnabledFor(logging.INFO):
-        event = {**payload, "audit_log_id": str(entry_id), "ip_address": address, "created_at": clock.rfc3339(at)}
+        event = {
+            **payload,
+            "audit_log_id": str(entry_id),
+            "ip_address": address,
+            "created_at": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}",
+        }
         event |= {k: v for k, v in (("request_id", caller.request_id), ("user_agent", caller.user_agent)) if v}
         logger.info("audit_event", extra={"auth_audit_event": event})
     stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()

@@ -12,10 +12,10 @@ from django.contrib.admin import AdminSite
 from django.core.checks import CheckMessage, Tags, run_checks
 from django.db import OperationalError, connection, transaction
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 
 import authsvc
 from accounts.models import User
-from authsvc import clock
 from authsvc.api.throttling import Bucket
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
@@ -47,7 +47,7 @@ class Dashboard:
 
 
 def read_dashboard(site: AdminSite) -> Dashboard:
-    at = clock.now()
+    at = timezone.now()
     return Dashboard(
         stats=[*_today(at), *_list_stats(site)],
         rate_limited=within_timeout(lambda: rate_limited_clients(at)) or [],

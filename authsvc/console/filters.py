@@ -11,8 +11,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-
-from authsvc import clock
+from django.utils import timezone
 
 MAX_LATEST_ROWS = 20_000
 """Rows of a long table that are read without a chosen day."""
@@ -47,7 +46,7 @@ class CreatedSinceFilter(ChoiceFilter):
     options = (("1", "In the last 24 hours"), ("7", "In the last 7 days"), ("30", "In the last 30 days"))
 
     def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
-        return queryset.filter(created_at__gte=clock.now() - timedelta(days=int(value)))
+        return queryset.filter(created_at__gte=timezone.now() - timedelta(days=int(value)))
 
 
 class DayFilter(admin.SimpleListFilter):
@@ -57,7 +56,7 @@ class DayFilter(admin.SimpleListFilter):
     parameter_name = "day"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, str]]:
-        today = clock.now().astimezone(UTC).date()
+        today = timezone.now().astimezone(UTC).date()
         days = [today - timedelta(days=back) for back in range(_DAYS)]
         chosen = self._chosen()
         if chosen and chosen not in days:

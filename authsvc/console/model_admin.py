@@ -19,10 +19,10 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, reverse
+from django.utils import timezone
 
-from authsvc import audit, clock
-from authsvc.api import callers
-from authsvc.caller import Caller
+from authsvc import audit
+from authsvc.caller import Caller, caller_of
 from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
 from authsvc.errors import ApiError
 
@@ -131,8 +131,8 @@ def action(
                 return page.confirm_action(request, rows, run=run, form=bound)
             context = ActionContext(
                 actor=audit.Administrator(role=operator_of(request).role),
-                caller=callers.caller_of(request),
-                at=clock.now(),
+                caller=caller_of(request),
+                at=timezone.now(),
                 values=bound.cleaned_data if bound else {},
             )
             for row in rows:

@@ -11,8 +11,9 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+from django.utils import timezone
 
-from authsvc import clock, conf, jobs
+from authsvc import conf, jobs
 from authsvc.db.embedded import EmbeddedDatabaseFailed
 from authsvc.diagnostics import readiness
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, warning
@@ -138,9 +139,9 @@ def _local_port(descriptor: int) -> int | None:
 
 
 def _clock(cursor: CursorWrapper) -> CheckResult:
-    before = clock.now()
+    before = timezone.now()
     [database_time] = _row(cursor, "SELECT clock_timestamp()")
-    after = clock.now()
+    after = timezone.now()
     skew = max(before - database_time, database_time - after, timedelta())
     if skew > _MAX_SKEW:
         return failure(

@@ -7,7 +7,8 @@ from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from authsvc import clock
+from django.utils import timezone
+
 from authsvc.diagnostics import proxy_echo
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.outgoing import http
@@ -73,7 +74,7 @@ def _encrypted(url: str) -> CheckResult:
 
 def _clock(date: str) -> Iterator[CheckResult]:
     try:
-        skew = abs(clock.now() - parsedate_to_datetime(date))
+        skew = abs(timezone.now() - parsedate_to_datetime(date))
     except ValueError:
         return
     if skew > _MAX_SKEW:

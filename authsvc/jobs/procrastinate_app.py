@@ -12,13 +12,14 @@ from typing import Any
 
 import psycopg
 from django.db import close_old_connections
+from django.utils import timezone
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
 from procrastinate.connector import Notify
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.jobs import registry
 from authsvc.observability import telemetry
 
@@ -107,7 +108,7 @@ class _RetryDelays(BaseRetryStrategy):
             return None
         if isinstance(exception, registry.Retry) and exception.delay is not None:
             delay = exception.delay
-        return RetryDecision(retry_at=clock.now() + delay)
+        return RetryDecision(retry_at=timezone.now() + delay)
 
 
 def _run_of(task: registry.Task[...], job: Job) -> registry.Run:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Concatenate, Generic, ParamSpec
 
+from django.utils import timezone
 from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.db.sql import namespace_prefix
 
 P = ParamSpec("P")
@@ -143,7 +144,7 @@ def retry_failed_job(*, job_id: int) -> None:
 
     Raises procrastinate's ConnectorException if the job does not exist or has not failed.
     """
-    _manager.retry_job_by_id(job_id, retry_at=clock.now())
+    _manager.retry_job_by_id(job_id, retry_at=timezone.now())
 
 
 def queue() -> str:

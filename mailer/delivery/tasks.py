@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from authsvc import clock, jobs
+from django.utils import timezone
+
+from authsvc import jobs
 from mailer.delivery import attempt
 
 RETRY_DELAYS = (
@@ -40,7 +42,7 @@ def deliver(
         encrypted=sealed,
         attempt=run.attempt,
         retry_delay=run.retry_delay,
-        at=clock.now(),
+        at=timezone.now(),
     )
 
 

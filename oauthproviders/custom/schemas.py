@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
 from accounts.schemas import Moment
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from oauthproviders import models
 
 _ADDRESSES = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
@@ -74,6 +74,6 @@ def custom_provider_json(row: models.CustomProvider) -> dict[str, Any]:
         "skip_nonce_check": row.skip_nonce_check,
         **addresses,
         **discovery,
-        "created_at": clock.rfc3339(row.created_at),
-        "updated_at": clock.rfc3339(row.updated_at),
+        "created_at": rfc3339(row.created_at),
+        "updated_at": rfc3339(row.updated_at),
     }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, document
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -51,7 +52,7 @@ class CustomProvidersView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create a custom provider."""
-        row = custom_providers.create(parsing.parse_body(request, ProviderDefinition), at=clock.now())
+        row = custom_providers.create(parsing.parse_body(request, ProviderDefinition), at=timezone.now())
         return Response(schemas.custom_provider_json(row), status=201)
 
 
@@ -72,7 +73,7 @@ class CustomProviderView(Endpoint):
     def put(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Update a custom provider."""
         changes = parsing.parse_body(request, ProviderDefinition)
-        return Response(schemas.custom_provider_json(custom_providers.update(identifier, changes, at=clock.now())))
+        return Response(schemas.custom_provider_json(custom_providers.update(identifier, changes, at=timezone.now())))
 
     @document(responses={204: None}, errors=(ValidationFailed, errors.CustomProviderNotFound))
     def delete(self, request: ServiceRequest, identifier: str) -> HttpResponse:

@@ -11,11 +11,13 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from social_core.exceptions import SocialAuthBaseException
 
+from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, invitation_acceptance, linking
 from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_sign_in import AccountMatch
 from accounts.users import identifiers
+from accounts.users.queries import AccountUsers
 from accounts.users.records import UserRecord
-from accounts.users.user_source import AccountUsers
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
@@ -26,7 +28,7 @@ from oauthproviders.base import claims, deadline
 from oauthproviders.base.contract import Provider, Token
 from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.flow import errors, flow_cookie
-from tokens.api import payloads
+from tokens.api import grants
 from tokens.flows import flow_states
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics
@@ -98,6 +100,17 @@ def complete_flow(pending: PendingFlow, *, parameters: Mapping[str, str], caller
 
 def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
     match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    try:
+        return _store_sign_in(pending, match, token, caller=caller, at=at)
+    except identity_errors.IdentityNotCreated:
+        # Another request has changed the account since `prepare`. A second failure is final.
+        match = external_sign_in.prepare(
+            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
+        )
+        return _store_sign_in(pending, match, token, caller=caller, at=at)
+
+
+def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, caller: Caller, at: datetime) -> str:
     with transaction.atomic(durable=True):
         signed_in = external_sign_in.sign_in(
             match,
@@ -176,7 +189,7 @@ def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Cal
     provider_tokens = {"provider_token": token.access_token, "provider": flow.provider_type}
     if token.refresh_token:
         provider_tokens["provider_refresh_token"] = token.refresh_token
-    return redirects.with_fragment(pending.target, payloads.token_fragment(tokens, **provider_tokens))
+    return redirects.with_fragment(pending.target, grants.token_fragment(tokens, **provider_tokens))
 
 
 @deadline.shared()

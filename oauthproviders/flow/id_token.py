@@ -11,10 +11,12 @@ from typing import Any
 
 from django.db import transaction
 
+from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_sign_in import AccountMatch
+from accounts.users.queries import AccountUsers, get_user_record
 from accounts.users.records import UserRecord
-from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
@@ -25,9 +27,9 @@ from oauthproviders.flow import id_token_audiences
 from oauthproviders.flow.errors import SignInFailed
 from oauthproviders.flow.id_token_audiences import RequestedIssuer, TrustedIssuer
 from oauthproviders.oidc import openid_connect
-from tokens.api import bearer_auth
+from tokens.api import authentication
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
 _INVALID = "invalid request"  # with a space: clients match on it
@@ -83,6 +85,17 @@ def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> I
 
 def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    try:
+        return _store_sign_in(match, caller=caller, at=at)
+    except identity_errors.IdentityNotCreated:
+        # Another request has changed the account since `prepare`. A second failure is final.
+        match = external_sign_in.prepare(
+            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
+        )
+        return _store_sign_in(match, caller=caller, at=at)
+
+
+def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     with transaction.atomic(durable=True):
         signed_in = external_sign_in.sign_in(
             match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
@@ -108,10 +121,10 @@ def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, a
 
 
 def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
-    token = bearer_auth.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
+    token = authentication.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
-    signed_in, _claims = bearer_auth.authenticate(token, at=at)
+    signed_in, _claims = authentication.authenticate_user(token, at=at)
     return signed_in
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.parsers import FormParser
 from rest_framework.response import Response
 
 from accounts.identities import errors as identity_errors
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.renderers import Found, SeeOther
@@ -20,9 +21,9 @@ from authsvc.errors import ApiError, BodyTooLarge, OAuthError
 from authsvc.security import redirects
 from oauthproviders.flow import authorize, callback, errors, flow_cookie, inputs
 from tokens.api import authentication
-from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
+from tokens.flows.errors import PKCE_ERRORS
 
 _FLOW_PARAMETERS = (
     Parameter("provider", "The provider: `github`, `google`, `custom:…`.", required=True),
@@ -34,7 +35,7 @@ _FLOW_PARAMETERS = (
 )
 _TO_PROVIDER = ResponseDoc("Redirect to the provider.", headers=("Location",))
 _START_ERRORS = (
-    *token_error_sets.PKCE,
+    *PKCE_ERRORS,
     errors.ChallengeMethodInvalid,
     errors.ProviderNotUsable,
     errors.InvitedUserNotFound,
@@ -60,7 +61,7 @@ class AuthorizeView(Endpoint):
             inputs.flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=None,
-            at=clock.now(),
+            at=timezone.now(),
         )
         response = Found(start.url)
         flow_cookie.set(response, flow_id=start.flow_id)
@@ -87,7 +88,7 @@ class LinkIdentityView(Endpoint):
             inputs.flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=authentication.get_signed_in_user(request),
-            at=clock.now(),
+            at=timezone.now(),
         )
         skips_redirect = request.http.GET.get("skip_http_redirect") == "true"
         response = Response({"url": start.url}) if skips_redirect else Found(start.url)
@@ -146,7 +147,7 @@ class CallbackView(Endpoint):
         Errors of the provider are passed on unchanged.
         """
         parameters = inputs.callback_parameters(request)
-        at = clock.now()
+        at = timezone.now()
         pending = callback.find_flow(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
         self.target = pending.target
         return Found(callback.complete_flow(pending, parameters=parameters, caller=request.caller, at=at))

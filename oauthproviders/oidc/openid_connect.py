@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import jwt
 import msgspec
 import orjson
+from django.utils import timezone
 
-from authsvc import clock
 from authsvc.outgoing import http
 from authsvc.security import crypto
 from oauthproviders.base import claims, deadline
@@ -146,7 +146,7 @@ def verify(
     token_claims, typed = _parse_claims(payload)
     if typed.iss not in (location.name, _ALTERNATIVE_NAMES.get(location.name)):
         raise InvalidProviderResponse("the ID token is of another issuer")
-    now = clock.now().timestamp()
+    now = timezone.now().timestamp()
     if not typed.exp >= now:
         raise InvalidProviderResponse("the ID token has expired")
     if typed.nbf is not None and typed.nbf > now + _NOT_BEFORE_LEEWAY:

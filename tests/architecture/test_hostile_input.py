@@ -19,16 +19,17 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import get_resolver
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock, messaging
+from authsvc import messaging
 from authsvc.conf import AuthConfig
 from mailer.delivery import encryption
 from tests.accounts.passkeys.passkey_requests import PARTY
 from tests.architecture.test_routes import ROUTES, sample
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
-from tests.observations import contents
+from tests.observations import table_contents
 from tokens.models import Session, TokenType
 from tokens.sessions import refresh_tokens
 
@@ -178,27 +179,27 @@ def documented(answer: Answer, *statuses: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", NOT_JSON)
 def test_bodies_other_than_json_objects_are_rejected(name: str) -> None:
-    before = contents()
+    before = table_contents()
     for path in BODIES:
         error = documented(post(path, NOT_JSON[name]), 400)
         assert error["error_code"] == "bad_json", path
         assert error["msg"].startswith("Could not parse request body as JSON: ")
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("path", BODIES)
 def test_too_large_body_is_rejected(path: str) -> None:
-    before = contents()
+    before = table_contents()
     for body in TOO_LARGE.values():
         error = documented(post(path, body), 413)
         assert error["error_code"] == "request_entity_too_large"
         assert error["msg"] == "Request body too large (max 1048576 bytes)"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("path", BODIES)
 def test_body_of_unknown_length_is_not_read_beyond_limit(path: str) -> None:
-    before = contents()
+    before = table_contents()
     stream = io.BytesIO(b" " * 2_000_000)
     chunked: Any = {"wsgi.input": stream, "HTTP_TRANSFER_ENCODING": "Chunked"}
     answer: Any = Client().generic("POST", path, b"", **chunked)
@@ -207,7 +208,7 @@ def test_body_of_unknown_length_is_not_read_beyond_limit(path: str) -> None:
     stream = io.BytesIO(NOT_JSON["lone surrogate"])
     answer = Client().generic("POST", path, b"", **{**chunked, "wsgi.input": stream})
     assert documented(answer, 400)["error_code"] == "bad_json"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("length", ["0", "-5", "abc", "²", " 2", "+2", "2.0", "1e9", "18446744073709551616"])
@@ -218,22 +219,22 @@ def test_invalid_content_length_causes_no_server_error(length: str) -> None:
 
 @pytest.mark.parametrize("path", BODIES)
 def test_values_of_wrong_type_are_rejected(path: str) -> None:
-    before = contents()
+    before = table_contents()
     for number, (key, kind) in enumerate(BODIES[path].items()):
         for value in WRONG[kind]:
             error = documented(post(path, {key: value}, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400)
             assert error["error_code"] == "bad_json", (key, value)
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("path", BODIES)
 def test_nul_characters_are_rejected(path: str) -> None:
-    before = contents()
+    before = table_contents()
     values = {TEXT: '"a\\u0000b"', OBJECT: '{"a":[{"b":"\\u0000"}]}', FLAG: '"\\u0000"'}
     bodies = [f'{{"{key}":{values[kind]}}}' for key, kind in BODIES[path].items()]
     for body in (*bodies, '{"x":"\\u0000"}', '{"\\u0000":1}', '{"x":[[{"y\\u0000":0}]]}'):
         assert documented(post(path, body), 400)["error_code"] == "bad_json", body
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -251,20 +252,20 @@ def test_content_type_is_ignored(content_type: str) -> None:
 
 @pytest.mark.parametrize("path", ["/signup", "/otp", "/magiclink", "/recover", "/resend"])
 def test_invalid_email_is_rejected(path: str, mailbox: Mailbox) -> None:
-    before = contents()
+    before = table_contents()
     for number, address in enumerate(INVALID_EMAILS):
         body = {"email": address, "password": PASSWORD, "type": "signup"}
         error = documented(post(path, body, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400)
         invalid = "Unable to validate email address: invalid format"
         text = "An email address is too long" if len(address) > 255 else invalid
         assert (error["error_code"], error["msg"]) == ("validation_failed", text), address
-    assert contents() == before
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
 def test_invalid_email_matches_no_user_at_sign_in_and_verification() -> None:
     make_user(email=EMAIL)
-    before = contents()
+    before = table_contents()
     for number, address in enumerate(INVALID_EMAILS):
         client = {"X-Forwarded-For": f"198.51.100.{number}"}
         error = documented(
@@ -273,7 +274,7 @@ def test_invalid_email_matches_no_user_at_sign_in_and_verification() -> None:
         assert error["error_code"] == "invalid_credentials", address
         error = documented(post("/verify", {"type": "email", "email": address, "token": "1"}, headers=client), 422)
         assert error["msg"] == "Invalid email format", address
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -281,7 +282,7 @@ def test_invalid_email_matches_no_user_at_sign_in_and_verification() -> None:
 )
 def test_invalid_phone_is_rejected(number: str, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
-    before = contents()
+    before = table_contents()
     for path, further in (
         ("/signup", {"password": PASSWORD}), ("/otp", {}), ("/resend", {"type": "sms"}),
         ("/verify", {"type": "sms", "token": "123456"}),
@@ -290,15 +291,15 @@ def test_invalid_phone_is_rejected(number: str, auth_config: ChangeConfig) -> No
         assert error["msg"] == "Invalid phone number format (E.164 required)"
     error = documented(post("/token?grant_type=password", {"phone": number, "password": PASSWORD}), 400)
     assert error["error_code"] == "invalid_credentials"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("password", ["x" * 73, "x" * 5_000, "ü" * 37, "x" * 1_000_000, "\U0001f511" * 5_000])
 def test_too_long_password_is_rejected(password: str) -> None:
     make_user(email=EMAIL)
-    invited = make_user(email="invited@example.com", password="", confirmed=False, invited_at=clock.now())
+    invited = make_user(email="invited@example.com", password="", confirmed=False, invited_at=timezone.now())
     token = make_one_time_token(invited, TokenType.CONFIRMATION).link_token
-    before = contents()
+    before = table_contents()
     for path, body in (
         ("/signup", {"email": "new@example.com"}), ("/signup", {"email": EMAIL}),
         ("/verify", {"type": "invite", "token_hash": token}),
@@ -308,19 +309,19 @@ def test_too_long_password_is_rejected(password: str) -> None:
     for address in (EMAIL, "invited@example.com", "nobody@example.com"):
         error = documented(post("/token?grant_type=password", {"email": address, "password": password}), 400)
         assert error["error_code"] == "invalid_credentials"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("challenge", ["x" * 1_000_000, "ü" * 43, "x" * 42 + "\n", "'" * 43, "x" * 42 + "="])
 @pytest.mark.parametrize("path", ["/signup", "/otp", "/magiclink", "/recover", "/resend"])
 def test_invalid_code_challenge_is_rejected(path: str, challenge: str) -> None:
-    before = contents()
+    before = table_contents()
     body = {"email": EMAIL, "password": PASSWORD, "type": "signup", "code_challenge": challenge}
     error = documented(post(path, {**body, "code_challenge_method": "s256"}), 400)
     assert error["msg"].startswith("code challenge ")
     error = documented(post(path, {**body, "code_challenge": CHALLENGE, "code_challenge_method": challenge}), 400)
     assert error["msg"] == "PKCE flow requires code_challenge_method and code_challenge"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -343,16 +344,16 @@ def test_invalid_code_challenge_is_rejected(path: str, challenge: str) -> None:
 )
 def test_malformed_refresh_token_is_rejected(token: str) -> None:
     make_session()
-    before = contents()
+    before = table_contents()
     error = documented(post("/token?grant_type=refresh_token", {"refresh_token": token}), 400)
     assert (error["error_code"], error["msg"]) == ("validation_failed", "Refresh token is not valid")
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_forged_refresh_tokens_are_rejected() -> None:
     session = make_session().session
     key = secrets.token_bytes(32)
-    before = contents()
+    before = table_contents()
     for session_id, counter in ((session.id, 0), (session.id, 2**63 - 1), (uuid4(), 0)):
         forged = refresh_tokens.encode(session_id=session_id, counter=counter, key=key)
         error = documented(post("/token?grant_type=refresh_token", {"refresh_token": forged}), 400)
@@ -360,24 +361,24 @@ def test_forged_refresh_tokens_are_rejected() -> None:
     for legacy in ("abcdefghijkl", "A" * 22):
         error = documented(post("/token?grant_type=refresh_token", {"refresh_token": legacy}), 400)
         assert error["error_code"] == "refresh_token_not_found"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("value", ["x", "x" * 1_000_000, "ü", "' OR 1=1 --", "00000000-0000-0000-0000-000000000000"])
 def test_invalid_auth_code_or_verifier_is_rejected(value: str) -> None:
     flow = make_flow(make_user())
-    before = contents()
+    before = table_contents()
     error = documented(post("/token?grant_type=pkce", {"auth_code": value, "code_verifier": VERIFIER}), 404)
     assert error["error_code"] == "flow_state_not_found"
     error = documented(post("/token?grant_type=pkce", {"auth_code": flow.auth_code, "code_verifier": value}), 400)
     assert error["error_code"] == "bad_code_verifier"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("value", ["x" * 1_000_000, "ü" * 56, "' OR 1=1 --", "pkce_", "pkce_" * 9_000, "\r\n", "%00"])
 def test_invalid_link_token_or_type_is_rejected(value: str) -> None:
     make_one_time_token(make_user(email=EMAIL))
-    before = contents()
+    before = table_contents()
     for body in (
         {"type": "recovery", "token_hash": value},
         {"type": "recovery", "token": value, "email": EMAIL[1:]},
@@ -390,15 +391,15 @@ def test_invalid_link_token_or_type_is_rejected(value: str) -> None:
             answer = Api().get(f"/verify?{query}")
             assert answer.status_code == 303
             assert "error_code=" in answer.headers["Location"]
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("grant_type", ["", "foo", "%00", "PASSWORD", "password%20", "x" * 9_000, "%ff", "__class__"])
 def test_unknown_grant_type_is_rejected_before_body_is_parsed(grant_type: str) -> None:
-    before = contents()
+    before = table_contents()
     error = documented(post(f"/token?grant_type={grant_type}", TOO_LARGE["2 MB of garbage"]), 400)
     assert (error["error_code"], error["msg"]) == ("invalid_credentials", "unsupported_grant_type")
-    assert contents() == before
+    assert table_contents() == before
 
 
 # Data that is stored unchanged
@@ -484,7 +485,7 @@ def signed(claims: Any, *, header: dict[str, Any] | None = None, secret: str | N
     return f"{parts}.{_segment(algorithm.sign(parts.encode(), algorithm.prepare_key(key)))}"
 
 
-NOW = int(clock.now().timestamp())
+NOW = int(timezone.now().timestamp())
 OTHER_USER_ID = "11111111-2222-4333-8444-555555555555"
 # Case → changed claims of a valid token, expected status and error code.
 CLAIMS: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -523,21 +524,21 @@ def claims_of(token: str) -> dict[str, Any]:
 def test_invalid_claims_are_rejected(name: str) -> None:
     change, status, error_code = CLAIMS[name]
     claims = claims_of(make_session().access_token) | change
-    before = contents()
+    before = table_contents()
     for method, path in BEARER:
         error = documented(Api().request(method, path, bearer=signed(claims)), status)
         assert error["error_code"] == error_code
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(("method", "path"), BEARER)
 def test_token_with_session_of_another_user_is_rejected(method: str, path: str) -> None:
     mine, theirs = make_session(), make_session()
     claims = claims_of(mine.access_token) | {"session_id": str(theirs.session.id)}
-    before = contents()
+    before = table_contents()
     error = documented(Api().request(method, path, bearer=signed(claims)), 403)
     assert error["error_code"] == "session_not_found"
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_token_of_another_audience_is_rejected() -> None:
@@ -604,12 +605,12 @@ def _forgeries(token: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", _forgeries(signed({"sub": OTHER_USER_ID})))
 def test_forged_token_is_rejected(name: str) -> None:
     token = make_session().access_token
-    before = contents()
+    before = table_contents()
     for method, path in BEARER:
         error = documented(Api().request(method, path, bearer=_forgeries(token)[name]), 403)
         assert error["error_code"] == "bad_jwt"
         assert error["msg"].startswith("invalid JWT: unable to parse or verify signature, ")
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -618,14 +619,14 @@ def test_forged_token_is_rejected(name: str) -> None:
 )
 def test_malformed_authorization_header_is_rejected(header: str) -> None:
     token = make_session().access_token
-    before = contents()
+    before = table_contents()
     for method, path in BEARER:
         error = documented(Api().request(method, path, headers={"Authorization": header.format(token)}), 401)
         assert (error["error_code"], error["msg"]) == (
             "no_authorization",
             "This endpoint requires a valid Bearer token",
         )
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_token_in_query_or_body_is_ignored() -> None:
@@ -640,10 +641,10 @@ def test_token_in_query_or_body_is_ignored() -> None:
 )
 def test_invalid_logout_scope_is_rejected(scope: str) -> None:
     token = make_session().access_token
-    before = contents()
+    before = table_contents()
     error = documented(post(f"/logout?scope={scope}", bearer=token, body=None), 400)
     assert error["msg"].startswith('Unsupported logout scope "')
-    assert contents() == before
+    assert table_contents() == before
 
 
 # Headers, addresses, queries
@@ -772,14 +773,14 @@ def test_unusual_headers_are_ignored(mailbox: Mailbox, name: str, value: str) ->
 
 @pytest.mark.parametrize("path", [*(path.partition("?")[0] for path in BODIES), "/user", "/logout"])
 def test_invalid_audience_is_rejected(path: str) -> None:
-    before = contents()
+    before = table_contents()
     method = "GET" if path == "/user" else "POST"
     grant = "?grant_type=password" if path == "/token" else ""
     body = {"email": EMAIL, "password": PASSWORD, "type": "signup", "token": "1"}
     headers = {"X-JWT-AUD": "x" * 256}
     error = documented(Api().request(method, path + grant, body, headers=headers), 400)
     assert error["error_code"] == "validation_failed"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -793,13 +794,13 @@ def test_invalid_audience_is_rejected(path: str) -> None:
 @pytest.mark.parametrize("level", [logging.ERROR, logging.INFO])
 def test_unusual_query_causes_no_server_error(query: str, level: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(level)
-    before = contents()
+    before = table_contents()
     places = [*(("POST", path) for path in BODIES), *BEARER, ("GET", "/verify"), ("GET", "/nowhere")]
     for method, path in places:
         answer = Api().request(method, f"{path}{'&' if '?' in path else '?'}{query}", b"")
         if answer.status_code != 303:
             documented(answer)
-    assert contents() == before
+    assert table_contents() == before
     if level == logging.INFO:
         assert len([record for record in caplog.records if record.name == "authsvc.api"]) == len(places)
 
@@ -815,7 +816,7 @@ def _methods(route: str) -> set[str]:
 @pytest.mark.parametrize("route", [route for route in ROUTES if _methods(route)])
 def test_other_methods_are_rejected_before_body_and_token_are_read(route: str) -> None:
     allowed = _methods(route)
-    before = contents()
+    before = table_contents()
     for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"} - allowed:
         answer = Api().request(method, sample(route), TOO_LARGE["2 MB of garbage"], bearer="garbage")
         assert answer.status_code == 405, method
@@ -823,7 +824,7 @@ def test_other_methods_are_rejected_before_body_and_token_are_read(route: str) -
         if method != "HEAD":
             error = documented(answer, 405)
             assert (error["error_code"], error["msg"]) == ("unknown", "Method Not Allowed")
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -850,12 +851,12 @@ def test_unknown_path_is_not_found(path: str) -> None:
 
 
 def test_repeated_failures_are_rate_limited_and_write_nothing() -> None:
-    before = contents()
+    before = table_contents()
     codes = [post("/otp", b"{").json()["error_code"] for _ in range(40)]
     assert codes == ["bad_json"] * 30 + ["over_request_rate_limit"] * 10
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_valid_token_of_expired_session_is_rejected() -> None:
-    made = make_session(at=clock.now() - timedelta(hours=2))
+    made = make_session(at=timezone.now() - timedelta(hours=2))
     assert documented(Api().get("/user", bearer=made.access_token), 403)["error_code"] == "bad_jwt"

@@ -17,26 +17,26 @@ from urllib.parse import quote
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import User
-from accounts.sign_in.password import PasswordSignIn
-from accounts.sign_in.views import PasswordInput
+from accounts.sign_in.password import PasswordInput, PasswordSignIn
 from accounts.sign_up import sign_up
 from accounts.sign_up.views import SignUpInput
 from accounts.users import queries
 from accounts.verification import redemption
 from accounts.verification.views import VerifyInput
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.conf import AuthConfig, Secret
 from authsvc.observability import logs
 from authsvc.security import crypto
 from mailer.delivery import attempt, encryption
 from tests.conftest import Api, Mailbox
-from tests.factories import CHALLENGE, VERIFIER, make_flow, make_older, make_one_time_token, make_session, make_user
+from tests.factories import CHALLENGE, VERIFIER, backdate, make_flow, make_one_time_token, make_session, make_user
 from tests.fakes import smtp as fakes
 from tests.fakes.smtp import FakeSmtp
-from tests.observations import fragment_of, let_limits_pass, query_of
+from tests.observations import backdate_rate_limits, redirect_fragment, redirect_query
 from tokens.api import grants
 from tokens.flows import flow_states, pkce
 from tokens.jwt import access_tokens, signing_keys
@@ -127,7 +127,7 @@ class Scenario:
     def last_email(self) -> dict[str, Any]:
         variables = dict(self.mailbox.emails[-1].variables)
         self.secrets |= {variables["Token"], variables["TokenHash"], variables["TokenHash"].removeprefix("pkce_")}
-        let_limits_pass(timedelta(hours=1))
+        backdate_rate_limits(timedelta(hours=1))
         return variables
 
     def sign_in(self, password: str = PASSWORD) -> Any:
@@ -150,16 +150,16 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
         send(mailbox)
     assert [received.mechanism for received in smtp.received] != [""]
     opened = api.get(f"/verify?type=signup&token={variables['TokenHash']}")
-    scenario.keep(fragment_of(opened))
-    assert "access_token" in fragment_of(opened)
-    assert "error" in fragment_of(api.get(f"/verify?type=signup&token={variables['TokenHash']}"))
+    scenario.keep(redirect_fragment(opened))
+    assert "access_token" in redirect_fragment(opened)
+    assert "error" in redirect_fragment(api.get(f"/verify?type=signup&token={variables['TokenHash']}"))
     # Passwords.
     assert scenario.sign_in(WRONG).status_code == 400
     session = scenario.sign_in().json()
     # Refreshing, and an old token used again.
     refreshed = scenario.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
     assert refreshed.status_code == 200
-    make_older(*Session.objects.all(), by=timedelta(minutes=1))
+    backdate(*Session.objects.all(), by=timedelta(minutes=1))
     again = scenario.post("/token?grant_type=refresh_token", {"refresh_token": session["refresh_token"]})
     assert again.json()["error_code"] == "refresh_token_already_used"
     # Verify a typed code, first a wrong one.
@@ -175,7 +175,7 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     # PKCE, with the code and tokens in the Referer header.
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     assert scenario.post("/magiclink", {"email": EMAIL, **pkce}).status_code == 200
-    code = query_of(api.get(f"/verify?type=magiclink&token={scenario.last_email()['TokenHash']}"))["code"]
+    code = redirect_query(api.get(f"/verify?type=magiclink&token={scenario.last_email()['TokenHash']}"))["code"]
     scenario.secrets.add(code)
     page = {"Referer": f"http://localhost:3000/cb?code={code}"}
     wrong = {"auth_code": code, "code_verifier": VERIFIER[::-1]}
@@ -240,7 +240,7 @@ def send(mailbox: Mailbox) -> None:
             encrypted=encryption.encrypt(message),
             attempt=1,
             retry_delay=timedelta(seconds=30),
-            at=clock.now(),
+            at=timezone.now(),
         )
     except Exception as error:
         logging.getLogger("authsvc.jobs").info("attempt ended", exc_info=error)
@@ -327,11 +327,11 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     made = make_session(user)
     key = made.session.refresh_token_hmac_key or ""
     issued = made.access_token
-    at = clock.now()
+    at = timezone.now()
     claims = access_tokens.decode(issued, at=at)
     record = queries.get(user.id)
     assert record is not None
-    signed_in = users.user_source.get().find_signed_in_user(user_id=user.id, session_id=made.session.id)
+    signed_in = users.user_source.find_signed_in_user(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()

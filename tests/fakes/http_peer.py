@@ -1,9 +1,14 @@
-"""An HTTP server on loopback with configurable, also malformed, responses that records its requests."""
+"""Fake HTTP servers with configurable responses that record their requests.
+
+`HttpPeer` listens on loopback; it can also hang, drip, and send malformed responses. `MockedServer` answers within the
+process, through the library `responses`, for tests that need none of these.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 import threading
 from collections.abc import Mapping
@@ -13,6 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
+
+import requests
+import responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,27 +85,20 @@ def _first_values(text: str) -> dict[str, str]:
     }
 
 
-class HttpPeer:
-    """Runs during its `with` block, on a free port unless `port` is passed; `received` holds the requests.
+class FakeServer:
+    """`received` holds the requests.
 
     `answer(...)` sets the responses to the next requests in order; the last one repeats. With `path` it applies to
     that path only. Requests without a configured response get 404.
     """
 
-    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
-        self.host = host
-        self.port = port
-        self.received: list[Received] = []
-        self.stopping = threading.Event()
-        self._answers: dict[str, list[Answer]] = {}
-        self._tls = tls
-        self._lock = threading.Lock()
-        self._server: _Server | None = None
+    url: str
+    """Scheme, host and port, without a trailing slash."""
 
-    @property
-    def url(self) -> str:
-        """Scheme, host and port, without a trailing slash."""
-        return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
+    def __init__(self) -> None:
+        self.received: list[Received] = []
+        self._answers: dict[str, list[Answer]] = {}
+        self._lock = threading.Lock()
 
     def answer(self, *answers: Answer, path: str = "") -> None:
         with self._lock:
@@ -108,6 +109,51 @@ class HttpPeer:
             self.received.append(received)
             waiting = self._answers.get(received.path) or self._answers.get("") or [Answer(status=404)]
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+
+class MockedServer(FakeServer):
+    """Answers the requests to one origin, or to all with `url=""`, without a network."""
+
+    def __init__(self, mock: responses.RequestsMock, *, url: str = "") -> None:
+        super().__init__()
+        self.url = url
+        for method in ("GET", "POST"):
+            mock.add_callback(method, re.compile(re.escape(url)), callback=self._respond, content_type=None)
+
+    def _respond(self, request: requests.PreparedRequest) -> tuple[int, Mapping[str, str], bytes]:
+        headers = Message()
+        sent: Mapping[str, str | bytes] = request.headers
+        for name, value in sent.items():
+            headers[name] = value.decode() if isinstance(value, bytes) else value
+        body = request.body or b""
+        answer = self.next_answer(
+            Received(
+                method=request.method or "",
+                target=request.path_url,
+                headers=headers,
+                body=body.encode() if isinstance(body, str) else body,
+                connection=0,
+            )
+        )
+        if answer != Answer(status=answer.status, headers=answer.headers, body=answer.body):
+            raise TypeError("HttpPeer serves slow and malformed responses")
+        return answer.status, answer.headers, answer.body
+
+
+class HttpPeer(FakeServer):
+    """Runs during its `with` block, on a free port unless `port` is passed."""
+
+    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__()
+        self.host = host
+        self.port = port
+        self.stopping = threading.Event()
+        self._tls = tls
+        self._server: _Server | None = None
+
+    @property
+    def url(self) -> str:  # type: ignore[override]  # known once the server listens
+        return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
 
     def __enter__(self) -> Self:
         self._server = _Server(self, self._tls)

@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer on a local server: discovery document, keys and signed ID tokens."""
+"""An OpenID Connect issuer on a fake server: discovery document, keys and signed ID tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uuid import uuid4
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
-from tests.fakes.http_peer import HttpPeer, in_json
+from tests.fakes.http_peer import FakeServer, in_json
 
 _CURVES: Mapping[str, type[ec.EllipticCurve]] = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}
 
@@ -50,17 +50,17 @@ def unpadded(content: bytes) -> str:
 
 
 class Issuer:
-    """Serves `peer` below `path`; `name`, by default its URL, is the issuer in its documents and tokens.
+    """Serves `server` below `path`; `name`, by default its URL, is the issuer in its documents and tokens.
 
     `delay` is the response time of the discovery document in seconds.
     """
 
     delay = 0.0
 
-    def __init__(self, peer: HttpPeer, *, path: str = "", key: SigningKey | None = None, **discovered: Any) -> None:
-        self.peer = peer
+    def __init__(self, server: FakeServer, *, path: str = "", key: SigningKey | None = None, **discovered: Any) -> None:
+        self.server = server
         self.path = path
-        self.url = self.name = f"{peer.url}{path}"
+        self.url = self.name = f"{server.url}{path}"
         self.key = key or SigningKey()
         self.publish_discovery(**discovered)
         self.publish_keys(self.key)
@@ -87,10 +87,10 @@ class Issuer:
             **changes,
         }
         kept = {name: value for name, value in document.items() if value is not None}
-        self.peer.answer(dataclasses.replace(in_json(kept), delay=self.delay), path=self.discovery_path)
+        self.server.answer(dataclasses.replace(in_json(kept), delay=self.delay), path=self.discovery_path)
 
     def publish_keys(self, *keys: SigningKey) -> None:
-        self.peer.answer(in_json({"keys": [key.jwk for key in keys]}), path=self.keys_path)
+        self.server.answer(in_json({"keys": [key.jwk for key in keys]}), path=self.keys_path)
 
     def token(self, *, key: SigningKey | None = None, **changes: Any) -> str:
         """An ID token for the user Ada and the client `cid`; None removes a claim."""
@@ -110,7 +110,7 @@ class Issuer:
 
     def request_count(self, path: str) -> int:
         """The number of requests for a path."""
-        return sum(received.path == path for received in self.peer.received)
+        return sum(received.path == path for received in self.server.received)
 
 
 def at_hash(access_token: str, *, bits: int = 256) -> str:

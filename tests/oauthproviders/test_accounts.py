@@ -6,15 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, Identity, User
-from authsvc import clock
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.oauthproviders.browser import SITE, Browser, GitHub, address, refused_with
-from tests.observations import audit_trail, contents, fragment_of, let_limits_pass
+from tests.observations import audit_trail, backdate_rate_limits, redirect_fragment, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ NOT_MAILED = "Unverified email with github. Verify the email with github in orde
 def identity_of(user: User, *, provider: str = "google", email: str = EMAIL, verified: bool = True) -> Identity:
     said = {"sub": f"{provider}-7", "email": email, "email_verified": verified, "phone_verified": False}
     return Identity.objects.create(
-        provider=provider, provider_id=f"{provider}-7", user=user, identity_data=said, created_at=clock.now()
+        provider=provider, provider_id=f"{provider}-7", user=user, identity_data=said, created_at=timezone.now()
     )
 
 
@@ -52,7 +52,7 @@ def test_where_sign_ups_are_closed_only_an_account_lets_in(
     answer = browser.sign_in()
 
     if has_account:
-        assert "access_token" in fragment_of(answer)
+        assert "access_token" in redirect_fragment(answer)
         assert User.objects.count() == 1
     else:
         refused_with(answer, "access_denied", "signup_disabled", "Signups not allowed for this instance")
@@ -88,7 +88,7 @@ def test_a_verified_address_joins_the_identity_to_its_account(
 
     answer = browser.sign_in()
 
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
     identity = Identity.objects.get(provider="github")
     assert providers_of(user) == ["email", "github"]
     assert identity.user_id == user.id
@@ -111,14 +111,14 @@ def test_several_accounts_with_proved_addresses_are_none(github: GitHub, browser
     make_user(email="one@example.com")
     identity_of(make_user(), provider="google")
     identity_of(make_user(), provider="gitlab")
-    before = contents()
+    before = table_contents()
 
     text = "Multiple accounts with the same email address in the same linking domain detected: default"
     state = browser.depart()
     refused_with(browser.come_back(state), "server_error", "unexpected_failure", text)
 
     FlowState.objects.all().delete()
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_an_account_of_single_sign_on_is_not_joined(github: GitHub, browser: Browser) -> None:
@@ -162,12 +162,12 @@ def test_a_banned_user_is_told_so_and_nothing_changes(banned_as: str, github: Gi
         browser.sign_in()
     else:
         make_user(email=EMAIL)
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     state = browser.depart()
-    before = contents()
+    before = table_contents()
 
     refused_with(browser.come_back(state), "access_denied", "user_banned", "User is banned")
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.django_db(transaction=True)
@@ -176,7 +176,7 @@ def test_an_address_known_under_another_audience_is_left_there(github: GitHub, b
 
     answer = browser.sign_in()
 
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
     assert sorted(User.objects.values_list("aud", "email")) == [("authenticated", None), ("elsewhere", EMAIL)]
 
 
@@ -195,7 +195,7 @@ def test_a_first_verified_sign_in_takes_the_account_from_a_squatter(
 
     answer = browser.sign_in()
 
-    told = fragment_of(answer)
+    told = redirect_fragment(answer)
     user.refresh_from_db()
     identity = Identity.objects.get()
     assert (identity.provider, identity.user_id, providers_of(user)) == ("github", user.id, ["github"])
@@ -235,7 +235,7 @@ def test_an_address_nobody_has_verified_is_mailed_first(
     assert not mail.variables["TokenHash"].startswith("pkce_")
     confirmed = api.post("/verify", {"type": "email", "token_hash": mail.variables["TokenHash"]})
     assert confirmed.status_code == 200
-    assert "access_token" in fragment_of(browser.sign_in())
+    assert "access_token" in redirect_fragment(browser.sign_in())
 
 
 def test_with_pkce_an_address_nobody_has_verified_is_mailed_as_well(
@@ -262,7 +262,7 @@ def test_the_same_mail_is_not_sent_again_at_once(
     refused_with(browser.sign_in(), "server_error", "over_email_send_rate_limit", text)
     assert len(mailbox.emails) == 1
 
-    let_limits_pass(timedelta(seconds=61))
+    backdate_rate_limits(timedelta(seconds=61))
     refused_with(browser.sign_in(), "access_denied", "provider_email_needs_verification", MAILED)
     assert len(mailbox.emails) == 2
     assert (User.objects.count(), Identity.objects.count(), OneTimeToken.objects.count()) == (1, 1, 1)
@@ -285,7 +285,7 @@ def test_an_operator_may_let_unverified_addresses_in(
     auth_config(mailer={"allow_unverified_email_sign_ins": True})
     github.is_visited_by(UNVERIFIED)
 
-    first = fragment_of(browser.sign_in())
+    first = redirect_fragment(browser.sign_in())
 
     user = User.objects.get()
     assert "access_token" in first
@@ -293,8 +293,8 @@ def test_an_operator_may_let_unverified_addresses_in(
     assert user.last_sign_in_at is not None
     assert [mail.to for mail in mailbox.emails] == [EMAIL]
     assert audit_trail() == []
-    let_limits_pass(timedelta(hours=1))
-    assert "access_token" in fragment_of(browser.sign_in())
+    backdate_rate_limits(timedelta(hours=1))
+    assert "access_token" in redirect_fragment(browser.sign_in())
     assert Session.objects.count() == 2
 
 
@@ -317,7 +317,7 @@ def test_an_unverified_address_of_somebody_else_is_neither_joined_nor_taken(
     mine = Identity.objects.get(provider="github").user
     assert (mine.email, mine.email_confirmed_at, mailbox.emails) == (None, None, [])
     github.is_visited_by(EMAIL)
-    assert "access_token" in fragment_of(browser.sign_in())
+    assert "access_token" in redirect_fragment(browser.sign_in())
     mine.refresh_from_db()
     assert mine.email is None
     assert mine.email_confirmed_at is not None
@@ -328,7 +328,7 @@ def test_another_verified_address_does_not_prove_the_one_of_the_account(
 ) -> None:
     github.is_visited_by(UNVERIFIED)
     browser.sign_in()
-    let_limits_pass(timedelta(hours=1))
+    backdate_rate_limits(timedelta(hours=1))
     github.is_visited_by("other@example.com")
 
     refused_with(browser.sign_in(), "access_denied", "provider_email_needs_verification", MAILED)
@@ -341,7 +341,7 @@ def test_under_auto_confirm_every_address_counts(github: GitHub, browser: Browse
     auth_config(mailer={"autoconfirm": True})
     github.is_visited_by(UNVERIFIED)
 
-    assert "access_token" in fragment_of(browser.sign_in())
+    assert "access_token" in redirect_fragment(browser.sign_in())
 
     user = User.objects.get()
     assert user.email_confirmed_at is not None
@@ -354,7 +354,7 @@ def test_under_auto_confirm_every_address_counts(github: GitHub, browser: Browse
 
 
 def invited(email: str = EMAIL) -> str:
-    user = make_user(email=email, confirmed=False, password="", invited_at=clock.now())
+    user = make_user(email=email, confirmed=False, password="", invited_at=timezone.now())
     return factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
 
 
@@ -365,7 +365,7 @@ def test_an_invitation_can_be_accepted_by_signing_in_elsewhere(github: GitHub, b
 
     answer = browser.sign_in(invite_token=token)
 
-    told = fragment_of(answer)
+    told = redirect_fragment(answer)
     user = User.objects.get()
     assert api.get("/user", bearer=told["access_token"]).json()["id"] == str(user.id)
     assert (user.email, providers_of(user)) == (EMAIL, ["github"])

@@ -24,7 +24,7 @@ from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.fakes.issuer import Issuer, SigningKey
 from tests.fakes.smtp import server_tls
-from tests.observations import refused
+from tests.observations import assert_error
 
 pytestmark = pytest.mark.django_db
 
@@ -118,16 +118,16 @@ ENDPOINTS = [("GET", PATH), ("POST", PATH), *((method, f"{PATH}/custom:acme") fo
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_nobody_but_an_administrator_gets_in(api: Api, method: str, path: str) -> None:
     without = (401, "no_authorization", "This endpoint requires a valid Bearer token")
-    refused(api.request(method, path, "not even looked at"), *without)
-    refused(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
-    refused(api.request(method, path, {}, bearer=make_session().access_token), *NOT_ADMIN)
+    assert_error(api.request(method, path, "not even looked at"), *without)
+    assert_error(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
+    assert_error(api.request(method, path, {}, bearer=make_session().access_token), *NOT_ADMIN)
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_an_operator_may_switch_it_off(api: Api, method: str, path: str, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"enabled": False})
     answer = ask(api, method, path, "not even looked at")
-    refused(answer, 404, "feature_disabled", "Custom OAuth providers are disabled")
+    assert_error(answer, 404, "feature_disabled", "Custom OAuth providers are disabled")
 
 
 # --- create -----------------------------------------------------------------------------------------------------------
@@ -256,15 +256,15 @@ FORM = "identifier must have 2 to 50 lower-case letters, digits, colons and hyph
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told(api: Api, body: dict[str, Any], text: str) -> None:
-    refused(create(api, body), *INVALID, text)
+    assert_error(create(api, body), *INVALID, text)
     assert not CustomProvider.objects.exists()
 
 
 def test_the_first_of_many_faults_is_told(api: Api) -> None:
     body = {**OAUTH2, "authorization_params": {"state": 1}, "attribute_mapping": {"aud": "x"}, "token_url": "http://x"}
-    refused(create(api, body), *INVALID, "Cannot override reserved OAuth parameter: state")
+    assert_error(create(api, body), *INVALID, "Cannot override reserved OAuth parameter: state")
     body["authorization_params"] = {}
-    refused(create(api, body), *INVALID, "Cannot map to protected system field: aud")
+    assert_error(create(api, body), *INVALID, "Cannot map to protected system field: aud")
 
 
 @pytest.mark.parametrize(
@@ -278,14 +278,14 @@ def test_another_form_is_no_request(api: Api, body: dict[str, Any]) -> None:
 def test_an_identifier_is_given_once(api: Api) -> None:
     created(api, OAUTH2)
     exists = (400, "conflict", "A custom OAuth provider with this identifier already exists")
-    refused(create(api, OAUTH2), *exists)
+    assert_error(create(api, OAUTH2), *exists)
 
 
 def test_there_may_be_a_greatest_number(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"max_providers": 1})
     created(api, OAUTH2)
     full = (400, "over_custom_provider_quota", "Maximum number of custom OAuth/OIDC providers reached")
-    refused(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
+    assert_error(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -319,17 +319,19 @@ def test_of_many_who_define_at_once_no_more_get_through_than_may_be(api: Api, au
 def test_an_issuer_that_does_not_describe_itself_is_refused(
     api: Api, issuer: Issuer, answer: PeerAnswer, why: str
 ) -> None:
-    issuer.peer.answer(answer, path=issuer.discovery_path)
+    issuer.server.answer(answer, path=issuer.discovery_path)
     text = f'OIDC discovery from "{issuer.name}/.well-known/openid-configuration" failed: {why}'
-    refused(create(api, oidc_body(issuer)), *INVALID, text)
+    assert_error(create(api, oidc_body(issuer)), *INVALID, text)
 
 
 def test_a_description_must_say_what_is_needed(api: Api, issuer: Issuer) -> None:
     text = "OIDC discovery document is missing required fields: "
     issuer.publish_discovery(token_endpoint=None, jwks_uri=None)
-    refused(create(api, oidc_body(issuer)), *INVALID, f"{text}token_endpoint, jwks_uri")
-    issuer.peer.answer(in_json({}), path=issuer.discovery_path)
-    refused(create(api, oidc_body(issuer)), *INVALID, f"{text}issuer, authorization_endpoint, token_endpoint, jwks_uri")
+    assert_error(create(api, oidc_body(issuer)), *INVALID, f"{text}token_endpoint, jwks_uri")
+    issuer.server.answer(in_json({}), path=issuer.discovery_path)
+    assert_error(
+        create(api, oidc_body(issuer)), *INVALID, f"{text}issuer, authorization_endpoint, token_endpoint, jwks_uri"
+    )
 
 
 def test_a_description_may_not_lead_people_astray(api: Api, issuer: Issuer) -> None:
@@ -341,7 +343,7 @@ def test_a_description_may_not_lead_people_astray(api: Api, issuer: Issuer) -> N
 @pytest.mark.django_db(transaction=True)
 def test_a_description_may_stand_elsewhere(api: Api, issuer: Issuer) -> None:
     there = f"{issuer.url}/metadata"
-    issuer.peer.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
+    issuer.server.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
     made = created(api, oidc_body(issuer, issuer="https://8.8.8.8", discovery_url=there))
     assert (made["issuer"], made["discovery_url"]) == ("https://8.8.8.8", there)
 
@@ -356,8 +358,8 @@ def endpoints(issuer: Issuer) -> dict[str, str]:
 
 def test_an_issuer_inside_is_not_called(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"private_networks_enabled": False})
-    refused(create(api, oidc_body(issuer)), *INVALID, "URL cannot point to localhost or loopback addresses")
-    assert issuer.peer.received == []
+    assert_error(create(api, oidc_body(issuer)), *INVALID, "URL cannot point to localhost or loopback addresses")
+    assert issuer.server.received == []
 
 
 # --- list and read ----------------------------------------------------------------------------------------------------
@@ -378,7 +380,7 @@ def test_the_newest_comes_first(api: Api, issuer: Issuer) -> None:
     assert identifiers("") == ["custom:corp", "custom:acme"]
     assert identifiers("?type=oidc") == ["custom:corp"]
     assert identifiers("?type=oauth2") == ["custom:acme"]
-    refused(ask(api, "GET", f"{PATH}?type=saml"), *INVALID, "type must be either 'oauth2' or 'oidc'")
+    assert_error(ask(api, "GET", f"{PATH}?type=saml"), *INVALID, "type must be either 'oauth2' or 'oidc'")
 
 
 def test_one_can_be_read(api: Api) -> None:
@@ -393,9 +395,9 @@ UNKNOWN = (404, "custom_provider_not_found", "Custom OAuth provider not found")
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_one_that_is_not_there_is_not_found(api: Api, method: str) -> None:
-    refused(ask(api, method, f"{PATH}/custom:nobody", {}), *UNKNOWN)
+    assert_error(ask(api, method, f"{PATH}/custom:nobody", {}), *UNKNOWN)
     prefix = "identifier must start with 'custom:' prefix, e.g. 'custom:nobody'"
-    refused(ask(api, method, f"{PATH}/nobody", {}), *INVALID, prefix)
+    assert_error(ask(api, method, f"{PATH}/nobody", {}), *INVALID, prefix)
 
 
 # --- change -----------------------------------------------------------------------------------------------------------
@@ -437,20 +439,20 @@ def test_an_empty_text_is_no_change_and_what_it_is_stays(api: Api) -> None:
 )
 def test_a_change_is_checked(api: Api, body: dict[str, Any], text: str) -> None:
     made = created(api, OAUTH2)
-    refused(change(api, body), *INVALID, text)
+    assert_error(change(api, body), *INVALID, text)
     assert ask(api, "GET", f"{PATH}/custom:acme").json() == made
 
 
 def test_another_issuer_is_asked_what_it_is(api: Api, issuer: Issuer) -> None:
     created(api, oidc_body(issuer))
-    other = Issuer(issuer.peer, path="/other", key=RSA)
+    other = Issuer(issuer.server, path="/other", key=RSA)
     changed = change(api, {"issuer": other.name, "scopes": ["email"]}, "custom:corp").json()
     assert changed["discovery_document"]["token_endpoint"] == f"{other.url}/token"
     assert changed["scopes"] == ["openid", "email"]
 
     refused_ = change(api, {"issuer": f"{issuer.url}/nobody"}, "custom:corp")
     text = f'OIDC discovery from "{issuer.url}/nobody/.well-known/openid-configuration" failed: status 404'
-    refused(refused_, *INVALID, text)
+    assert_error(refused_, *INVALID, text)
     assert ask(api, "GET", f"{PATH}/custom:corp").json() == changed
 
 
@@ -461,7 +463,7 @@ def test_one_can_be_taken_away(api: Api) -> None:
     created(api, OAUTH2)
     answer = ask(api, "DELETE", f"{PATH}/custom:acme")
     assert (answer.status_code, answer.content) == (204, b"")
-    refused(ask(api, "DELETE", f"{PATH}/custom:acme"), *UNKNOWN)
+    assert_error(ask(api, "DELETE", f"{PATH}/custom:acme"), *UNKNOWN)
     created(api, OAUTH2)
 
 

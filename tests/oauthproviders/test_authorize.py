@@ -16,7 +16,7 @@ from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE
 from tests.oauthproviders.browser import REDIRECT_URI, SITE, Browser, GitHub, configured, link
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 from tokens.models import FlowState, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_the_provider_is_told_who_asks_and_where_to_come_back(api: Api) -> None:
     ],
 )
 def test_a_provider_that_cannot_be_used_is_refused(query: dict[str, str], reason: str, api: Api) -> None:
-    refused(ask(api, **query), 400, "validation_failed", UNSUPPORTED + reason)
+    assert_error(ask(api, **query), 400, "validation_failed", UNSUPPORTED + reason)
     assert not FlowState.objects.exists()
 
 
@@ -160,9 +160,9 @@ def test_workos_is_told_whom_to_ask(given: dict[str, str], forwarded: dict[str, 
     ],
 )
 def test_parameters_of_pkce_that_make_no_sense_are_refused(query: dict[str, str], text: str, api: Api) -> None:
-    before = contents()
-    refused(ask(api, **query), 400, "validation_failed", text)
-    assert contents() == before
+    before = table_contents()
+    assert_error(ask(api, **query), 400, "validation_failed", text)
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(("method", "kept"), [("S256", "s256"), ("plain", "plain")])
@@ -189,7 +189,7 @@ def test_an_open_invitation_is_remembered_by_its_digest(api: Api) -> None:
 def test_what_is_no_open_invitation_is_refused(token_type: TokenType | None, api: Api) -> None:
     token = factories.make_one_time_token(factories.make_user(), token_type).link_token if token_type else "wrong"
 
-    refused(ask(api, invite_token=token), 404, "user_not_found", "User identified by token not found")
+    assert_error(ask(api, invite_token=token), 404, "user_not_found", "User identified by token not found")
     assert not FlowState.objects.exists()
 
 

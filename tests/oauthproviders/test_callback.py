@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from oauthproviders.base import backends
 from oauthproviders.models import ClientState
 from tests import factories
@@ -31,7 +31,7 @@ from tests.oauthproviders.browser import (
     location_of,
     refused_with,
 )
-from tests.observations import audit_trail, contents, fragment_of
+from tests.observations import audit_trail, redirect_fragment, table_contents
 from tokens.models import FlowState, Session
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +55,7 @@ def test_a_first_sign_in_makes_an_account(github: GitHub, browser: Browser, api:
 
     assert (answer.status_code, answer.content, location_of(answer)[:2]) == (302, b"", (f"{SITE}/in", []))
     assert answer.headers["Cache-Control"] == "no-store"
-    told = fragment_of(answer)
+    told = redirect_fragment(answer)
     user, identity = User.objects.get(), Identity.objects.get()
     assert set(told) == {
         "access_token", "expires_at", "expires_in", "provider", "provider_token", "refresh_token", "sb", "token_type",
@@ -103,7 +103,7 @@ def test_a_returning_user_signs_in(github: GitHub, browser: Browser) -> None:
 
     answer = browser.sign_in()
 
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
     user, identity = User.objects.get(), Identity.objects.get()
     assert user.email == "ada@example.com"
     assert user.raw_user_meta_data == identity.identity_data
@@ -121,7 +121,7 @@ def test_a_returning_user_signs_in(github: GitHub, browser: Browser) -> None:
 def test_a_refresh_token_of_the_provider_is_passed_on(given: dict[str, str], github: GitHub, browser: Browser) -> None:
     github.gives_token({"access_token": "gho_x", **given})
 
-    assert fragment_of(browser.sign_in()).get("provider_refresh_token") == given.get("refresh_token")
+    assert redirect_fragment(browser.sign_in()).get("provider_refresh_token") == given.get("refresh_token")
 
 
 def test_a_fixed_target_beats_the_one_asked_for(github: GitHub, browser: Browser, auth_config: ChangeConfig) -> None:
@@ -147,7 +147,7 @@ def test_an_answer_may_be_posted(github: GitHub, browser: Browser) -> None:
         content_type="application/x-www-form-urlencoded",
     )
 
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
     assert github.peer.received[0].form["code"] == "of-the-form"
 
 
@@ -234,12 +234,12 @@ def test_the_query_of_the_site_is_kept(github: GitHub, api: Api, auth_config: Ch
 @pytest.mark.parametrize(("age", "is_good"), [(299, True), (301, False)])
 def test_a_state_expires(age: int, is_good: bool, github: GitHub, browser: Browser) -> None:
     state = browser.depart()
-    factories.make_older(FlowState.objects.get(), by=timedelta(seconds=age))
+    factories.backdate(FlowState.objects.get(), by=timedelta(seconds=age))
 
     answer = browser.come_back(state)
 
     if is_good:
-        assert "access_token" in fragment_of(answer)
+        assert "access_token" in redirect_fragment(answer)
     else:
         at_the_door(answer, "bad_oauth_state", "OAuth state has expired")
 
@@ -257,13 +257,13 @@ def test_a_flow_of_another_kind_is_no_state(github: GitHub, browser: Browser) ->
 def with_secret(github: GitHub, browser: Browser) -> FlowState:
     """A flow that has a secret to take along."""
     browser.depart()
-    kept = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=clock.now())
+    kept = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=timezone.now())
     FlowState.objects.update(oauth_client_state_id=kept.id)
     return FlowState.objects.get()
 
 
 def test_the_secret_is_taken_along_once(with_secret: FlowState, github: GitHub, browser: Browser) -> None:
-    assert "access_token" in fragment_of(browser.come_back(str(with_secret.id)))
+    assert "access_token" in redirect_fragment(browser.come_back(str(with_secret.id)))
     assert github.peer.received[0].form["code_verifier"] == "v" * 43
     assert not ClientState.objects.exists()
 
@@ -282,7 +282,7 @@ def test_a_secret_that_does_not_fit_is_refused(
 ) -> None:  # fmt: skip
     auth_config(flows={"expiry": timedelta(hours=1)})
     if "age" in change:
-        factories.make_older(ClientState.objects.get(), by=timedelta(seconds=change["age"]))
+        factories.backdate(ClientState.objects.get(), by=timedelta(seconds=change["age"]))
     else:
         ClientState.objects.update(**change)
 
@@ -371,12 +371,12 @@ def test_what_is_no_token_signs_nobody_in(
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
     github.peer.answer(answer, path=TOKEN_PATH)
     state = browser.depart()
-    before = contents()
+    before = table_contents()
 
     with caplog.at_level(logging.WARNING):
         refused_with(browser.come_back(state), "server_error", "unexpected_failure", NO_EXCHANGE)
 
-    assert contents() == before
+    assert table_contents() == before
     assert not any("authcode" in record.getMessage() for record in caplog.records)
     assert [getattr(record, "event", "") for record in caplog.records] == ["provider.exchange"]
 
@@ -410,10 +410,10 @@ def test_what_is_no_profile_signs_nobody_in(
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
     github.peer.answer(answer, path=path)
     state = browser.depart()
-    before = contents()
+    before = table_contents()
 
     refused_with(browser.come_back(state), "server_error", "unexpected_failure", NO_PROFILE)
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("path", [TOKEN_PATH, USER_PATH, EMAILS_PATH])
@@ -433,7 +433,7 @@ def test_after_a_failure_the_state_can_be_used_again(github: GitHub, browser: Br
     browser.come_back(state)
     github.gives_token({"access_token": "gho_x"})
 
-    assert "access_token" in fragment_of(browser.come_back(state))
+    assert "access_token" in redirect_fragment(browser.come_back(state))
 
 
 def test_a_client_may_have_to_say_who_it_is_in_the_body(github: GitHub, browser: Browser) -> None:
@@ -442,7 +442,7 @@ def test_a_client_may_have_to_say_who_it_is_in_the_body(github: GitHub, browser:
         Answer(status=401), Answer(headers=form, body=b"access_token=gho_z&token_type=bearer"), path=TOKEN_PATH
     )
 
-    assert fragment_of(browser.sign_in())["provider_token"] == "gho_z"
+    assert redirect_fragment(browser.sign_in())["provider_token"] == "gho_z"
 
     basic, in_body = (each for each in github.peer.received if each.path == TOKEN_PATH)
     assert "client_secret" not in basic.form
@@ -481,11 +481,11 @@ def test_a_provider_may_give_no_address(
         refused_with(answer, "server_error", "unexpected_failure", text)
         assert not User.objects.exists()
         return
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
     user = User.objects.get()
     assert (user.email, user.email_confirmed_at) == (None, None)
     assert audit_trail() == [("login", {"provider": "github"})]
-    assert "access_token" in fragment_of(browser.sign_in())
+    assert "access_token" in redirect_fragment(browser.sign_in())
 
 
 def test_whether_an_address_is_needed_is_decided_on_the_way_there(
@@ -496,7 +496,7 @@ def test_whether_an_address_is_needed_is_decided_on_the_way_there(
     auth_config(providers={"github": configured(url=github.peer.url)})
     github.is_visited_by()
 
-    assert "access_token" in fragment_of(browser.come_back(state))
+    assert "access_token" in redirect_fragment(browser.come_back(state))
 
 
 @pytest.mark.parametrize(

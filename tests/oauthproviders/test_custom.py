@@ -22,7 +22,7 @@ from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.fakes.issuer import Issuer, SigningKey, at_hash
 from tests.fakes.smtp import server_tls
 from tests.oauthproviders.browser import SITE, Browser, refused_with, state_of
-from tests.observations import fragment_of, query_of, refused
+from tests.observations import assert_error, redirect_fragment, redirect_query
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +57,7 @@ def issuer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auth_config: ChangeC
 
 
 def gives(issuer: Issuer, **members: Any) -> None:
-    issuer.peer.answer(in_json({"access_token": "t", "token_type": "Bearer", **members}), path="/token")
+    issuer.server.answer(in_json({"access_token": "t", "token_type": "Bearer", **members}), path="/token")
 
 
 def define(api: Api, at: Issuer, **changes: Any) -> Browser:
@@ -95,7 +95,7 @@ def asked_of_provider(browser: Browser, **query: str) -> dict[str, str]:
 
 def signed_in(api: Api, browser: Browser, **query: str) -> dict[str, Any]:
     """The user, as the client sees them afterwards."""
-    landed = fragment_of(browser.sign_in(**query))
+    landed = redirect_fragment(browser.sign_in(**query))
     answer = api.get("/user", bearer=landed["access_token"])
     assert answer.status_code == 200, landed
     user: dict[str, Any] = answer.json()
@@ -159,15 +159,15 @@ def test_a_proof_of_the_same_browser_can_be_left_out(api: Api, issuer: Issuer) -
     [("custom:nobody", "custom provider custom:nobody not found"), ("custom:", "custom provider custom: not found")],
 )
 def test_a_provider_that_is_not_there_is_refused(api: Api, issuer: Issuer, name: str, reason: str) -> None:
-    refused(Browser(provider=name).ask(), 400, "validation_failed", UNSUPPORTED + reason)
+    assert_error(Browser(provider=name).ask(), 400, "validation_failed", UNSUPPORTED + reason)
 
 
 def test_a_provider_that_is_off_is_refused(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     browser = define(api, issuer)
     ask(api, "PUT", "/admin/custom-providers/custom:corp", {"enabled": False})
-    refused(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom provider custom:corp is disabled")
+    assert_error(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom provider custom:corp is disabled")
     auth_config(custom_providers={"enabled": False})
-    refused(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom OAuth providers are disabled")
+    assert_error(browser.ask(), 400, "validation_failed", f"{UNSUPPORTED}custom OAuth providers are disabled")
 
 
 def test_a_secret_that_cannot_be_read_is_said_so(api: Api, issuer: Issuer) -> None:
@@ -175,14 +175,14 @@ def test_a_secret_that_cannot_be_read_is_said_so(api: Api, issuer: Issuer) -> No
     sealed = '{"key_id":"lost","alg":"aes-gcm-hkdf","data":"YQ==","nonce":"AAAAAAAAAAAAAAAA"}'
     CustomProvider.objects.update(client_secret=sealed)
     text = f"{UNSUPPORTED}the secret of custom provider custom:corp cannot be read"
-    refused(browser.ask(), 400, "validation_failed", text)
+    assert_error(browser.ask(), 400, "validation_failed", text)
 
 
 def test_an_issuer_that_is_down_lets_nobody_set_out(api: Api, issuer: Issuer) -> None:
     browser = define(api, issuer)
-    issuer.peer.answer(Answer(status=503), path=issuer.discovery_path)
+    issuer.server.answer(Answer(status=503), path=issuer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: status 503'
-    refused(browser.ask(), 400, "validation_failed", text)
+    assert_error(browser.ask(), 400, "validation_failed", text)
 
 
 # --- back with an ID token --------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_somebody_signs_in_by_openid_connect(api: Api, issuer: Issuer) -> None:
     state = browser.depart(redirect_to=f"{SITE}/in")
     answer = browser.come_back(state)
 
-    landed = fragment_of(answer)
+    landed = redirect_fragment(answer)
     assert answer.headers["Location"].startswith(f"{SITE}/in#")
     assert (landed["provider"], landed["provider_token"]) == ("custom:corp", "t")
     user = api.get("/user", bearer=landed["access_token"]).json()
@@ -202,12 +202,12 @@ def test_somebody_signs_in_by_openid_connect(api: Api, issuer: Issuer) -> None:
     (identity,) = user["identities"]
     assert (identity["provider"], identity["id"]) == ("custom:corp", "7")
     assert identity["identity_data"]["iss"] == issuer.name
-    (asked,) = [each for each in issuer.peer.received if each.path == "/token"]
+    (asked,) = [each for each in issuer.server.received if each.path == "/token"]
     assert asked.form["grant_type"] == "authorization_code"
     assert asked.form["redirect_uri"] == "https://auth.example.com/callback"
     assert len(asked.form["code_verifier"]) == 43
     assert asked.headers["Authorization"] == "Basic Y2lkOnMlMjZj"  # cid:s%26c
-    assert not [each for each in issuer.peer.received if each.path == "/userinfo"]
+    assert not [each for each in issuer.server.received if each.path == "/userinfo"]
 
 
 def test_the_same_person_comes_back(api: Api, issuer: Issuer) -> None:
@@ -222,7 +222,7 @@ def test_a_verified_address_leads_to_its_account(api: Api, issuer: Issuer) -> No
 
 def test_a_code_flow_with_pkce_ends_in_a_session(api: Api, issuer: Issuer) -> None:
     challenge = {"code_challenge": "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM", "code_challenge_method": "s256"}
-    code = query_of(define(api, issuer).sign_in(**challenge))["code"]
+    code = redirect_query(define(api, issuer).sign_in(**challenge))["code"]
     body = {"auth_code": code, "code_verifier": "4a9505b9-0857-42bb-ab3c-098b4d28ddc2"}
     answer = api.post("/token?grant_type=pkce", body)
     assert (answer.status_code, answer.json()["provider_token"]) == (200, "t")
@@ -264,7 +264,7 @@ def test_without_an_id_token_the_userinfo_counts(api: Api, issuer: Issuer) -> No
     browser = define(api, issuer)
     gives(issuer)
     assert signed_in(api, browser)["email"] == "ada@example.com"
-    (asked,) = [each for each in issuer.peer.received if each.path == "/userinfo"]
+    (asked,) = [each for each in issuer.server.received if each.path == "/userinfo"]
     assert asked.headers["Authorization"] == "Bearer t"
 
 
@@ -343,8 +343,8 @@ def test_all_that_is_asked_on_the_way_back_has_one_measure_of_time(
     issuer.delay = 0.6
     issuer.publish_discovery()
     token = in_json({"access_token": "t", "token_type": "Bearer", "id_token": issuer.token()})
-    issuer.peer.answer(dataclasses.replace(token, delay=0.6), path="/token")
-    issuer.peer.answer(Answer(hang=True), path=issuer.keys_path)
+    issuer.server.answer(dataclasses.replace(token, delay=0.6), path="/token")
+    issuer.server.answer(Answer(hang=True), path=issuer.keys_path)
     refused_with(browser.come_back(state), "server_error", "unexpected_failure", PROFILE)
 
 
@@ -352,9 +352,9 @@ def test_an_issuer_that_hangs_lets_nobody_set_out(api: Api, issuer: Issuer, auth
     browser = define(api, issuer)
     openid_connect.clear_caches()
     auth_config(api={"max_request_duration": timedelta(seconds=1)})
-    issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
+    issuer.server.answer(Answer(hang=True), path=issuer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: timed out'
-    refused(browser.ask(), 400, "validation_failed", text)
+    assert_error(browser.ask(), 400, "validation_failed", text)
 
 
 # --- back with an access token ----------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_the_address_may_be_another_claim_which_nobody_has_verified(
     api: Api, issuer: Issuer, auth_config: ChangeConfig, own: str | None
 ) -> None:
     victim = make_user(email="ada@example.org")
-    issuer.peer.answer(in_json({**ADA, "email": own, "preferred_username": "ada@example.org"}), path="/userinfo")
+    issuer.server.answer(in_json({**ADA, "email": own, "preferred_username": "ada@example.org"}), path="/userinfo")
     browser = define_plain(api, issuer, attribute_mapping={"email": "preferred_username"})
     text = "Unverified email with custom:corp. Verify the email with custom:corp in order to sign in"
     refused_with(browser.sign_in(), "access_denied", "provider_email_needs_verification", text)
@@ -412,13 +412,13 @@ def test_the_address_may_be_another_claim_which_nobody_has_verified(
 )
 def test_a_profile_that_is_none_lets_nobody_in(api: Api, issuer: Issuer, answer: Answer) -> None:
     browser = define_plain(api, issuer)
-    issuer.peer.answer(answer, path="/userinfo")
+    issuer.server.answer(answer, path="/userinfo")
     refused_profile(browser)
 
 
 def test_without_an_address_nobody_comes_in_unless_it_is_optional(api: Api, issuer: Issuer) -> None:
     browser = define_plain(api, issuer)
-    issuer.peer.answer(in_json({"sub": "8"}), path="/userinfo")
+    issuer.server.answer(in_json({"sub": "8"}), path="/userinfo")
     refused_profile(browser, "Error getting user email from external provider")
     ask(api, "PUT", "/admin/custom-providers/custom:corp", {"email_optional": True})
     assert signed_in(api, browser)["email"] == ""
@@ -433,12 +433,12 @@ def test_nothing_inside_is_called_when_a_name_leads_there_by_then(
     plain, browser = define_plain(api, issuer, identifier="custom:plain"), define(api, issuer)
     state = state_of(plain.ask().headers["Location"])
     auth_config(custom_providers={"private_networks_enabled": False})
-    before = len(issuer.peer.received)
+    before = len(issuer.server.received)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: '
-    refused(browser.ask(), 400, "validation_failed", f"{text}the host has no public address")
+    assert_error(browser.ask(), 400, "validation_failed", f"{text}the host has no public address")
     answer = plain.come_back(state)
     refused_with(answer, "server_error", "unexpected_failure", "Unable to exchange external code: auth")
-    assert len(issuer.peer.received) == before
+    assert len(issuer.server.received) == before
 
 
 @pytest.mark.django_db(transaction=True)

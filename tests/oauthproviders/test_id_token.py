@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.conf import Provider
 from oauthproviders.oidc import openid_connect
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -21,7 +21,7 @@ from tests.factories import SignIn, make_session, make_user
 from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.fakes.issuer import Issuer, SigningKey, at_hash
-from tests.observations import audit_trail, contents, refused
+from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import AmrClaim, Session
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def issuer(peer: HttpPeer, auth_config: ChangeConfig) -> Issuer:
 @pytest.fixture
 def well_known(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> Issuer:
     """The same, at which the documents of every issuer are found; which one it is, `called` says."""
-    there = f"{issuer.peer.url}{issuer.discovery_path}"
+    there = f"{issuer.server.url}{issuer.discovery_path}"
     monkeypatch.setattr(openid_connect.Issuer, "discovery_url", property(lambda _: there))
     return issuer
 
@@ -145,7 +145,7 @@ def test_an_address_that_is_not_verified_is_mailed_and_lets_nobody_in(
 ) -> None:
     answer = present(api, issuer.token(email_verified="true"))
     text = "Unverified email with keycloak. A confirmation email has been sent to your keycloak email"
-    refused(answer, 422, "provider_email_needs_verification", text)
+    assert_error(answer, 422, "provider_email_needs_verification", text)
     assert [letter.to for letter in mailbox.emails] == ["ada@example.com"]
     assert (User.objects.count(), Session.objects.count()) == (1, 0)
 
@@ -153,7 +153,7 @@ def test_an_address_that_is_not_verified_is_mailed_and_lets_nobody_in(
 def test_without_an_address_the_account_waits_for_one(api: Api, issuer: Issuer, mailbox: Mailbox) -> None:
     answer = present(api, issuer.token(email=None))
     text = "Unverified email with keycloak. Verify the email with keycloak in order to sign in"
-    refused(answer, 422, "provider_email_needs_verification", text)
+    assert_error(answer, 422, "provider_email_needs_verification", text)
     assert (User.objects.get().email, mailbox.emails, Session.objects.count()) == (None, [], 0)
 
 
@@ -216,9 +216,9 @@ def test_no_captcha_is_asked_for(api: Api, issuer: Issuer, auth_config: ChangeCo
     ],
 )
 def test_a_token_that_does_not_hold_is_refused(api: Api, issuer: Issuer, changes: dict[str, Any]) -> None:
-    before = contents()
+    before = table_contents()
     assert told(present(api, issuer.token(**changes), access_token="t")) == invalid("Bad ID token")
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_the_reason_is_in_the_log_and_the_token_is_not(
@@ -301,10 +301,10 @@ def test_a_nonce_ties_the_token_to_a_request(
     "answer", [PeerAnswer(status=500), PeerAnswer(body=b"<html>"), in_json({}), PeerAnswer(body=b" " * 2_000_000)]
 )
 def test_an_issuer_that_cannot_be_asked_lets_nobody_in(api: Api, issuer: Issuer, answer: PeerAnswer) -> None:
-    issuer.peer.answer(answer, path=issuer.keys_path)
+    issuer.server.answer(answer, path=issuer.keys_path)
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
     openid_connect.clear_caches()
-    issuer.peer.answer(answer, path=issuer.discovery_path)
+    issuer.server.answer(answer, path=issuer.discovery_path)
     said = present(api, issuer.token())
     assert (said.status_code, said.json()["error_code"]) == (500, "unexpected_failure")
     assert not User.objects.exists()
@@ -312,7 +312,7 @@ def test_an_issuer_that_cannot_be_asked_lets_nobody_in(api: Api, issuer: Issuer,
 
 def test_an_issuer_that_hangs_is_given_up(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.3)})
-    issuer.peer.answer(PeerAnswer(hang=True), path=issuer.keys_path)
+    issuer.server.answer(PeerAnswer(hang=True), path=issuer.keys_path)
     began = time.monotonic()
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
     assert time.monotonic() - began < 3
@@ -324,7 +324,7 @@ def test_what_is_asked_of_an_issuer_has_one_measure_of_time(
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
     issuer.delay = 0.8
     issuer.publish_discovery()
-    issuer.peer.answer(PeerAnswer(hang=True), path=issuer.keys_path)
+    issuer.server.answer(PeerAnswer(hang=True), path=issuer.keys_path)
     assert told(present(api, issuer.token())) == invalid("Bad ID token")
 
 
@@ -364,7 +364,7 @@ def test_an_address_that_an_issuer_does_not_vouch_for_joins_no_account(
     victim = make_user(email="ada@example.com")
     answer = present(api, called(well_known, issuer_name).token(email_verified=None), provider=name)
     text = f"Unverified email with {name}. Verify the email with {name} in order to sign in"
-    refused(answer, 422, "provider_email_needs_verification", text)
+    assert_error(answer, 422, "provider_email_needs_verification", text)
     assert [each.provider for each in victim.identities.all()] == ["email"]
     assert (mailbox.emails, Session.objects.count()) == ([], 0)
 
@@ -400,7 +400,7 @@ def test_where_a_tenant_is_named_no_other_is_believed(
     if is_taken:
         assert entered(answer)["user"]["app_metadata"]["provider"] == "azure"
     else:
-        refused(answer, *VALIDATION, NOT_AZURES)
+        assert_error(answer, *VALIDATION, NOT_AZURES)
         assert not User.objects.exists()
 
 
@@ -466,14 +466,14 @@ NOT_AZURES = "Detected ID token issuer is not an Azure ID token issuer"
 def test_a_token_of_another_issuer_is_refused(
     api: Api, well_known: Issuer, given: dict[str, Any], iss: str, text: str
 ) -> None:
-    refused(present(api, called(well_known, iss).token(), **given), *VALIDATION, text)
+    assert_error(present(api, called(well_known, iss).token(), **given), *VALIDATION, text)
     assert not User.objects.exists()
 
 
 @pytest.mark.parametrize(("provider", "shown"), [("apple", "an Apple"), ("azure", "an Azure")])
 def test_an_issuer_that_cannot_be_told_is_refused(api: Api, issuer: Issuer, provider: str, shown: str) -> None:
     text = f"Unable to detect issuer in ID token for {shown.removeprefix('an ')} provider"
-    refused(present(api, "abc", provider=provider), *VALIDATION, text)
+    assert_error(present(api, "abc", provider=provider), *VALIDATION, text)
 
 
 @pytest.mark.parametrize(
@@ -489,18 +489,18 @@ def test_a_provider_that_is_off_takes_none(
 ) -> None:
     auth_config(providers={name: Provider(client_ids=("cid",)) for name in BUILT_IN})
     text = f'Provider (issuer "{issuer_name}") is not enabled'
-    refused(present(api, "abc", provider=provider), 400, "provider_disabled", text)
+    assert_error(present(api, "abc", provider=provider), 400, "provider_disabled", text)
 
 
 def test_a_keycloak_without_an_address_is_off(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",))})
-    refused(present(api, "abc"), 400, "provider_disabled", 'Provider (issuer "") is not enabled')
+    assert_error(present(api, "abc"), 400, "provider_disabled", 'Provider (issuer "") is not enabled')
 
 
 def test_a_listed_issuer_is_taken_for_the_audience_that_the_client_names(
     api: Api, issuer: Issuer, auth_config: ChangeConfig
 ) -> None:
-    other = Issuer(issuer.peer, path="/other", key=RSA)
+    other = Issuer(issuer.server, path="/other", key=RSA)
     auth_config(federation={"id_token_issuers": (other.name,)})
     given: dict[str, Any] = {"provider": None, "issuer": other.name}
     body = entered(present(api, other.token(aud="app"), client_id="app", **given))
@@ -533,7 +533,7 @@ def test_an_identity_can_be_linked(api: Api, issuer: Issuer, signed_in: SignIn) 
 def test_an_identity_belongs_to_one_user(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
     entered(present(api, issuer.token()))
     answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
-    refused(answer, 422, "identity_already_exists", "Identity is already linked to another user")
+    assert_error(answer, 422, "identity_already_exists", "Identity is already linked to another user")
 
 
 def test_a_visitor_who_links_is_none_any_more(api: Api, issuer: Issuer) -> None:
@@ -545,13 +545,13 @@ def test_a_visitor_who_links_is_none_any_more(api: Api, issuer: Issuer) -> None:
 def test_whom_to_link_to_must_be_known(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
     answer = present(api, issuer.token(), bearer="a.b.c", link_identity=True)
     assert (answer.status_code, answer.json()["error_code"]) == (403, "bad_jwt")
-    User.objects.filter(id=signed_in.user.id).update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.filter(id=signed_in.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
     answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
-    refused(answer, 403, "user_banned", "User is banned")
+    assert_error(answer, 403, "user_banned", "User is banned")
     Session.objects.all().delete()
     answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
     assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
-    assert issuer.peer.received == []
+    assert issuer.server.received == []
 
 
 def test_a_bearer_token_by_itself_links_nothing(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
@@ -564,17 +564,17 @@ def test_a_bearer_token_by_itself_links_nothing(api: Api, issuer: Issuer, signed
 
 def test_a_banned_user_stays_outside(api: Api, issuer: Issuer) -> None:
     entered(present(api, issuer.token()))
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
-    before = contents()
-    refused(present(api, issuer.token()), 403, "user_banned", "User is banned")
-    assert contents() == before
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
+    before = table_contents()
+    assert_error(present(api, issuer.token()), 403, "user_banned", "User is banned")
+    assert table_contents() == before
 
 
 def test_where_nobody_may_sign_up_an_unknown_person_stays_outside(
     api: Api, issuer: Issuer, auth_config: ChangeConfig
 ) -> None:
     auth_config(signup={"disabled": True})
-    refused(present(api, issuer.token()), 422, "signup_disabled", "Signups not allowed for this instance")
+    assert_error(present(api, issuer.token()), 422, "signup_disabled", "Signups not allowed for this instance")
     make_user(email="ada@example.com")
     entered(present(api, issuer.token()))
 
@@ -582,7 +582,7 @@ def test_where_nobody_may_sign_up_an_unknown_person_stays_outside(
 def test_what_fails_after_that_is_told_as_the_grant_tells_it(
     api: Api, issuer: Issuer, signed_in: SignIn, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = contents()
+    before = table_contents()
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE audit_log_entries RENAME TO away")
     try:
@@ -596,7 +596,7 @@ def test_what_fails_after_that_is_told_as_the_grant_tells_it(
     assert [told(answer) for answer in answers] == [(400, "server_error", "Internal Server Error")] * 2
     assert caplog.messages.count("database error") == 2
     assert "ada@example.com" not in caplog.text
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_requests_are_limited(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
@@ -29,7 +29,7 @@ from tests.oauthproviders.browser import (
     refused_with,
     state_of,
 )
-from tests.observations import audit_trail, fragment_of, refused
+from tests.observations import assert_error, audit_trail, redirect_fragment
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 from tokens.sessions import revocation
 
@@ -60,12 +60,12 @@ def test_linking_is_off_unless_it_is_switched_on(github: GitHub, api: Api, auth_
     auth_config(signup={"manual_linking_enabled": False})
     token = factories.make_session().access_token
 
-    refused(ask(api, token), 404, "manual_linking_disabled", "Manual linking is disabled")
+    assert_error(ask(api, token), 404, "manual_linking_disabled", "Manual linking is disabled")
 
 
 def test_linking_is_for_those_who_are_signed_in(github: GitHub, api: Api) -> None:
-    refused(ask(api), 401, "no_authorization", "This endpoint requires a valid Bearer token")
-    refused(
+    assert_error(ask(api), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(
         ask(api, factories.make_session().access_token, provider="nobody"),
         400,
         "validation_failed",
@@ -97,7 +97,7 @@ def test_a_new_identity_is_added(github: GitHub, browser: Browser, api: Api, mai
 
     answer = browser.come_back(link(api, signed_in.access_token))
 
-    me = api.get("/user", bearer=fragment_of(answer)["access_token"]).json()
+    me = api.get("/user", bearer=redirect_fragment(answer)["access_token"]).json()
     identity = Identity.objects.get(provider="github")
     assert (me["id"], me["email"]) == (str(signed_in.user.id), "work@example.com")
     assert [each["provider"] for each in me["identities"]] == ["email", "github"]
@@ -130,11 +130,11 @@ def test_sign_ups_that_are_closed_close_no_linking(
 
     answer = browser.come_back(link(api, factories.make_session().access_token))
 
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
 
 
 def test_an_identity_that_somebody_has_is_not_linked_again(github: GitHub, browser: Browser, api: Api) -> None:
-    mine = fragment_of(browser.sign_in())["access_token"]
+    mine = redirect_fragment(browser.sign_in())["access_token"]
     others = factories.make_session().access_token
 
     for token, text in [
@@ -180,11 +180,11 @@ def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
 ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
     "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
     "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
-    "eviction": lambda _api, owner: revocation.end_session(
-        owner.session.id, actor=ADMIN, caller=CALLER, at=clock.now()
+    "eviction": lambda _api, owner: revocation.revoke_session_as_operator(
+        owner.session.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
-    "eviction of all": lambda _api, owner: revocation.end_all_sessions(
-        owner.user.id, actor=ADMIN, caller=CALLER, at=clock.now()
+    "eviction of all": lambda _api, owner: revocation.revoke_all_sessions_as_operator(
+        owner.user.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
     "reuse": reuse_refresh_token,
     "password": lambda api, owner: api.put("/user", {"password": "another horse"}, bearer=owner.access_token),
@@ -206,7 +206,7 @@ def test_where_sign_ins_end_so_does_the_linking_they_began(
     answer = browser.come_back(state)
     assert (answer.status_code, location_of(answer)) == (303, (SITE, NOT_FOUND, []))
     assert not Identity.objects.filter(provider="github").exists()
-    assert "access_token" in fragment_of(browser.come_back(others))
+    assert "access_token" in redirect_fragment(browser.come_back(others))
 
 
 def test_a_code_of_a_linking_is_good_for_nothing_after_a_logout(github: GitHub, browser: Browser, api: Api) -> None:
@@ -226,7 +226,7 @@ def test_a_logout_here_ends_no_linking_that_was_begun_elsewhere(github: GitHub, 
 
     api.post("/logout?scope=local", bearer=factories.make_session(elsewhere.user).access_token)
 
-    assert "access_token" in fragment_of(browser.come_back(state))
+    assert "access_token" in redirect_fragment(browser.come_back(state))
 
 
 def test_a_logout_ends_no_linking_of_somebody_else(github: GitHub, browser: Browser, api: Api) -> None:
@@ -234,7 +234,7 @@ def test_a_logout_ends_no_linking_of_somebody_else(github: GitHub, browser: Brow
 
     api.post("/logout", bearer=factories.make_session().access_token)
 
-    assert "access_token" in fragment_of(browser.come_back(state))
+    assert "access_token" in redirect_fragment(browser.come_back(state))
 
 
 def test_somebody_banned_meanwhile_is_not_linked_to(github: GitHub, browser: Browser, api: Api) -> None:
@@ -257,7 +257,7 @@ def test_a_visitor_becomes_somebody_by_a_verified_address(
 
     answer = browser.come_back(link(api, token))
 
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
     user.refresh_from_db()
     assert (user.email, user.is_anonymous, user.raw_user_meta_data) == (EMAIL, False, {"email_verified": True})
     assert user.email_confirmed_at is not None
@@ -293,10 +293,10 @@ def test_a_visitor_may_bring_no_address(
 
     answer = browser.come_back(link(api, token))
 
-    assert "access_token" in fragment_of(answer)
+    assert "access_token" in redirect_fragment(answer)
     user.refresh_from_db()
     assert (user.email, user.is_anonymous, mailbox.emails) == (None, False, [])
-    assert "access_token" in fragment_of(browser.sign_in())
+    assert "access_token" in redirect_fragment(browser.sign_in())
     assert User.objects.count() == 1
 
 
@@ -319,7 +319,7 @@ def test_somebody_elses_address_is_not_taken_along(
 def test_somebody_known_by_a_number_gets_the_address_of_the_identity(
     github: GitHub, browser: Browser, api: Api
 ) -> None:
-    user = make_user(email="", phone="15551234567", phone_confirmed_at=clock.now())
+    user = make_user(email="", phone="15551234567", phone_confirmed_at=timezone.now())
     Identity.objects.filter(user=user).update(provider="phone", identity_data={"sub": str(user.id)})
     factories.make_one_time_token(user, TokenType.PHONE_CHANGE)
 

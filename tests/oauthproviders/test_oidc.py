@@ -123,7 +123,7 @@ def test_apples_two_names_stand_for_one_another(said: str, asked: str, peer: Htt
 
 def test_an_issuer_that_hangs_is_given_up(issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.2)})
-    issuer.peer.answer(Answer(hang=True), path=issuer.discovery_path)
+    issuer.server.answer(Answer(hang=True), path=issuer.discovery_path)
     with pytest.raises(ProviderUnavailable, match="timed out"):
         openid_connect.discover(issuer.name)
 
@@ -131,7 +131,7 @@ def test_an_issuer_that_hangs_is_given_up(issuer: Issuer, auth_config: ChangeCon
 def test_an_issuer_from_data_is_not_reached_inside_the_network(issuer: Issuer) -> None:
     with pytest.raises(ProviderUnavailable, match="the host has no public address"):
         openid_connect.discover(openid_connect.Issuer(name=issuer.name, public_only=True))
-    assert issuer.peer.received == []
+    assert issuer.server.received == []
 
 
 # --- what is kept -----------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_settings_of_another_version_do_not_use_what_is_kept(issuer: Issuer) -> 
 
 def test_those_who_ask_at_once_share_an_answer(issuer: Issuer) -> None:
     document = in_json({"issuer": issuer.name})
-    issuer.peer.answer(
+    issuer.server.answer(
         Answer(headers=document.headers, body=document.body, delay=0.3), Answer(status=500), path=issuer.discovery_path
     )
     found: list[str] = []
@@ -167,7 +167,7 @@ def test_those_who_ask_at_once_share_an_answer(issuer: Issuer) -> None:
 
 
 def test_those_who_ask_at_once_share_a_failure(issuer: Issuer) -> None:
-    issuer.peer.answer(Answer(status=500, delay=0.3), path=issuer.discovery_path)
+    issuer.server.answer(Answer(status=500, delay=0.3), path=issuer.discovery_path)
     refused: list[str] = []
 
     def ask() -> None:
@@ -501,13 +501,13 @@ def test_keys_without_names_are_tried_in_turn(peer: HttpPeer) -> None:
 )
 def test_a_key_that_is_for_something_else_is_not_used(changes: dict[str, Any], issuer: Issuer) -> None:
     key = {name: value for name, value in {**RSA.jwk, **changes}.items() if value is not None}
-    issuer.peer.answer(in_json({"keys": [key]}), path=issuer.keys_path)
+    issuer.server.answer(in_json({"keys": [key]}), path=issuer.keys_path)
     assert "no key of the issuer" in refusal(issuer.token(), issuer)
 
 
 def test_a_key_without_a_use_of_its_own_is_used(issuer: Issuer) -> None:
     key = {name: value for name, value in RSA.jwk.items() if name not in ("use", "alg")}
-    issuer.peer.answer(in_json({"keys": [{"kty": "XYZ"}, key]}), path=issuer.keys_path)
+    issuer.server.answer(in_json({"keys": [{"kty": "XYZ"}, key]}), path=issuer.keys_path)
     assert verified(issuer.token(), issuer)
 
 
@@ -529,7 +529,7 @@ def test_a_short_key_is_no_key(issuer: Issuer) -> None:
     ],
 )
 def test_keys_that_are_none_verify_nothing(answer: Answer, reason: str, issuer: Issuer) -> None:
-    issuer.peer.answer(answer, path=issuer.keys_path)
+    issuer.server.answer(answer, path=issuer.keys_path)
     assert reason in refusal(issuer.token(), issuer)
 
 
@@ -661,4 +661,4 @@ def test_when_all_the_time_is_used_up_nothing_is_asked(issuer: Issuer, auth_conf
     auth_config(api={"max_request_duration": timedelta(microseconds=1)})
     with deadline.shared(), pytest.raises(ProviderUnavailable, match="failed: timed out"):
         openid_connect.discover(issuer.name)
-    assert issuer.peer.received == []
+    assert issuer.server.received == []

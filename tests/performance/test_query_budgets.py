@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from accounts.models import FactorChallenge
 from accounts.users.search import queries as search_queries
-from authsvc import clock
 from authsvc.db.sql import namespaced
 from tests import factories
 from tests.accounts.administration import admin_requests
@@ -61,7 +61,9 @@ def challenge_factor() -> Call:
 def verify_factor(status: str) -> Callable[[], Call]:
     def prepare() -> Call:
         owner = factor_requests.make_owner(status=status)
-        challenge = FactorChallenge.objects.create(factor=owner.factor, created_at=clock.now(), ip_address="127.0.0.1")
+        challenge = FactorChallenge.objects.create(
+            factor=owner.factor, created_at=timezone.now(), ip_address="127.0.0.1"
+        )
         return lambda api: factor_requests.verify(
             api, owner.token, owner.factor.id, challenge.id, factor_requests.code()
         )
@@ -151,7 +153,7 @@ def request_email(path: str, *, known: bool, confirmed: bool = True, **body: Any
 def request_sms_code(known: bool) -> Callable[[], Call]:
     def prepare() -> Call:
         if known:
-            factories.make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+            factories.make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
         return lambda api: api.post("/otp", {"phone": PHONE})
 
     return prepare

@@ -15,9 +15,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.security import crypto
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig
@@ -203,16 +203,16 @@ def test_a_session_of_another_user_is_not_the_token_s(signed_in: SignIn, api: Ap
 
 
 def test_a_ban_holds_for_as_long_as_it_lasts(signed_in: SignIn, api: Api) -> None:
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     banned = (403, "user_banned", "User is banned")
     assert wire.refusal(api.get("/user", bearer=signed_in.access_token)) == banned
     assert wire.refusal(api.post("/logout", bearer=signed_in.access_token)) == banned
-    User.objects.update(banned_until=clock.now() - timedelta(seconds=1))
+    User.objects.update(banned_until=timezone.now() - timedelta(seconds=1))
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
 
 
 def test_a_missing_session_is_told_before_a_ban(signed_in: SignIn, api: Api) -> None:
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     signed_in.session.delete()
     assert wire.refusal(api.get("/user", bearer=signed_in.access_token)) == wire.NO_SESSION
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.tokens import wire
@@ -31,7 +31,7 @@ def revoked(rows: list[LegacyRefreshToken]) -> list[bool | None]:
 
 
 def age(rows: list[LegacyRefreshToken], *, by: timedelta) -> None:
-    factories.make_older(*rows, session_of(rows[0]), by=by)
+    factories.backdate(*rows, session_of(rows[0]), by=by)
 
 
 # A session that is not converted yet
@@ -41,7 +41,7 @@ def test_the_active_token_is_exchanged_for_one_of_ours(api: Api) -> None:
     r0, r1 = rows = factories.make_legacy_tokens()
     age(rows, by=timedelta(days=30))
     r0.refresh_from_db()
-    before = clock.now()
+    before = timezone.now()
     user = User.objects.filter(id=session_of(r0).user_id).values()
     as_it_was = user.get()
 
@@ -54,7 +54,7 @@ def test_the_active_token_is_exchanged_for_one_of_ours(api: Api) -> None:
     assert answer.json()["user"]["id"] == str(r1.user_id)
     assert session.refresh_token_counter == 0
     assert session.refreshed_at is not None
-    assert before <= session.refreshed_at <= clock.now()
+    assert before <= session.refreshed_at <= timezone.now()
     assert (session.user_agent, session.ip) == ("a browser", "127.0.0.1")
     assert LegacyRefreshToken.objects.count() == 2
     assert revoked(rows) == [True, True]
@@ -111,7 +111,7 @@ def test_a_revoked_token_that_gets_the_active_one(
     auth_config(refresh=chosen)
     rows = factories.make_legacy_tokens(count=3)
     age(rows, by=seconds * SECOND)
-    before = clock.now()
+    before = timezone.now()
 
     assert wire.refreshed(api, rows[presented].token or "") == rows[2].token
 
@@ -134,7 +134,7 @@ def test_a_revoked_token_that_gets_the_active_one(
 def test_a_revoked_token_used_again_revokes_the_active_one(presented: int, seconds: int, api: Api) -> None:
     rows = factories.make_legacy_tokens(count=3)
     age(rows, by=seconds * SECOND)
-    before = clock.now()
+    before = timezone.now()
 
     assert wire.refusal(wire.refresh(api, rows[presented].token or "")) == wire.ALREADY_USED
 
@@ -298,7 +298,7 @@ def test_a_row_without_a_session_is_deleted_when_it_is_presented(api: Api) -> No
 
 
 def test_a_banned_user_is_refused(api: Api) -> None:
-    user = factories.make_user(banned_until=clock.now() + timedelta(hours=1))
+    user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     rows = factories.make_legacy_tokens(user)
     answer = wire.refresh(api, rows[1].token or "")
     assert wire.refusal(answer) == (400, "user_banned", "Invalid Refresh Token: User Banned")
@@ -306,7 +306,7 @@ def test_a_banned_user_is_refused(api: Api) -> None:
 
 
 def test_a_session_past_its_end_is_refused_before_a_reuse(api: Api) -> None:
-    rows = factories.make_legacy_tokens(not_after=clock.now() - SECOND)
+    rows = factories.make_legacy_tokens(not_after=timezone.now() - SECOND)
     for row in rows:
         status, error_code, _ = wire.refusal(wire.refresh(api, row.token or ""))
         assert (status, error_code) == (400, "session_expired")
@@ -319,5 +319,5 @@ def test_the_last_use_of_the_presented_token_counts_as_activity(api: Api, auth_c
     age(rows, by=timedelta(hours=1))
     inactive = (400, "session_expired", "Invalid Refresh Token: Session Expired (Inactivity)")
     assert wire.refusal(wire.refresh(api, rows[1].token or "")) == inactive
-    LegacyRefreshToken.objects.filter(id=rows[1].id).update(updated_at=clock.now() - timedelta(minutes=9))
+    LegacyRefreshToken.objects.filter(id=rows[1].id).update(updated_at=timezone.now() - timedelta(minutes=9))
     assert wire.refreshed(api, rows[1].token or "")

@@ -6,9 +6,9 @@ import hashlib
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.tokens import wire
@@ -173,7 +173,7 @@ def test_a_code_counts_for_its_address_only(api: Api) -> None:
 @pytest.mark.parametrize("form", ["link", "code"])
 def test_a_secret_dies_with_its_time(form: str, age: int, accepted: bool, api: Api) -> None:
     user = factories.make_user()
-    secret = factories.make_one_time_token(user, at=clock.now() - timedelta(seconds=age))
+    secret = factories.make_one_time_token(user, at=timezone.now() - timedelta(seconds=age))
     answer = by_link(api, secret) if form == "link" else by_code(api, user, secret.code)
     if accepted:
         assert answer.status_code == 200
@@ -184,13 +184,13 @@ def test_a_secret_dies_with_its_time(form: str, age: int, accepted: bool, api: A
 
 
 def test_a_ban_keeps_the_secret_for_later(api: Api) -> None:
-    user = factories.make_user(banned_until=clock.now() + timedelta(hours=1))
+    user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     secret = factories.make_one_time_token(user)
     banned = (403, "user_banned", "User is banned")
     assert wire.refusal(by_link(api, secret)) == banned
     assert wire.refusal(by_code(api, user, secret.code)) == banned
     assert wire.refusal(by_code(api, user, wrong(secret.code))) == BAD_CODE
-    factories.make_older(user, by=timedelta(hours=2))
+    factories.backdate(user, by=timedelta(hours=2))
     assert by_link(api, secret).status_code == 200
 
 

@@ -15,14 +15,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Rate
 from authsvc.db.sql import fetch_rows
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.observations import let_limits_pass
+from tests.observations import backdate_rate_limits
 from tests.tokens import wire
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 
@@ -394,8 +394,8 @@ def test_a_change_asked_for_while_the_former_is_confirmed_is_the_one_that_stays(
         first, second = f"first{number}@example.com", f"second{number}@example.com"
         assert api.put("/user", {"email": first}, bearer=made.access_token).status_code == 200
         token = mailbox.emails[-1].variables["TokenHash"]
-        factories.make_older(made.user, by=timedelta(hours=1))
-        let_limits_pass(timedelta(hours=1))
+        factories.backdate(made.user, by=timedelta(hours=1))
+        backdate_rate_limits(timedelta(hours=1))
 
         asked, used = together(
             lambda: api.put("/user", {"email": second}, bearer=made.access_token),  # noqa: B023
@@ -555,7 +555,7 @@ def test_a_nonce_used_by_many_at_once_changes_one_password(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(passwords={"update_requires_reauthentication": True})
-    made = factories.make_session(created_at=clock.now() - timedelta(days=2))
+    made = factories.make_session(created_at=timezone.now() - timedelta(days=2))
     assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
     nonce = mailbox.emails[0].variables["Token"]
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Secret
 from authsvc.models import AuditLogEntry
 from authsvc.security import crypto, encryption
@@ -31,9 +31,9 @@ NOT_VALID = (400, "validation_failed", "Refresh token is not valid")
 def test_a_refresh_token_is_exchanged_for_the_next_of_its_session(api: Api) -> None:
     signed_in = factories.make_session()
     user, session = signed_in.user, signed_in.session
-    factories.make_older(session, user, *session.amr_claims.all(), by=timedelta(hours=2))
+    factories.backdate(session, user, *session.amr_claims.all(), by=timedelta(hours=2))
     user.refresh_from_db()
-    before = clock.now()
+    before = timezone.now()
 
     answer = wire.refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
 
@@ -56,7 +56,7 @@ def test_a_refresh_token_is_exchanged_for_the_next_of_its_session(api: Api) -> N
 def test_a_refresh_is_written_on_its_session_and_in_the_audit_trail_alone(api: Api) -> None:
     signed_in = factories.make_session()
     user, session = signed_in.user, signed_in.session
-    before = clock.now()
+    before = timezone.now()
     rows = User.objects.filter(id=user.id).values()
     as_it_was = rows.get()
 
@@ -66,7 +66,7 @@ def test_a_refresh_is_written_on_its_session_and_in_the_audit_trail_alone(api: A
     session.refresh_from_db()
     assert (session.refresh_token_counter, session.refresh_token_hmac_key) == (1, key)
     assert session.refreshed_at is not None
-    assert before <= session.refreshed_at <= clock.now()
+    assert before <= session.refreshed_at <= timezone.now()
     assert (session.user_agent, session.ip, session.aal) == ("a browser", "127.0.0.1", "aal1")
     assert rows.get() == as_it_was
     assert not LegacyRefreshToken.objects.exists()
@@ -124,7 +124,7 @@ def test_a_token_that_is_accepted(
     chosen: dict[str, object], behind: int, age: int, returned: int, api: Api, auth_config: ChangeConfig
 ) -> None:
     auth_config(refresh=chosen)
-    rotated = clock.now() - age * SECOND
+    rotated = timezone.now() - age * SECOND
     signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=rotated)
 
     answer = wire.refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
@@ -149,7 +149,7 @@ def test_a_token_that_is_accepted(
 def test_a_token_used_again_ends_its_session(behind: int, age: int, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(refresh=ON)
     other = factories.make_session()
-    signed_in = factories.make_session(other.user, refresh_token_counter=5, refreshed_at=clock.now() - age * SECOND)
+    signed_in = factories.make_session(other.user, refresh_token_counter=5, refreshed_at=timezone.now() - age * SECOND)
 
     answer = wire.refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
@@ -182,7 +182,7 @@ def test_a_refused_token_changes_nothing(
     auth_config: ChangeConfig,
 ) -> None:
     auth_config(refresh=chosen)
-    signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=clock.now() - age * SECOND)
+    signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=timezone.now() - age * SECOND)
     rows = Session.objects.filter(id=signed_in.session.id).values()
     as_it_was = rows.get()
 
@@ -197,7 +197,7 @@ def test_a_refused_token_changes_nothing(
 @pytest.mark.parametrize(("age", "status"), [(9, 200), (11, 400)])
 def test_before_the_first_refresh_the_interval_counts_from_the_sign_in(age: int, status: int, api: Api) -> None:
     # A step-up moves the counter without a refresh.
-    signed_in = factories.make_session(at=clock.now() - age * SECOND, refresh_token_counter=1)
+    signed_in = factories.make_session(at=timezone.now() - age * SECOND, refresh_token_counter=1)
     assert wire.refresh(api, signed_in.refresh_token).status_code == status
     assert wire.is_alive(signed_in.session) is (status == 200)
 
@@ -212,9 +212,9 @@ def test_a_lost_answer_can_be_fetched_again(api: Api) -> None:
 def test_fetching_a_lost_answer_does_not_stretch_the_interval(api: Api) -> None:
     signed_in = factories.make_session()
     wire.refreshed(api, signed_in.refresh_token)
-    factories.make_older(signed_in.session, by=8 * SECOND)
+    factories.backdate(signed_in.session, by=8 * SECOND)
     wire.refreshed(api, signed_in.refresh_token)
-    factories.make_older(signed_in.session, by=3 * SECOND)
+    factories.backdate(signed_in.session, by=3 * SECOND)
     assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.ALREADY_USED
 
 
@@ -235,7 +235,7 @@ def test_with_rotation_off_an_old_token_is_refused_and_the_newest_works(api: Api
     second = wire.refreshed(api, signed_in.refresh_token)
     third = wire.refreshed(api, second)
     assert wire.refreshed(api, signed_in.refresh_token) == third
-    factories.make_older(signed_in.session, by=11 * SECOND)
+    factories.backdate(signed_in.session, by=11 * SECOND)
     assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.ALREADY_USED
     assert wire.refreshed(api, second) == third
     assert wire.refreshed(api, third) == factories.refresh_token(signed_in.session, 3)
@@ -322,11 +322,11 @@ def test_a_token_whose_user_is_gone_is_not_found(api: Api) -> None:
 
 
 def test_a_banned_user_is_refused_until_the_ban_ends(api: Api) -> None:
-    user = factories.make_user(banned_until=clock.now() + timedelta(hours=1))
+    user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     signed_in = factories.make_session(user)
     answer = wire.refresh(api, signed_in.refresh_token)
     assert wire.refusal(answer) == (400, "user_banned", "Invalid Refresh Token: User Banned")
-    factories.make_older(user, by=timedelta(hours=2))
+    factories.backdate(user, by=timedelta(hours=2))
     assert wire.refreshed(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
 
 
@@ -343,8 +343,8 @@ def test_a_session_of_an_oauth_client_asks_for_the_client(api: Api) -> None:
 
 
 def test_a_ban_is_told_before_an_expiry_and_an_expiry_before_a_reuse(api: Api) -> None:
-    past = clock.now() - SECOND
-    user = factories.make_user(banned_until=clock.now() + timedelta(hours=1))
+    past = timezone.now() - SECOND
+    user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     session = factories.make_session(user, not_after=past, refresh_token_counter=9).session
     old = factories.refresh_token(session, 0)
     assert wire.refusal(wire.refresh(api, old))[1] == "user_banned"

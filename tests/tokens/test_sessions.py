@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
@@ -33,7 +33,7 @@ NEWER_LOGIN = expired(" (Revoked by Newer Login)")
 
 def test_a_sign_in_starts_one_session(api: Api) -> None:
     user = factories.make_user()
-    before = clock.now()
+    before = timezone.now()
 
     answer = api.post(
         "/token?grant_type=password",
@@ -45,7 +45,7 @@ def test_a_sign_in_starts_one_session(api: Api) -> None:
     body = answer.json()
     session = Session.objects.get()
     assert session.created_at is not None
-    assert before <= session.created_at <= clock.now()
+    assert before <= session.created_at <= timezone.now()
     assert (session.user_id, session.aal, session.user_agent, session.ip) == (
         user.id,
         "aal1",
@@ -119,7 +119,7 @@ def test_a_session_that_was_never_refreshed(
     limits: dict[str, timedelta], age: int, refusal: tuple[int, str, str] | None, api: Api, auth_config: ChangeConfig
 ) -> None:
     auth_config(sessions=limits)
-    signed_in = factories.make_session(at=clock.now() - age * SECOND)
+    signed_in = factories.make_session(at=timezone.now() - age * SECOND)
     answer = wire.refresh(api, signed_in.refresh_token)
     assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
     # An expired session is only refused.
@@ -142,7 +142,7 @@ def test_a_refresh_counts_as_activity_but_not_as_a_new_start(
     auth_config: ChangeConfig,
 ) -> None:
     auth_config(sessions=limits)
-    now = clock.now()
+    now = timezone.now()
     signed_in = factories.make_session(at=now - 7200 * SECOND, refreshed_at=now - since_refresh * SECOND)
     answer = wire.refresh(api, signed_in.refresh_token)
     assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
@@ -150,7 +150,7 @@ def test_a_refresh_counts_as_activity_but_not_as_a_new_start(
 
 @pytest.mark.parametrize(("seconds", "refusal"), [(-1, expired()), (60, None)])
 def test_a_session_with_an_end_of_its_own(seconds: int, refusal: tuple[int, str, str] | None, api: Api) -> None:
-    signed_in = factories.make_session(not_after=clock.now() + seconds * SECOND)
+    signed_in = factories.make_session(not_after=timezone.now() + seconds * SECOND)
     answer = wire.refresh(api, signed_in.refresh_token)
     assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
 
@@ -178,7 +178,7 @@ def test_a_session_below_what_its_user_could_prove(
     user = factories.make_user()
     if status:
         factories.make_factor(user, status=status)
-    signed_in = factories.make_session(user, at=clock.now() - age * SECOND, aal=aal)
+    signed_in = factories.make_session(user, at=timezone.now() - age * SECOND, aal=aal)
     answer = wire.refresh(api, signed_in.refresh_token)
     assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
 
@@ -195,7 +195,7 @@ def test_an_access_token_does_not_outlive_the_time_a_low_level_is_allowed(
     user = factories.make_user()
     if factor:
         factories.make_factor(user)
-    signed_in = factories.make_session(user, method=method, at=clock.now() - 60 * SECOND)
+    signed_in = factories.make_session(user, method=method, at=timezone.now() - 60 * SECOND)
 
     body = wire.refresh(api, signed_in.refresh_token).json()
 
@@ -208,7 +208,7 @@ def test_an_access_token_does_not_outlive_the_time_a_low_level_is_allowed(
 
 def test_limits_are_asked_at_a_refresh_only(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sessions={"timebox": SECOND, "inactivity_timeout": SECOND})
-    signed_in = factories.make_session(at=clock.now() - 60 * SECOND)
+    signed_in = factories.make_session(at=timezone.now() - 60 * SECOND)
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
 
 
@@ -234,7 +234,7 @@ def test_the_newer_sign_in_is_the_one_that_goes_on(api: Api) -> None:
 @pytest.mark.usefixtures("single")
 def test_a_refresh_makes_a_session_the_newer_one(api: Api) -> None:
     user = factories.make_user()
-    now = clock.now()
+    now = timezone.now()
     first = factories.make_session(user, at=now - 60 * SECOND, refreshed_at=now - 10 * SECOND)
     second = factories.make_session(user, at=now - 30 * SECOND)
     assert wire.refusal(wire.refresh(api, second.refresh_token)) == NEWER_LOGIN
@@ -251,7 +251,7 @@ def test_newer_sessions_of_other_users_do_not_count(api: Api) -> None:
 @pytest.mark.usefixtures("single")
 def test_a_newer_session_that_has_expired_does_not_count(api: Api) -> None:
     first = factories.make_session()
-    second = factories.make_session(first.user, not_after=clock.now() - SECOND)
+    second = factories.make_session(first.user, not_after=timezone.now() - SECOND)
     assert wire.refreshed(api, first.refresh_token)
     assert wire.refusal(wire.refresh(api, second.refresh_token)) == expired()
 
@@ -259,7 +259,7 @@ def test_a_newer_session_that_has_expired_does_not_count(api: Api) -> None:
 @pytest.mark.usefixtures("single")
 def test_an_imported_session_gives_way_to_a_newer_one_and_stays_as_it_is(api: Api) -> None:
     user = factories.make_user()
-    rows = factories.make_legacy_tokens(user, at=clock.now() - 60 * SECOND)
+    rows = factories.make_legacy_tokens(user, at=timezone.now() - 60 * SECOND)
     factories.make_session(user)
     assert wire.refusal(wire.refresh(api, rows[1].token or "")) == NEWER_LOGIN
     assert LegacyRefreshToken.objects.get(id=rows[1].id).revoked is False

@@ -6,13 +6,14 @@ from uuid import UUID
 
 import orjson
 from django.http import HttpRequest
+from django.utils import timezone
 
 from accounts.mfa import challenges, verification
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
-from authsvc import clock, conf
-from authsvc.api import callers
+from authsvc import conf
+from authsvc.caller import caller_of
 from authsvc.console.sign_in import console_session
 from tokens.sessions.users import SignedInUser
 
@@ -31,7 +32,7 @@ def first_key(user: UserRecord) -> FactorRecord | None:
 
 def request_options(request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. Returns the options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
-    made = challenges.create(current, user, UUID(key.id), caller=callers.caller_of(request), at=clock.now())
+    made = challenges.create(current, user, UUID(key.id), caller=caller_of(request), at=timezone.now())
     console_session.set_value(request, _CHALLENGE, str(made.id))
     return orjson.dumps(made.members["webauthn"]["credential_options"]["publicKey"]).decode()
 
@@ -48,4 +49,4 @@ def verify(
         challenge_id=UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32),
         webauthn={"type": "request", "credential_response": response},
     )
-    verification.verify(current, user, UUID(key.id), response, caller=callers.caller_of(request), at=clock.now())
+    verification.verify(current, user, UUID(key.id), response, caller=caller_of(request), at=timezone.now())

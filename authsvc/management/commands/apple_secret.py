@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
 from oauthproviders.providers import apple_client_secret
@@ -38,7 +39,7 @@ class Command(ServiceCommand):
             raise CommandError(f"--expires: {error}") from None
         if not 0 < life.total_seconds() <= apple_client_secret.MAX_LIFETIME.total_seconds():
             raise CommandError("--expires: Apple accepts a lifetime of at most six months")
-        at = clock.now()
+        at = timezone.now()
         try:
             secret = apple_client_secret.create(
                 team_id=team_id,

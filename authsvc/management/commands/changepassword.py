@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.utils import timezone
 
 from accounts.administration import user_administration
 from accounts.administration.user_administration import UserChanges
-from authsvc import clock
 from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
@@ -23,5 +23,5 @@ class Command(ServiceCommand):
     def handle(self, *_: Any, user: str, password_file: str, **__: Any) -> None:
         found = user_lookup.get(user)
         changes = UserChanges(password=self.new_password(file=password_file))
-        user_administration.update(found.id, changes, actor=ACTOR, caller=self.caller(), at=clock.now())
+        user_administration.update(found.id, changes, actor=ACTOR, caller=self.caller(), at=timezone.now())
         self.stdout.write(f"{found.id} has a new password")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 
 from accounts.administration import user_administration
 from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.passwords import policy
 from accounts.users import identifiers
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
@@ -45,9 +46,9 @@ class Command(ServiceCommand):
         password = self.new_password(file=password_file)
         if existing is not None:
             changes = UserChanges(role=role, password=password, email_confirm=True)
-            user_administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=clock.now())
+            user_administration.update(existing.id, changes, actor=ACTOR, caller=caller, at=timezone.now())
         else:
             policy.validate_password(password)
             new_user = NewUser(email=address, password=password, role=role, email_confirm=True)
-            user_administration.create(new_user, actor=ACTOR, caller=caller, at=clock.now())
+            user_administration.create(new_user, actor=ACTOR, caller=caller, at=timezone.now())
         self.stdout.write(f"{address} is now an operator ({role})")

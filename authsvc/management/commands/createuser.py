@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.utils import timezone
 
 from accounts.administration import user_administration
 from accounts.administration.user_administration import NewUser
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
 
@@ -33,5 +34,5 @@ class Command(ServiceCommand):
             role=role or (config.jwt.admin_group_name if admin else None),
             email_confirm=confirm or config.mailer.autoconfirm,
         )
-        created = user_administration.create(new_user, actor=ACTOR, caller=self.caller(audience=aud), at=clock.now())
+        created = user_administration.create(new_user, actor=ACTOR, caller=self.caller(audience=aud), at=timezone.now())
         self.stdout.write(str(created.id))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.utils import timezone
 
 from accounts.users import deletion
-from authsvc import clock
 from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
@@ -22,5 +22,5 @@ class Command(ServiceCommand):
     def handle(self, *_: Any, user: str, aud: str, **__: Any) -> None:
         caller = self.caller(audience=aud)
         found = user_lookup.get(user, audience=caller.audience)
-        deletion.delete(found.id, soft=False, actor=ACTOR, caller=caller, at=clock.now())
+        deletion.delete(found.id, soft=False, actor=ACTOR, caller=caller, at=timezone.now())
         self.stdout.write(f"{found.id} is deleted")

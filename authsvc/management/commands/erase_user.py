@@ -9,10 +9,11 @@ from typing import Any
 
 import orjson
 from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 
-from accounts.users import erasure, identifiers
-from accounts.users.erasure import ErasureResult
-from authsvc import clock
+from accounts.users import identifiers, personal_data
+from accounts.users.personal_data import ErasureResult
+from authsvc.api.renderers import rfc3339
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ACTOR, ServiceCommand
@@ -36,9 +37,9 @@ class Command(ServiceCommand):
         self.print_notice(f"user {data_subject.id}: {scope}")
         if not yes and self.prompt('Type "erase" to continue: ') != "erase":
             raise CommandError("nothing was erased")
-        at = clock.now()
+        at = timezone.now()
         progress = Progress(sys.stderr, noun="audit entries")
-        done = erasure.erase(
+        done = personal_data.erase(
             data_subject, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, on_progress=progress.advance
         )
         progress.finish()
@@ -55,7 +56,7 @@ def _find(text: str) -> DataSubject:
     if user_id is None:
         raise CommandError("user not found; after an interrupted erasure, specify the user id that it printed")
     data_subject = DataSubject(id=user_id)
-    if not erasure.has_data(data_subject):
+    if not personal_data.has_data(data_subject):
         raise CommandError("no data exists for this id")
     return data_subject
 
@@ -66,7 +67,7 @@ def _receipt(data_subject: DataSubject, done: ErasureResult, *, keep_id: bool, a
         "user_id": str(data_subject.id),
         "kept_id": keep_id,
         "pseudonym": str(done.pseudonym),
-        "erased_at": clock.rfc3339(at),
+        "erased_at": rfc3339(at),
         "removed": {table: number for table, number in done.removed.items() if number},
         "rewritten": done.rewritten,
         "left": done.left,

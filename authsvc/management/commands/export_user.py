@@ -12,8 +12,10 @@ from typing import Any
 import orjson
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
+from django.utils import timezone
 
-from authsvc import clock, personal_data
+from authsvc import personal_data
+from authsvc.api.renderers import rfc3339
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
@@ -60,8 +62,8 @@ class Command(ServiceCommand):
 
 def _document(data_subject: DataSubject, *, progress: Progress) -> Iterator[str]:
     """Yield the document row by row, because the audit trail may be long."""
-    yield f'{{"user_id":"{data_subject.id}","exported_at":"{clock.rfc3339(clock.now())}","held":{{'
-    tables = (table for source in personal_data.sources() for table in source.export(data_subject))
+    yield f'{{"user_id":"{data_subject.id}","exported_at":"{rfc3339(timezone.now())}","held":{{'
+    tables = (table for source in personal_data.sources for table in source.export(data_subject))
     for number, (table, rows) in enumerate(tables):
         yield f'{"," if number else ""}\n"{table}":['
         for count, row in enumerate(rows):

@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 
-from authsvc import clock, conf
+from authsvc import conf
 from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
 from tokens.jwt import access_tokens
@@ -31,4 +32,4 @@ class Command(ServiceCommand):
             raise CommandError("--role: a role is required")
         if role not in conf.current().jwt.admin_roles:
             self.print_notice(f"{role} is not in AUTH_JWT_ADMIN_ROLES: this service will reject the token")
-        self.stdout.write(access_tokens.issue_service_token(role=role, lifetime=life, at=clock.now()))
+        self.stdout.write(access_tokens.issue_service_token(role=role, lifetime=life, at=timezone.now()))

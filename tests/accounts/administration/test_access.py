@@ -12,14 +12,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import NOT_ADMIN
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import SignIn, make_factor, make_session, make_user
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -54,22 +54,22 @@ def users(api: Api, bearer: str) -> Answer:
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_a_missing_token_is_refused(api: Api, method: str, path: str) -> None:
     answer = api.request(method, path, "not even looked at")
-    refused(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_other_roles_are_refused(api: Api, method: str, path: str) -> None:
-    before = contents()
-    refused(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_a_banned_operator_gets_in_nowhere(api: Api, method: str, path: str) -> None:
     made = operator()
     assert users(api, made.access_token).status_code == 200
-    User.objects.filter(id=made.user.id).update(banned_until=clock.now() + timedelta(hours=1))
-    refused(api.request(method, path, {}, bearer=made.access_token), *BANNED)
+    User.objects.filter(id=made.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
+    assert_error(api.request(method, path, {}, bearer=made.access_token), *BANNED)
 
 
 @pytest.mark.parametrize("role", ["service_role", "svc_admin"])
@@ -82,12 +82,12 @@ def test_the_two_roles_of_administrators_get_in(api: Api, role: str) -> None:
     ["supabase_admin", "authenticated", "Service_Role", "service_role ", " svc_admin", "service_role,svc_admin", ""],
 )
 def test_a_role_must_be_written_exactly(api: Api, role: str) -> None:
-    refused(users(api, admin_requests.token(role)), *NOT_ADMIN)
+    assert_error(users(api, admin_requests.token(role)), *NOT_ADMIN)
 
 
 def test_a_token_without_a_role_is_refused(api: Api) -> None:
     bare = jwt.encode({"sub": SOMEBODY}, settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
-    refused(users(api, bare), *NOT_ADMIN)
+    assert_error(users(api, bare), *NOT_ADMIN)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_token_without_a_role_is_refused(api: Api) -> None:
     ],
 )
 def test_a_role_in_other_claims_does_not_count(api: Api, claims: dict[str, Any]) -> None:
-    refused(users(api, admin_requests.token("authenticated", **claims)), *NOT_ADMIN)
+    assert_error(users(api, admin_requests.token("authenticated", **claims)), *NOT_ADMIN)
 
 
 def test_metadata_do_not_grant_the_admin_role(api: Api) -> None:
@@ -108,13 +108,13 @@ def test_metadata_do_not_grant_the_admin_role(api: Api) -> None:
         data={"role": "svc_admin", "app_metadata": {"role": "svc_admin"}},
         raw_app_meta_data={"role": "svc_admin", "roles": ["svc_admin"]},
     )
-    refused(users(api, make_session(user).access_token), *NOT_ADMIN)
+    assert_error(users(api, make_session(user).access_token), *NOT_ADMIN)
 
 
 def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"admin_roles": ("ops",)})
     assert users(api, admin_requests.token("ops")).status_code == 200
-    refused(users(api, admin_requests.token("service_role")), *NOT_ADMIN)
+    assert_error(users(api, admin_requests.token("service_role")), *NOT_ADMIN)
     assert b"ops" not in users(api, admin_requests.token("service_role")).content
 
 
@@ -124,7 +124,7 @@ def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -
         ("not.a.jwt.token", "token is malformed: token contains an invalid number of segments"),
         (lambda: admin_requests.token(exp=1), "token has invalid claims: token is expired"),
         (
-            lambda: admin_requests.token(nbf=clock.now().timestamp() + 60),
+            lambda: admin_requests.token(nbf=timezone.now().timestamp() + 60),
             "token has invalid claims: token is not valid yet",
         ),
         (
@@ -135,7 +135,7 @@ def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -
 )
 def test_a_bad_token_is_refused_with_its_reason(api: Api, presented: Any, reason: str) -> None:
     text = presented if isinstance(presented, str) else presented()
-    refused(users(api, text), 403, "bad_jwt", f"invalid JWT: unable to parse or verify signature, {reason}")
+    assert_error(users(api, text), 403, "bad_jwt", f"invalid JWT: unable to parse or verify signature, {reason}")
 
 
 def test_where_keys_are_configured_the_shared_secret_signs_nothing(api: Api, auth_config: ChangeConfig) -> None:
@@ -173,7 +173,7 @@ def test_a_signed_in_operator_gets_in(api: Api) -> None:
 def test_a_token_of_an_ended_session_is_refused(api: Api) -> None:
     made = operator()
     Session.objects.filter(id=made.session.id).delete()
-    refused(
+    assert_error(
         users(api, made.access_token), 403, "session_not_found", "Session from session_id claim in JWT does not exist"
     )
 
@@ -182,40 +182,40 @@ def test_a_token_of_an_ended_session_is_refused(api: Api) -> None:
 def test_a_demoted_operator_is_out_at_once(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).update(role="authenticated")
-    refused(users(api, made.access_token), *NOT_ADMIN)
+    assert_error(users(api, made.access_token), *NOT_ADMIN)
 
 
 def test_a_promoted_user_needs_a_token_that_says_so(api: Api) -> None:
     made = operator("authenticated")
     User.objects.filter(id=made.user.id).update(role="svc_admin")
-    refused(users(api, made.access_token), *NOT_ADMIN)
+    assert_error(users(api, made.access_token), *NOT_ADMIN)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_deleted_operator_is_out_at_once(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).delete()
-    refused(users(api, made.access_token), 403, "user_not_found", "User from sub claim in JWT does not exist")
+    assert_error(users(api, made.access_token), 403, "user_not_found", "User from sub claim in JWT does not exist")
 
 
 def test_the_limits_of_sessions_hold_for_operators(api: Api, auth_config: ChangeConfig) -> None:
     made = operator()
-    Session.objects.filter(id=made.session.id).update(created_at=clock.now() - timedelta(hours=2))
+    Session.objects.filter(id=made.session.id).update(created_at=timezone.now() - timedelta(hours=2))
     assert users(api, made.access_token).status_code == 200
     auth_config(sessions={"timebox": timedelta(hours=1)})
-    refused(users(api, made.access_token), 403, "session_expired", "Session is no longer valid")
+    assert_error(users(api, made.access_token), 403, "session_expired", "Session is no longer valid")
 
 
 def test_an_expired_session_is_reported_before_a_ban(api: Api, auth_config: ChangeConfig) -> None:
     made = operator()
-    Session.objects.filter(id=made.session.id).update(created_at=clock.now() - timedelta(hours=2))
-    User.objects.filter(id=made.user.id).update(banned_until=clock.now() + timedelta(hours=1))
+    Session.objects.filter(id=made.session.id).update(created_at=timezone.now() - timedelta(hours=2))
+    User.objects.filter(id=made.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
     auth_config(sessions={"timebox": timedelta(hours=1)})
-    refused(users(api, made.access_token), 403, "session_expired", "Session is no longer valid")
+    assert_error(users(api, made.access_token), 403, "session_expired", "Session is no longer valid")
 
 
 def test_a_session_of_an_oauth_client_is_no_administrator(api: Api) -> None:
-    refused(users(api, operator(oauth_client_id=uuid4()).access_token), *NOT_ADMIN)
+    assert_error(users(api, operator(oauth_client_id=uuid4()).access_token), *NOT_ADMIN)
 
 
 @pytest.mark.parametrize(
@@ -234,12 +234,12 @@ def test_a_session_of_an_oauth_client_is_no_administrator(api: Api) -> None:
 def test_a_token_with_a_session_needs_its_user(
     api: Api, claims: dict[str, str], status: int, code: str, text: str
 ) -> None:
-    refused(users(api, admin_requests.token(**claims)), status, code, text)
+    assert_error(users(api, admin_requests.token(**claims)), status, code, text)
 
 
 def test_the_session_must_be_one(api: Api) -> None:
     user = make_user(role="svc_admin")
-    refused(
+    assert_error(
         users(api, admin_requests.token("svc_admin", sub=str(user.id), session_id="mine")),
         403,
         "bad_jwt",
@@ -255,7 +255,7 @@ def test_an_empty_session_is_none(api: Api, session_id: str | None) -> None:
 def test_another_users_session_does_not_help(api: Api) -> None:
     made, other = operator(), make_user(role="svc_admin")
     stolen = admin_requests.token("svc_admin", sub=str(other.id), session_id=str(made.session.id))
-    refused(users(api, stolen), 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert_error(users(api, stolen), 403, "session_not_found", "Session from session_id claim in JWT does not exist")
 
 
 def test_the_newer_form_of_errors(api: Api) -> None:
@@ -281,7 +281,7 @@ def test_the_console_cookie_is_not_set_here(api: Api) -> None:
 def test_an_operator_with_a_second_factor_has_to_show_it(api: Api) -> None:
     signed_in = operator()
     make_factor(signed_in.user)
-    refused(
+    assert_error(
         users(api, signed_in.access_token),
         403,
         "insufficient_aal",

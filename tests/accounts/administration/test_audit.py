@@ -9,15 +9,16 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.audit import Action, Administrator, search
 from authsvc.caller import Caller
 from authsvc.models import AuditLogEntry
 from tests.accounts.administration.admin_requests import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +27,7 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 def entries(number: int) -> list[str]:
     """The ids of that many entries, newest first."""
-    at = clock.now() - timedelta(days=1)
+    at = timezone.now() - timedelta(days=1)
     made = [
         AuditLogEntry(
             id=uuid4(),
@@ -42,7 +43,7 @@ def entries(number: int) -> list[str]:
 def test_a_deletion_is_found(api: Api) -> None:
     user = make_user(email="ann@example.com")
     done(api, "DELETE", f"/admin/users/{user.id}")
-    before = contents()
+    before = table_contents()
     answer = ask(api, "GET", "/admin/audit")
     [entry] = answer.json()
     assert set(entry) == {"id", "payload", "created_at", "ip_address"}
@@ -59,7 +60,7 @@ def test_a_deletion_is_found(api: Api) -> None:
     assert answer.headers["Link"] == '</admin/audit?page=1>; rel="last"'
     assert answer.headers["X-Total-Count"] == "1"
     assert answer.headers["Cache-Control"] == "no-store"
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_an_author_is_found_by_name_too(api: Api) -> None:
 )
 def test_a_bad_search_is_refused(api: Api, query: str, text: str) -> None:
     entries(1)
-    refused(ask(api, "GET", f"/admin/audit?{query}"), 400, "validation_failed", text)
+    assert_error(ask(api, "GET", f"/admin/audit?{query}"), 400, "validation_failed", text)
 
 
 def test_the_newest_entries_come_first(api: Api) -> None:
@@ -169,7 +170,7 @@ def test_a_deletion_that_fails_is_not_in_the_trail(api: Api) -> None:
 
 def test_every_action_is_of_a_kind() -> None:
     user = make_user()
-    caller, at = Caller(address="203.0.113.7"), clock.now()
+    caller, at = Caller(address="203.0.113.7"), timezone.now()
     for action in Action:
         audit.record(
             action, actor=Administrator(role="service_role"), caller=caller, at=at, traits={"user_id": str(user.id)}
@@ -191,7 +192,7 @@ def test_every_action_is_of_a_kind() -> None:
     ],
 )
 def test_some_entries_say_from_where(action: Action, has_address: bool) -> None:
-    audit.record(action, actor=Administrator(role="x"), caller=Caller(address="203.0.113.7"), at=clock.now())
+    audit.record(action, actor=Administrator(role="x"), caller=Caller(address="203.0.113.7"), at=timezone.now())
     assert AuditLogEntry.objects.get().ip_address == ("203.0.113.7" if has_address else "")
 
 

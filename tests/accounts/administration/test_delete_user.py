@@ -9,10 +9,11 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.models import Factor, Identity, User
 from accounts.users import account_creation
-from authsvc import clock, messaging
+from authsvc import messaging
 from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
 from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, can_sign_in, done
@@ -28,7 +29,7 @@ from tests.factories import (
     make_session,
     make_user,
 )
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -106,7 +107,7 @@ def test_what_the_user_holds_opens_nothing_any_more(api: Api, soft: bool, code: 
     [*_, legacy] = make_legacy_tokens(user)
     secret, flow = make_one_time_token(user), make_flow(user)
     done(api, "DELETE", path(user), {"should_soft_delete": soft})
-    before = contents()
+    before = table_contents()
     assert api.get("/user", bearer=made.access_token).json()["error_code"] == code
     for token in (made.refresh_token, legacy.token):
         answer = api.post("/token?grant_type=refresh_token", {"refresh_token": token})
@@ -116,7 +117,7 @@ def test_what_the_user_holds_opens_nothing_any_more(api: Api, soft: bool, code: 
     for proof in ({"token_hash": secret.link_token}, {"email": EMAIL, "token": secret.code}):
         assert api.post("/verify", {"type": "recovery", **proof}).json()["error_code"] == "otp_expired"
     assert not can_sign_in(api, PASSWORD, email=EMAIL)
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
@@ -127,11 +128,11 @@ def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
         password_hash="x",
         metadata={"full_name": "Annabel Testperson"},
         audience=AUDIENCE,
-        at=clock.now(),
+        at=timezone.now(),
         role="editor",
-        email_confirmed_at=clock.now(),
-        invited_at=clock.now(),
-        banned_until=clock.now() + timedelta(hours=1),
+        email_confirmed_at=timezone.now(),
+        invited_at=timezone.now(),
+        banned_until=timezone.now() + timedelta(hours=1),
     )
     user = User.objects.get(id=KNOWN)
     make_factor(user)
@@ -215,4 +216,4 @@ def test_of_two_concurrent_deletions_one_finds_the_user(api: Api) -> None:
         thread.join()
     assert sorted(codes) == [200, 404, 404, 404]
     assert [action for action, _ in audit_trail()] == ["user_deleted"]
-    refused(ask(api, "DELETE", path(user)), *USER_NOT_FOUND)
+    assert_error(ask(api, "DELETE", path(user)), *USER_NOT_FOUND)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge, User
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Secret, Twilio
 from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, done
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session, make_user
-from tests.observations import audit_payloads, contents, refused
+from tests.observations import assert_error, audit_payloads, table_contents
 from tokens.models import AmrClaim, Session
 
 pytestmark = pytest.mark.django_db
@@ -42,14 +43,14 @@ def test_a_new_user_has_no_factors(api: Api) -> None:
 
 def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
     user = make_user()
-    totp = make_factor(user, friendly_name="phone app", secret="hidden", last_challenged_at=clock.now())
+    totp = make_factor(user, friendly_name="phone app", secret="hidden", last_challenged_at=timezone.now())
     phone = make_factor(
         user, factor_type="phone", status="unverified", phone="15551234567", web_authn_credential={"k": "hidden"}
     )
     answer = ask(api, "GET", path(user))
     assert b"hidden" not in answer.content
     first, second = answer.json()
-    moment = clock.rfc3339(totp.created_at)
+    moment = rfc3339(totp.created_at)
     assert first == {
         "id": str(totp.id),
         "created_at": moment,
@@ -58,7 +59,7 @@ def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
         "friendly_name": "phone app",
         "factor_type": "totp",
         "phone": "",
-        "last_challenged_at": clock.rfc3339(totp.last_challenged_at) if totp.last_challenged_at else None,
+        "last_challenged_at": rfc3339(totp.last_challenged_at) if totp.last_challenged_at else None,
     }
     assert (second["id"], second["phone"], second["status"]) == (str(phone.id), "15551234567", "unverified")
     assert (second["last_challenged_at"], "friendly_name" in second) == (None, False)
@@ -68,20 +69,20 @@ def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
 def test_a_factor_is_looked_for_among_those_of_its_user(api: Api, method: str) -> None:
     user, other = make_user(), make_user()
     others = make_factor(other)
-    before = contents()
-    refused(ask(api, method, path(user, others), {}), *FACTOR_NOT_FOUND)
-    refused(ask(api, method, f"{path(user)}/{SOMEBODY}", {}), *FACTOR_NOT_FOUND)
-    refused(ask(api, method, f"{path(user)}/x", {}), 404, "validation_failed", "factor_id must be an UUID")
-    refused(
+    before = table_contents()
+    assert_error(ask(api, method, path(user, others), {}), *FACTOR_NOT_FOUND)
+    assert_error(ask(api, method, f"{path(user)}/{SOMEBODY}", {}), *FACTOR_NOT_FOUND)
+    assert_error(ask(api, method, f"{path(user)}/x", {}), 404, "validation_failed", "factor_id must be an UUID")
+    assert_error(
         ask(api, method, f"/admin/users/x/factors/{others.id}", {}), 404, "validation_failed", "user_id must be an UUID"
     )
-    refused(ask(api, method, f"/admin/users/{SOMEBODY}/factors/{others.id}", {}), *USER_NOT_FOUND)
-    assert contents() == before
+    assert_error(ask(api, method, f"/admin/users/{SOMEBODY}/factors/{others.id}", {}), *USER_NOT_FOUND)
+    assert table_contents() == before
 
 
 def test_the_list_of_factors_needs_an_existing_user(api: Api) -> None:
-    refused(ask(api, "GET", f"/admin/users/{SOMEBODY}/factors"), *USER_NOT_FOUND)
-    refused(ask(api, "GET", "/admin/users/x/factors"), 404, "validation_failed", "user_id must be an UUID")
+    assert_error(ask(api, "GET", f"/admin/users/{SOMEBODY}/factors"), *USER_NOT_FOUND)
+    assert_error(ask(api, "GET", "/admin/users/x/factors"), 404, "validation_failed", "user_id must be an UUID")
 
 
 def test_a_factor_gets_another_name(api: Api) -> None:
@@ -127,7 +128,7 @@ def test_a_code_on_its_way_to_a_lost_phone_is_good_for_nothing(
     done(api, "PUT", path(owner.user, owner.factor), body)
     answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"])
     if is_refused:
-        refused(answer, 422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
+        assert_error(answer, 422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
     assert Session.objects.get().aal == ("aal1" if is_refused else "aal2")
 
 
@@ -135,7 +136,7 @@ def test_a_code_on_its_way_to_a_lost_phone_is_good_for_nothing(
 def test_a_challenge_that_was_answered_before_the_number_changed_is_kept(api: Api, auth_config: ChangeConfig) -> None:
     use_texts(auth_config)
     owner = make_owner(factor_type="phone", phone=PHONE)
-    at = clock.now()
+    at = timezone.now()
     answered = FactorChallenge.objects.create(factor=owner.factor, created_at=at, verified_at=at)
     done(api, "PUT", path(owner.user, owner.factor), {"phone": "15557654321"})
     assert list(FactorChallenge.objects.all()) == [answered]
@@ -163,9 +164,9 @@ def test_a_name_or_number_that_another_factor_has(api: Api, body: Any, status: i
     user = make_user()
     factor = make_factor(user, factor_type="phone", phone="15551234567")
     make_factor(user, factor_type="phone", phone="15557654321", friendly_name="taken")
-    before = contents()
-    refused(ask(api, "PUT", path(user, factor), body), status, code, text)
-    assert contents() == before
+    before = table_contents()
+    assert_error(ask(api, "PUT", path(user, factor), body), status, code, text)
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", {"friendly_name": 1}])
@@ -184,7 +185,7 @@ def test_what_a_lost_factor_has_proved_is_taken_back(api: Api, factor_type: str,
         make_factor(user, friendly_name="kept"),
     )
     stepped_up = [make_session(user, factor_id=each.id, aal="aal2").session for each in (factor, other)]
-    at = clock.now()
+    at = timezone.now()
     for session in stepped_up:
         AmrClaim.objects.create(session=session, authentication_method=method, created_at=at, updated_at=at)
     shown = done(api, "DELETE", path(user, factor))

@@ -8,15 +8,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
-from accounts.passwords import hashers
-from authsvc import clock
+from accounts.passwords import hashing
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
-from tests.observations import audit_payloads, contents, refused
+from tests.observations import assert_error, audit_payloads, table_contents
 from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
@@ -31,7 +31,7 @@ LINK_FIELDS = {"action_link", "email_otp", "hashed_token", "verification_type", 
 
 @pytest.fixture
 def admin() -> str:
-    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=timezone.now())
 
 
 def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> Answer:
@@ -137,9 +137,9 @@ def test_a_mailed_invitation_needs_its_share_of_the_quota_and_nothing_else_does(
     api: Api, admin: str, auth_config: ChangeConfig
 ) -> None:
     auth_config(limits={"email_sent": Rate(events=0)})
-    before = contents()
-    refused(generate(api, admin, "invite"), 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    before = table_contents()
+    assert_error(generate(api, admin, "invite"), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert table_contents() == before
     assert generate(api, admin, "signup", password=PASSWORD).status_code == 200
 
 
@@ -170,7 +170,7 @@ def test_a_magic_link_for_an_unknown_address_creates_an_account(api: Api, admin:
 def test_types_that_need_an_account_are_refused_for_an_unknown_address(
     api: Api, admin: str, type: str, body: dict[str, Any], status: int, error_code: str, text: str
 ) -> None:
-    refused(
+    assert_error(
         api.post("/admin/generate_link", {"type": type, "email": EMAIL, **body}, bearer=admin), status, error_code, text
     )
     assert not User.objects.exists()
@@ -184,17 +184,17 @@ def test_a_weak_password_is_refused(api: Api, admin: str) -> None:
 @pytest.mark.parametrize("type", ["invite", "signup"])
 def test_a_member_is_neither_invited_nor_signed_up(api: Api, admin: str, type: str) -> None:
     make_user(email=EMAIL)
-    before = contents()
+    before = table_contents()
     text = "A user with this email address has already been registered"
-    refused(generate(api, admin, type, password=PASSWORD), 422, "email_exists", text)
-    assert contents() == before
+    assert_error(generate(api, admin, type, password=PASSWORD), 422, "email_exists", text)
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("type", ["invite", "signup", "magiclink"])
 def test_an_address_of_another_audience_is_taken(api: Api, admin: str, type: str) -> None:
     make_user(email=EMAIL, confirmed=False, audience="elsewhere")
     text = "A user with this email address has already been registered"
-    refused(generate(api, admin, type, password=PASSWORD), 422, "email_exists", text)
+    assert_error(generate(api, admin, type, password=PASSWORD), 422, "email_exists", text)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_change_that_cannot_be_is_refused(
     auth_config(mailer={"secure_email_change_enabled": secure})
     make_user(email=EMAIL)
     make_user(email="bob@example.com")
-    refused(generate(api, admin, type, new_email=new_email), status, error_code, text)
+    assert_error(generate(api, admin, type, new_email=new_email), status, error_code, text)
 
 
 def test_both_links_of_a_change_make_it(api: Api, admin: str) -> None:
@@ -264,7 +264,7 @@ def test_the_password_of_an_earlier_sign_up_does_not_survive_the_link(api: Api, 
 
 
 def test_a_link_made_without_a_password_leaves_none_that_a_stranger_chose(api: Api, admin: str) -> None:
-    make_user(email=EMAIL, confirmed=False, password_hash=hashers.encode(STRANGERS))
+    make_user(email=EMAIL, confirmed=False, password_hash=hashing.hash_password(STRANGERS))
     shown = made(api, admin, "signup")
     assert follow(api, shown["action_link"])["type"] == "signup"
     assert sign_in(api, STRANGERS) == 400
@@ -330,7 +330,7 @@ def test_closed_sign_ups_leave_links_open(api: Api, admin: str, auth_config: Cha
 
 def test_links_require_the_token_of_an_administrator(api: Api) -> None:
     member = make_session(make_user(email=EMAIL)).access_token
-    refused(generate(api, member, "magiclink"), 403, "not_admin", "User not allowed")
+    assert_error(generate(api, member, "magiclink"), 403, "not_admin", "User not allowed")
     assert not OneTimeToken.objects.exists()
 
 

@@ -11,16 +11,17 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import User
-from accounts.passwords import hashers
-from authsvc import clock, messaging
+from accounts.passwords import hashing
+from authsvc import messaging
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from mailer.models import Message
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
-from tests.observations import audit_payloads, contents, refused
+from tests.observations import assert_error, audit_payloads, table_contents
 from tokens.jwt import access_tokens
 from tokens.models import OneTimeToken, Session
 
@@ -33,7 +34,7 @@ EXISTS = "A user with this email address has already been registered"
 
 @pytest.fixture
 def admin() -> str:
-    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=clock.now())
+    return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=timezone.now())
 
 
 def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> Answer:
@@ -96,15 +97,15 @@ def test_the_audit_log_names_the_invited_user_and_the_role(api: Api, admin: str)
 def test_what_is_no_address_is_refused(
     api: Api, admin: str, body: dict[str, Any], status: int, error_code: str, text: str
 ) -> None:
-    refused(api.post("/invite", body, bearer=admin), status, error_code, text)
+    assert_error(api.post("/invite", body, bearer=admin), status, error_code, text)
 
 
 def test_invitations_require_the_token_of_an_administrator(api: Api) -> None:
-    refused(
+    assert_error(
         api.post("/invite", {"email": EMAIL}), 401, "no_authorization", "This endpoint requires a valid Bearer token"
     )
     member = make_session().access_token
-    refused(invite(api, member), 403, "not_admin", "User not allowed")
+    assert_error(invite(api, member), 403, "not_admin", "User not allowed")
     assert not User.objects.filter(email=EMAIL).exists()
 
 
@@ -126,15 +127,15 @@ def test_a_second_invitation_ends_the_first_and_leaves_the_metadata(api: Api, ad
 
 def test_a_member_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox) -> None:
     make_user(email=EMAIL)
-    before = contents()
-    refused(invite(api, admin), 422, "email_exists", EXISTS)
-    assert (contents(), mailbox.emails) == (before, [])
+    before = table_contents()
+    assert_error(invite(api, admin), 422, "email_exists", EXISTS)
+    assert (table_contents(), mailbox.emails) == (before, [])
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_address_of_another_audience_is_taken(api: Api, admin: str, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False, audience="elsewhere")
-    refused(invite(api, admin), 422, "email_exists", EXISTS)
+    assert_error(invite(api, admin), 422, "email_exists", EXISTS)
     assert mailbox.emails == []
 
 
@@ -148,19 +149,19 @@ def test_closed_sign_ups_leave_invitations_open(
 
 def test_a_used_up_quota_leaves_no_account_behind(api: Api, admin: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"email_sent": Rate(events=0)})
-    before = contents()
-    refused(invite(api, admin), 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    before = table_contents()
+    assert_error(invite(api, admin), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert table_contents() == before
 
 
 def test_an_address_that_may_not_be_mailed_leaves_no_account_behind(
     api: Api, admin: str, auth_config: ChangeConfig
 ) -> None:
     auth_config(recipients={"authorized_addresses": ("bob@example.com",)})
-    before = contents()
+    before = table_contents()
     text = f'Email address "{EMAIL}" cannot be used as it is not authorized'
-    refused(invite(api, admin), 400, "email_address_not_authorized", text)
-    assert contents() == before
+    assert_error(invite(api, admin), 400, "email_address_not_authorized", text)
+    assert table_contents() == before
 
 
 @pytest.mark.django_db(transaction=True)
@@ -168,14 +169,14 @@ def test_an_email_that_cannot_be_queued_leaves_no_account(api: Api, admin: str) 
     def refuse(**_: object) -> None:
         raise RuntimeError("the queue is gone")
 
-    before = contents()
+    before = table_contents()
     messaging.email_requested.connect(refuse, weak=False)
     try:
         answer = invite(api, admin)
     finally:
         messaging.email_requested.disconnect(refuse)
     assert (answer.status_code, answer.json()["msg"]) == (500, "Error sending invite email")
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_a_mail_server_that_is_down_is_not_seen_by_the_caller(
@@ -221,16 +222,16 @@ def test_an_earlier_sign_up_loses_access_when_the_owner_accepts(
     else:
         token = mailbox.emails[-1].variables["TokenHash"]
         assert api.post("/verify", {"type": "invite", "token_hash": token}).status_code == 200
-    refused(sign_in(api, STRANGERS), 400, "invalid_credentials", "Invalid login credentials")
+    assert_error(sign_in(api, STRANGERS), 400, "invalid_credentials", "Invalid login credentials")
     refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": strangers.refresh_token})
     assert refreshed.status_code == 400
     assert not Session.objects.filter(id=strangers.session.id).exists()
 
 
 def test_the_password_of_an_account_with_confirmed_phone_stays(api: Api, admin: str) -> None:
-    stored = hashers.encode(STRANGERS)
+    stored = hashing.hash_password(STRANGERS)
     owner = make_user(
-        email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=clock.now()
+        email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=timezone.now()
     )
     session = make_session(owner).session
     assert invite(api, admin).status_code == 200

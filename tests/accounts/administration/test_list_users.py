@@ -21,7 +21,7 @@ from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_user
-from tests.observations import refused
+from tests.observations import assert_error
 
 pytestmark = pytest.mark.django_db
 
@@ -186,7 +186,7 @@ def test_users_of_one_moment_have_an_order_too(api: Api, order: str) -> None:
 )
 def test_a_parameter_that_says_nothing_does_not_mean_all(api: Api, query: str, text: str) -> None:
     crowd(1)
-    refused(ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", text)
+    assert_error(ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", text)
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,9 @@ def test_a_bad_cursor_is_refused(api: Api, auth_config: ChangeConfig, cursor: st
 )
 def test_a_bad_limit_is_refused(api: Api, auth_config: ChangeConfig, query: str, text: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
-    refused(ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", f"Bad Pagination Parameters: {text}")
+    assert_error(
+        ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", f"Bad Pagination Parameters: {text}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api
 from tests.factories import make_factor, make_user
-from tests.observations import contents
+from tests.observations import table_contents
 
 pytestmark = pytest.mark.django_db
 
@@ -43,12 +43,12 @@ NOT_JSON = [
 
 def answered(api: Api, method: str, path: str, body: Any) -> tuple[int, str]:
     """Status and code of an answer that is a documented one, and that has written nothing unless it is a success."""
-    before = contents()
+    before = table_contents()
     answer = ask(api, method, path, body)
     assert answer.status_code < 500, answer.content
     if answer.status_code >= 400:
         assert set(answer.json()) >= {"code", "error_code", "msg"}
-        assert contents() == before
+        assert table_contents() == before
     return answer.status_code, answer.json().get("error_code", "")
 
 
@@ -102,7 +102,7 @@ def test_malformed_ids_are_refused(api: Api, value: str) -> None:
     "name", ["page", "per_page", "sort", "filter", "email", "phone", "id", "count", "limit", "cursor"]
 )
 def test_odd_conditions_are_refused_or_answered(api: Api, name: str) -> None:
-    make_user()
+    make_user(email="ada@example.com")  # an address with random digits could match "1e9"
     for value in (
         "%00",
         "%FF",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, Identity, User
-from authsvc import clock
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_factor, make_session, make_user
-from tests.observations import let_limits_pass, refused
+from tests.observations import assert_error, backdate_rate_limits
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -35,12 +35,12 @@ def test_a_change_left_pending_is_not_sent_again_after_a_new_password(
     assert api.put("/user", wish, bearer=thief.access_token).status_code == 200
     assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
     sent = len(mailbox.emails)
-    let_limits_pass(timedelta(hours=1))
+    backdate_rate_limits(timedelta(hours=1))
     for kind in ("phone_change", "email_change"):
         assert api.post("/resend", {"type": kind, "email": EMAIL}).status_code == 200
-        let_limits_pass(timedelta(hours=1))
+        backdate_rate_limits(timedelta(hours=1))
     answer = api.post("/verify", {"type": "phone_change", "phone": THIEF, "token": "123456"})
-    refused(answer, 403, "otp_expired", "Token has expired or is invalid")
+    assert_error(answer, 403, "otp_expired", "Token has expired or is invalid")
     assert len(mailbox.emails) == sent
     owner.refresh_from_db()
     assert (owner.email, owner.phone) == (EMAIL, None)
@@ -56,14 +56,14 @@ def test_a_new_password_invalidates_issued_codes(api: Api, mailbox: Mailbox) -> 
     own = make_session(owner)
     assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
     answer = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER})
-    refused(answer, 404, "flow_state_not_found", "invalid flow state, no valid flow state found")
+    assert_error(answer, 404, "flow_state_not_found", "invalid flow state, no valid flow state found")
 
 
 def test_an_owned_account_is_not_given_away_for_its_other_identifier(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"autoconfirm": True}, signup={"phone_enabled": True})
-    make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=clock.now())
+    make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=timezone.now())
     answer = api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD})
-    refused(answer, 422, "user_already_exists", "User already registered")
+    assert_error(answer, 422, "user_already_exists", "User already registered")
     assert User.objects.get().email_confirmed_at is None
 
 
@@ -73,7 +73,7 @@ def test_a_sign_in_ended_while_a_change_is_prepared_changes_nothing(api: Api) ->
     own = make_session(owner)
     assert api.post("/logout?scope=others", bearer=own.access_token).status_code == 204
     answer = api.put("/user", {"password": NEW_PASSWORD}, bearer=thief.access_token)
-    refused(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}).status_code == 200
 
 

@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_user
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def also(user: User, provider: str, *, email: str = "", minutes: int = 1, **said
     given = {"sub": provider, **({"email": email} if email else {}), **said}
     return Identity.objects.create(
         provider=provider, provider_id=provider, user=user, identity_data=given,
-        created_at=clock.now() + timedelta(minutes=minutes), updated_at=clock.now(),
+        created_at=timezone.now() + timedelta(minutes=minutes), updated_at=timezone.now(),
     )  # fmt: skip
 
 
@@ -58,15 +58,15 @@ def ada() -> SignIn:
 def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"manual_linking_enabled": False})
 
-    refused(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
+    assert_error(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
 
 
 def test_the_request_needs_a_signed_in_user(ada: SignIn, api: Api) -> None:
     path = f"/user/identities/{known_as('email', ada.user).id}"
 
-    refused(api.delete(path), 401, "no_authorization", "This endpoint requires a valid Bearer token")
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
-    refused(api.delete(path, bearer=ada.access_token), 403, "user_banned", "User is banned")
+    assert_error(api.delete(path), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
+    assert_error(api.delete(path, bearer=ada.access_token), 403, "user_banned", "User is banned")
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_an_identity_that_cannot_be_removed_stays(
         also(ada.user, "google", email=EMAIL)
     if identity_id == "somebody else's":
         identity_id = str(known_as("email", make_user()).id)
-    before = contents()
+    before = table_contents()
 
-    refused(unlink(api, ada, identity_id), status, error_code, text)
-    assert contents() == before
+    assert_error(unlink(api, ada, identity_id), status, error_code, text)
+    assert table_contents() == before
 
 
 def test_the_last_identity_stays(ada: SignIn, api: Api) -> None:
@@ -108,21 +108,21 @@ def test_the_requested_audience_must_be_the_tokens(ada: SignIn, api: Api) -> Non
 
     answer = unlink(api, ada, known_as("google", ada.user), **{"X-JWT-AUD": "elsewhere"})
 
-    refused(answer, 403, "unexpected_audience", "Token audience doesn't match request audience")
+    assert_error(answer, 403, "unexpected_audience", "Token audience doesn't match request audience")
 
 
 def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, api: Api) -> None:
     make_user(email="taken@example.com")
     also(ada.user, "google", email="taken@example.com", email_verified=True)
-    before = contents()
+    before = table_contents()
 
-    refused(
+    assert_error(
         unlink(api, ada, known_as("email", ada.user)),
         422,
         "email_conflict_identity_not_deletable",
         "Unable to unlink identity due to email conflict",
     )
-    assert contents() == before
+    assert table_contents() == before
 
 
 # The account after unlinking
@@ -150,7 +150,7 @@ def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
 
 
 def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
-    User.objects.update(phone="15551234567", phone_confirmed_at=clock.now())
+    User.objects.update(phone="15551234567", phone_confirmed_at=timezone.now())
     gone = also(ada.user, "phone", phone="15551234567")
 
     assert unlink(api, ada, gone).status_code == 200
@@ -160,7 +160,7 @@ def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
 
 
 def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
-    User.objects.update(phone="15551234567", phone_confirmed_at=clock.now(), email_change="new@example.com")
+    User.objects.update(phone="15551234567", phone_confirmed_at=timezone.now(), email_change="new@example.com")
     also(ada.user, "phone", phone="15551234567")
 
     assert unlink(api, ada, known_as("email", ada.user)).status_code == 200

@@ -21,7 +21,7 @@ from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_user
 from tests.fakes.dns_server import FakeDns
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
-from tests.observations import contents, let_limits_pass, refused
+from tests.observations import assert_error, backdate_rate_limits, table_contents
 
 ChangeConfig = Callable[..., AuthConfig]
 
@@ -343,20 +343,20 @@ def test_no_log_line_shows_the_operators_headers_or_the_address(
 def test_a_sign_up_is_open_to_listed_addresses_alone(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
     auth_config(recipients={"authorized_addresses": ("a@x.com",)})
     assert api.post("/signup", {"email": "a+t@x.com", "password": PASSWORD}).status_code == 200
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", {"email": "b@x.com", "password": PASSWORD})
-    refused(answer, 400, "email_address_not_authorized", not_authorized("b@x.com"))
-    assert contents() == before
+    assert_error(answer, 400, "email_address_not_authorized", not_authorized("b@x.com"))
+    assert table_contents() == before
     assert [mail.to for mail in mailbox.emails] == ["a+t@x.com"]
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("address", ["test@gmail.com", "a@example.com", "short@gmail.com"])
 def test_a_sign_up_needs_an_address_that_takes_email(api: Api, mailbox: Mailbox, names: FakeDns, address: str) -> None:
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", {"email": address, "password": PASSWORD})
-    refused(answer, 400, "email_address_invalid", invalid(address))
-    assert contents() == before
+    assert_error(answer, 400, "email_address_invalid", invalid(address))
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -387,22 +387,22 @@ def test_a_refused_recipient_reveals_no_account(
 ) -> None:
     known_or_not(state)
     body = dict(requests_for(EMAIL))[path]
-    before = contents()
+    before = table_contents()
 
     auth_config(recipients={"authorized_addresses": ("a@x.com",)})
-    refused(api.post(path, body), 400, "email_address_not_authorized", not_authorized(EMAIL))
-    let_limits_pass(timedelta(minutes=16))
+    assert_error(api.post(path, body), 400, "email_address_not_authorized", not_authorized(EMAIL))
+    backdate_rate_limits(timedelta(minutes=16))
 
     auth_config(recipients={"authorized_addresses": ()})
     service.answer(INVALID)
-    refused(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
-    let_limits_pass(timedelta(minutes=16))
+    assert_error(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
+    backdate_rate_limits(timedelta(minutes=16))
 
     service.answer(in_json({"valid": True}))
     names.records.clear()
-    refused(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
+    assert_error(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
 
-    assert contents() == before
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -421,10 +421,10 @@ def test_a_blocked_exchanger_reveals_no_account(
 ) -> None:
     auth_config(recipients={"blocked_exchangers": frozenset({"mx2.shop.net"})})
     known_or_not(state)
-    before = contents()
+    before = table_contents()
     answer = api.post(path, dict(requests_for(EMAIL))[path])
     assert (answer.status_code, answer.json()["error_code"], answer.json()["msg"]) == (500, "unexpected_failure", text)
-    assert contents() == before
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -447,11 +447,11 @@ def test_an_exhausted_quota_reveals_no_account(
     auth_config(limits={"email_sent": Rate(events=1)})
     assert api.post("/signup", {"email": "first@shop.net", "password": PASSWORD}).status_code == 200
     known_or_not(state)
-    before = contents()
+    before = table_contents()
 
-    refused(api.post(path, dict(requests_for(EMAIL))[path]), 429, "over_email_send_rate_limit", QUOTA)
+    assert_error(api.post(path, dict(requests_for(EMAIL))[path]), 429, "over_email_send_rate_limit", QUOTA)
 
-    assert contents() == before
+    assert table_contents() == before
     assert len(mailbox.emails) == 1
 
 
@@ -463,7 +463,7 @@ def test_a_quota_of_nothing_refuses_even_under_autoconfirm(
 ) -> None:
     auth_config(limits={"email_sent": Rate(events=0)}, mailer={"autoconfirm": True})
     known_or_not(state)
-    refused(api.post(path, dict(requests_for(EMAIL))[path]), 429, "over_email_send_rate_limit", QUOTA)
+    assert_error(api.post(path, dict(requests_for(EMAIL))[path]), 429, "over_email_send_rate_limit", QUOTA)
 
 
 @pytest.mark.django_db
@@ -473,14 +473,14 @@ def test_requests_that_send_nothing_take_nothing(api: Api, mailbox: Mailbox, aut
     for number in range(3):
         assert api.post("/recover", {"email": f"nobody{number}@shop.net"}).status_code == 200
         assert api.post("/resend", {"type": "signup", "email": f"nobody{number}@shop.net"}).status_code == 200
-        let_limits_pass(timedelta(minutes=16))
+        backdate_rate_limits(timedelta(minutes=16))
         answer = api.post("/signup", {"email": "confirmed@shop.net", "password": PASSWORD})
         assert (answer.status_code, answer.json()["identities"]) == (200, [])
     assert not RateLimit.objects.filter(bucket="email_sent").exists()
     assert mailbox.emails == []
     assert api.post("/recover", {"email": "confirmed@shop.net"}).status_code == 200
     assert len(mailbox.emails) == 1
-    refused(api.post("/recover", {"email": "nobody@shop.net"}), 429, "over_email_send_rate_limit", QUOTA)
+    assert_error(api.post("/recover", {"email": "nobody@shop.net"}), 429, "over_email_send_rate_limit", QUOTA)
 
 
 @pytest.mark.django_db
@@ -503,12 +503,12 @@ def test_the_allow_list_is_checked_before_the_quota_and_the_address_after_it(
     )
     for address in ("b@shop.net", "d@shop.net"):
         answer = api.post("/signup", {"email": address, "password": PASSWORD})
-        refused(answer, 400, "email_address_not_authorized", not_authorized(address))
+        assert_error(answer, 400, "email_address_not_authorized", not_authorized(address))
     assert service.received == []
     answer = api.post("/signup", {"email": "a@shop.net", "password": PASSWORD})
-    refused(answer, 400, "email_address_invalid", invalid("a@shop.net"))
+    assert_error(answer, 400, "email_address_invalid", invalid("a@shop.net"))
     answer = api.post("/signup", {"email": "c@shop.net", "password": PASSWORD})
-    refused(answer, 429, "over_email_send_rate_limit", QUOTA)
+    assert_error(answer, 429, "over_email_send_rate_limit", QUOTA)
     assert len(service.received) == 1
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils import timezone
+
 from accounts.mfa import totp_algorithm
 from accounts.models import Factor, User
-from authsvc import clock
 from tests.conftest import Answer, Api
 from tests.factories import make_factor, make_session, make_user
 from tokens.models import AmrClaim, Session
@@ -44,7 +45,7 @@ def make_owner(*, status: str = "verified", factor_type: str = "totp", **columns
 
 def code(*, steps: int = 0, secret: str = SECRET) -> str:
     """The code of now, or of so many steps later."""
-    return totp_algorithm.code_at(int(clock.now().timestamp()) // 30 + steps, secret=secret)
+    return totp_algorithm.code_at(int(timezone.now().timestamp()) // 30 + steps, secret=secret)
 
 
 def wrong_code() -> str:

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
-from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import SmsKind
 from authsvc.security import encryption
@@ -16,7 +16,7 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_session
-from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +46,7 @@ def mobile() -> Owner:
 @pytest.mark.parametrize("status", ["verified", "unverified"])
 def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, status: str, body: Any) -> None:
     owner = make_owner(status=status)
-    before = clock.now()
+    before = timezone.now()
     answer = factor_requests.challenge(
         api, owner.token, owner.factor.id, body, headers={"X-Forwarded-For": "203.0.113.7"}
     )
@@ -57,7 +57,7 @@ def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, stat
         "type": "totp",
         "expires_at": int((challenge.created_at + timedelta(seconds=300)).timestamp()),
     }
-    assert before <= challenge.created_at <= clock.now()
+    assert before <= challenge.created_at <= timezone.now()
     assert (challenge.ip_address, challenge.verified_at, challenge.otp_code) == ("203.0.113.7", None, "")
     assert Factor.objects.get().last_challenged_at == challenge.created_at
     assert not mailbox.texts
@@ -75,16 +75,16 @@ def test_several_challenges_may_be_open(api: Api) -> None:
 
 def test_a_challenge_is_of_ones_own_factor(api: Api) -> None:
     owner, stranger = make_owner(), make_session()
-    before = contents()
-    refused(factor_requests.challenge(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
-    refused(factor_requests.challenge(api, stranger.access_token, factor_requests.NIL), *NOT_FOUND)
-    refused(
+    before = table_contents()
+    assert_error(factor_requests.challenge(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
+    assert_error(factor_requests.challenge(api, stranger.access_token, factor_requests.NIL), *NOT_FOUND)
+    assert_error(
         factor_requests.challenge(api, stranger.access_token, "abc"),
         404,
         "validation_failed",
         "factor_id must be an UUID",
     )
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,10 @@ def test_a_type_may_be_switched_off(
     auth_config(mfa={switch: False})
     owner = make_owner(factor_type=factor_type)
     text = f"MFA verification is disabled for {name}"
-    refused(factor_requests.challenge(api, owner.token, owner.factor.id, {}), 422, code, text)
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "123456"), 422, code, text)
+    assert_error(factor_requests.challenge(api, owner.token, owner.factor.id, {}), 422, code, text)
+    assert_error(
+        factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "123456"), 422, code, text
+    )
 
 
 def test_the_challenges_of_a_client_are_limited(api: Api) -> None:
@@ -153,14 +155,14 @@ def test_the_code_is_sealed_where_columns_are_encrypted(
 def test_a_phone_waits_before_it_is_texted_again(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
-    refused(
+    assert_error(
         answer,
         429,
         "over_sms_send_rate_limit",
         "For security purposes, you can only request this after 59 seconds.",
     )
     assert len(mailbox.texts) == FactorChallenge.objects.count() == 1
-    let_limits_pass(timedelta(seconds=61))
+    backdate_rate_limits(timedelta(seconds=61))
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
 
 
@@ -174,7 +176,7 @@ def test_a_number_that_is_enrolled_again_waits_all_the_same(
     answer = factor_requests.challenge(api, mobile.token, again, {})
     assert (answer.status_code, answer.json()["error_code"]) == (429, "over_sms_send_rate_limit")
     assert len(mailbox.texts) == 1
-    let_limits_pass(timedelta(seconds=61))
+    backdate_rate_limits(timedelta(seconds=61))
     done(factor_requests.challenge(api, mobile.token, again, {}))
 
 
@@ -211,17 +213,17 @@ def test_fixed_codes_and_quotas_of_text_messages_are_not_for_factors(
 
 def test_a_code_by_text_message_needs_a_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": ""})
-    before = contents()
+    before = table_contents()
     answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
     assert (answer.status_code, answer.json()["msg"]) == (500, "Failed to get SMS provider")
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_not_every_carrier_has_every_channel(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": "vonage"})
     for channel in ("whatsapp", "pigeon"):
         answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel})
-        refused(answer, 400, "validation_failed", CHANNEL_INVALID)
+        assert_error(answer, 400, "validation_failed", CHANNEL_INVALID)
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"channel": 1}])

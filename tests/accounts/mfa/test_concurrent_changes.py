@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.administration import admin_factors
 from accounts.models import Factor, RecoveryCode, User
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
@@ -22,7 +23,7 @@ from tests.accounts.passkeys import passkey_requests
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.fakes.authenticator import Authenticator
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 from tokens.models import Session
 from tokens.sessions import revocation
 
@@ -94,16 +95,16 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
 
 def remove(owner: Owner) -> Callable[[], object]:
     """An administrator takes away the factor that has raised the session; another is left."""
-    given = {"caller": OPERATOR["caller"], "at": clock.now()}
+    given = {"caller": OPERATOR["caller"], "at": timezone.now()}
     return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **given)  # type: ignore[arg-type]
 
 
 def reset(owner: Owner) -> Callable[[], object]:
-    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
 
 
 def evict(owner: Owner) -> Callable[[], object]:
-    return lambda: revocation.end_all_sessions(owner.user.id, **OPERATOR, at=clock.now())  # type: ignore[arg-type]
+    return lambda: revocation.revoke_all_sessions_as_operator(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
 
 
 # What a request has to be ready with before it is overtaken, and then the request itself.
@@ -165,9 +166,9 @@ def test_what_the_second_factor_allowed_is_refused_once_it_is_gone(
     api: Api, owner: Owner, prepare: Callable[[Api, Owner], Call], refusal: Any, intervene: Any
 ) -> None:
     call = prepare(api, owner)
-    before = contents()
-    refused(overtaken(owner.user, call, intervene(owner)), *(ENDED if intervene is evict else refusal))
-    changed = {table for table, content in contents().items() if content != before[table]}
+    before = table_contents()
+    assert_error(overtaken(owner.user, call, intervene(owner)), *(ENDED if intervene is evict else refusal))
+    changed = {table for table, content in table_contents().items() if content != before[table]}
     # What the operator has done, and the ceremony that the answer of an authenticator ends however it is.
     assert changed <= {
         "audit_log_entries", "mfa_factors", "mfa_challenges", "sessions", "mfa_amr_claims", "webauthn_challenges",
@@ -184,7 +185,7 @@ def test_metadata_can_change_without_a_second_factor(api: Api, owner: Owner) -> 
 
 def test_no_codes_are_made_for_factors_that_are_reset_meanwhile(api: Api, owner: Owner) -> None:
     answer = overtaken(owner.user, make_codes(api, owner), reset(owner))
-    refused(answer, 422, "mfa_factor_not_found", "A verified factor is required to create recovery codes")
+    assert_error(answer, 422, "mfa_factor_not_found", "A verified factor is required to create recovery codes")
     assert not RecoveryCode.objects.exists()
 
 
@@ -192,7 +193,9 @@ def test_a_code_stands_in_for_no_factor_that_is_reset_meanwhile(api: Api, owner:
     codes = done(api.post(CODES, bearer=owner.token))["codes"]
     low = make_session(owner.user)
     call = partial(api.post, f"{CODES}/verify", {"code": codes[0]}, bearer=low.access_token)
-    refused(overtaken(owner.user, call, reset(owner)), 422, "mfa_verification_failed", "Invalid recovery code entered")
+    assert_error(
+        overtaken(owner.user, call, reset(owner)), 422, "mfa_verification_failed", "Invalid recovery code entered"
+    )
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
 
 
@@ -214,8 +217,8 @@ def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothi
             phone="15557654321",
             actor=audit.Administrator(role="svc_admin"),
             caller=Caller(address="203.0.113.7"),
-            at=clock.now(),
+            at=timezone.now(),
         ),
     )
-    refused(answer, 404, "mfa_factor_not_found", "Factor not found")
+    assert_error(answer, 404, "mfa_factor_not_found", "Factor not found")
     assert Session.objects.get().aal == "aal1"

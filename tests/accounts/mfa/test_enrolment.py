@@ -8,17 +8,18 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, done
 from tests.accounts.mfa.test_totp import decoded
 from tests.conftest import Api, ChangeConfig
-from tests.factories import make_factor, make_older, make_session, make_user
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.factories import backdate, make_factor, make_session, make_user
+from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +64,7 @@ def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: 
     assert (entry["action"], entry["log_type"]) == ("factor_in_progress", "factor")
     assert (entry["actor_id"], entry["traits"]) == (str(made.user.id), {"factor_id": str(factor.id)})
     (listed,) = api.get("/user", bearer=made.access_token).json()["factors"]
-    moment = clock.rfc3339(factor.created_at)
+    moment = rfc3339(factor.created_at)
     assert listed == {
         "id": str(factor.id), "created_at": moment, "updated_at": moment, "status": "unverified",
         "friendly_name": "phone app", "factor_type": "totp", "phone": "", "last_challenged_at": None,
@@ -108,7 +109,7 @@ def test_the_secret_is_sealed_where_columns_are_encrypted(api: Api, auth_config:
 @pytest.mark.parametrize("body", [{"factor_type": "x"}, {"factor_type": ""}, {"factor_type": None}])
 def test_a_type_is_one_of_three(api: Api, body: Any) -> None:
     answer = factor_requests.enroll(api, make_session().access_token, **body)
-    refused(answer, 400, "validation_failed", "factor_type needs to be totp, phone, or webauthn")
+    assert_error(answer, 400, "validation_failed", "factor_type needs to be totp, phone, or webauthn")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_type_may_be_switched_off(
     api: Api, auth_config: ChangeConfig, switch: str, body: Any, code: str, name: str
 ) -> None:
     auth_config(mfa={switch: False})
-    refused(
+    assert_error(
         factor_requests.enroll(api, make_session().access_token, **body),
         422,
         code,
@@ -140,18 +141,18 @@ def test_a_type_may_be_switched_off(
 def test_a_name_is_given_once(api: Api, name: str) -> None:
     token = make_session().access_token
     done(factor_requests.enroll(api, token, friendly_name=name))
-    before = contents()
-    refused(
+    before = table_contents()
+    assert_error(
         factor_requests.enroll(api, token, friendly_name=name), 422, "mfa_factor_name_conflict", NAME_TAKEN.format(name)
     )
-    assert contents() == before
+    assert table_contents() == before
     done(factor_requests.enroll(api, make_session().access_token, friendly_name=name))
 
 
 def test_a_name_that_no_index_holds_is_refused(api: Api) -> None:
     token = make_session().access_token
     done(factor_requests.enroll(api, token, friendly_name="ü" * 255))
-    refused(
+    assert_error(
         factor_requests.enroll(api, token, friendly_name="x" * 256),
         400,
         "validation_failed",
@@ -161,7 +162,7 @@ def test_a_name_that_no_index_holds_is_refused(api: Api) -> None:
 
 def test_an_issuer_that_no_picture_holds_is_refused(api: Api) -> None:
     answer = factor_requests.enroll(api, make_session().access_token, issuer="x" * 1300)
-    refused(answer, 400, "validation_failed", "The issuer is too long")
+    assert_error(answer, 400, "validation_failed", "The issuer is too long")
     assert not Factor.objects.exists()
 
 
@@ -170,7 +171,7 @@ def test_there_is_a_number_of_factors_beyond_which_none_is_enrolled(api: Api, st
     made = make_session(aal="aal2")
     for number in range(10):
         make_factor(made.user, status=status, friendly_name=str(number))
-    refused(factor_requests.enroll(api, made.access_token), *TOO_MANY)
+    assert_error(factor_requests.enroll(api, made.access_token), *TOO_MANY)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_both_numbers_can_be_set(
     made = make_session(aal="aal2")
     for number, status in enumerate(statuses):
         make_factor(made.user, status=status, friendly_name=str(number))
-    refused(factor_requests.enroll(api, made.access_token), *TOO_MANY)
+    assert_error(factor_requests.enroll(api, made.access_token), *TOO_MANY)
     auth_config(mfa={name: number + 1 for name, number in limits.items()})
     done(factor_requests.enroll(api, made.access_token))
 
@@ -202,7 +203,7 @@ def test_a_further_factor_needs_the_first(api: Api, aal: str | None, is_let_in: 
     if is_let_in:
         done(answer)
     else:
-        refused(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
+        assert_error(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
         assert Factor.objects.count() == 1
 
 
@@ -216,11 +217,11 @@ def test_a_visitor_has_no_second_factor(api: Api) -> None:
         factor_requests.unenroll(api, made.access_token, "x"),
         api.get("/factors/recovery_codes", bearer=made.access_token),
     ):
-        refused(answer, 403, "no_authorization", text)
+        assert_error(answer, 403, "no_authorization", text)
 
 
 def test_enrolment_needs_a_token(api: Api) -> None:
-    refused(api.post("/factors", {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(api.post("/factors", {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", {"friendly_name": 1}, {"issuer": []}])
@@ -254,7 +255,7 @@ def test_a_number_is_shown_as_given_and_kept_in_digits(api: Api, number: str) ->
 )
 def test_a_number_is_one(api: Api, number: str | None, text: str) -> None:
     answer = factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=number)
-    refused(answer, 400, "validation_failed", text)
+    assert_error(answer, 400, "validation_failed", text)
 
 
 def test_a_number_enrolled_again_takes_the_place_of_an_unfinished_enrolment(api: Api) -> None:
@@ -269,7 +270,7 @@ def test_a_number_enrolled_again_takes_the_place_of_an_unfinished_enrolment(api:
 def test_a_verified_number_is_not_enrolled_again(api: Api) -> None:
     made = make_session(aal="aal2")
     make_factor(made.user, factor_type="phone", phone=PHONE)
-    refused(
+    assert_error(
         factor_requests.enroll(api, made.access_token, factor_type="phone", phone=f"+{PHONE}", friendly_name="x"),
         *TAKEN,
     )
@@ -287,13 +288,13 @@ def test_abandoned_enrolments_are_deleted(api: Api, auth_config: ChangeConfig) -
         make_factor(other, friendly_name=name, status="verified" if name == "verified" else "unverified")
         for name in ("old", "challenged", "verified", "young")
     )
-    FactorChallenge.objects.create(factor=challenged, created_at=clock.now(), ip_address="192.0.2.1")
+    FactorChallenge.objects.create(factor=challenged, created_at=timezone.now(), ip_address="192.0.2.1")
     for factor in (old, challenged, verified):
-        make_older(factor, by=timedelta(minutes=11))
-    make_older(young, by=timedelta(minutes=9))
+        backdate(factor, by=timedelta(minutes=11))
+    backdate(young, by=timedelta(minutes=9))
     made = make_session(make_user(), aal="aal1")
     mine = make_factor(made.user, friendly_name="again", status="unverified")
-    make_older(mine, by=timedelta(minutes=11))
+    backdate(mine, by=timedelta(minutes=11))
     done(factor_requests.enroll(api, made.access_token, friendly_name="again"))
     assert {factor.friendly_name for factor in Factor.objects.filter(user=other)} == {"challenged", "verified", "young"}
     assert Factor.objects.filter(user=made.user).count() == 1
@@ -301,10 +302,10 @@ def test_abandoned_enrolments_are_deleted(api: Api, auth_config: ChangeConfig) -
 
 def test_they_make_room_also_when_the_enrolment_is_refused(api: Api) -> None:
     old = make_factor(make_user(), status="unverified")
-    make_older(old, by=timedelta(minutes=6))
+    backdate(old, by=timedelta(minutes=6))
     made = make_session()
     make_factor(made.user)
-    refused(
+    assert_error(
         factor_requests.enroll(api, made.access_token, friendly_name="x"),
         403,
         "insufficient_aal",

@@ -6,17 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode
-from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
-from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tests.tokens import wire as tokens
 from tokens.models import Session
 
@@ -71,7 +71,7 @@ def test_a_new_set_replaces_the_old_one(api: Api) -> None:
     new = done(api.post(PATH, bearer=owner.token))["codes"]
     assert not set(old) & set(new)
     low = make_session(owner.user)
-    refused(use(api, low.access_token, old[0]), *INVALID)
+    assert_error(use(api, low.access_token, old[0]), *INVALID)
     done(use(api, low.access_token, new[0]))
 
 
@@ -101,16 +101,16 @@ def test_the_mail_is_sent_whatever_notices_are_switched_on(api: Api, auth_config
     auth_config(mailer={"notifications": frozenset(), "worker_enabled": False})
     owner = make_owner()
     codes = make_codes(api, owner)
-    before = contents()["procrastinate_jobs"][0]
+    before = table_contents()["procrastinate_jobs"][0]
     done(use(api, make_session(owner.user).access_token, codes[0]))
-    assert contents()["procrastinate_jobs"][0] == before + 1
+    assert table_contents()["procrastinate_jobs"][0] == before + 1
 
 
 def test_a_code_is_used_once(api: Api) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     done(use(api, owner.token, codes[0]))
-    refused(use(api, owner.token, codes[0]), *INVALID)
+    assert_error(use(api, owner.token, codes[0]), *INVALID)
     done(use(api, owner.token, codes[1]))
 
 
@@ -119,20 +119,20 @@ def test_a_wrong_code_changes_nothing(api: Api, code: str) -> None:
     owner = make_owner()
     make_codes(api, owner)
     low = make_session(owner.user)
-    before = contents()
-    refused(use(api, low.access_token, code), *INVALID)
-    assert contents() == before
+    before = table_contents()
+    assert_error(use(api, low.access_token, code), *INVALID)
+    assert table_contents() == before
 
 
 def test_the_codes_of_another_are_none(api: Api) -> None:
     codes = make_codes(api, make_owner())
     stranger = make_owner()
-    refused(use(api, stranger.token, codes[0]), *INVALID)
+    assert_error(use(api, stranger.token, codes[0]), *INVALID)
 
 
 @pytest.mark.parametrize("code", [None, ""])
 def test_a_code_is_there(api: Api, code: str | None) -> None:
-    refused(use(api, make_owner().token, code), 400, "validation_failed", "Code needs to be non-empty")
+    assert_error(use(api, make_owner().token, code), 400, "validation_failed", "Code needs to be non-empty")
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"code": 1}])
@@ -147,13 +147,13 @@ def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: Chang
     codes = make_codes(api, owner)
     for number in range(3):
         answer = use(api, owner.token, "wrong", headers={"X-Forwarded-For": f"203.0.113.{number}"})
-        refused(answer, *INVALID)
+        assert_error(answer, *INVALID)
     answer = use(api, owner.token, codes[0])
-    refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
     # The factor has a count of its own.
     Factor.objects.update(last_totp_step=None)
     factor_requests.step_up(api, owner)
-    let_limits_pass(timedelta(seconds=1201))
+    backdate_rate_limits(timedelta(seconds=1201))
     done(use(api, owner.token, codes[0]))
 
 
@@ -165,14 +165,14 @@ def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfi
 
 def test_codes_are_made_in_a_session_that_has_shown_a_factor(api: Api) -> None:
     nothing = make_session(aal="aal2")
-    refused(
+    assert_error(
         api.post(PATH, bearer=nothing.access_token),
         422,
         "mfa_factor_not_found",
         "A verified factor is required to create recovery codes",
     )
     owner = make_owner()
-    refused(api.post(PATH, bearer=owner.token), 403, "insufficient_aal", "AAL2 required to create recovery codes")
+    assert_error(api.post(PATH, bearer=owner.token), 403, "insufficient_aal", "AAL2 required to create recovery codes")
     unfinished = make_owner(status="unverified")
     assert api.post(PATH, bearer=unfinished.token).status_code == 422
     assert not RecoveryCode.objects.exists()
@@ -202,9 +202,9 @@ def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
     code, *_ = recovery_codes.generate()
     owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
     digest = recovery_codes.hash_code(code, user_id=owner.user.id)
-    RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=clock.now() - timedelta(days=9))
+    RecoveryCode.objects.create(user=owner.user, code_hash=digest, created_at=timezone.now() - timedelta(days=9))
     # Not as long as there is no factor at all, either.
-    refused(use(api, owner.token, code), *INVALID)
+    assert_error(use(api, owner.token, code), *INVALID)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     proof = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, proof))
@@ -230,4 +230,4 @@ def test_all_of_it_is_off_unless_it_is_switched_on(api: Api, auth_config: Change
         api.post(PATH, bearer=owner.token),
         use(api, owner.token, codes[0]),
     ):
-        refused(answer, *DISABLED)
+        assert_error(answer, *DISABLED)

@@ -6,10 +6,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.administration import admin_factors
 from accounts.models import Factor, FactorChallenge, RecoveryCode
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from authsvc.messaging import EmailKind
@@ -19,7 +20,7 @@ from tests.accounts.mfa.factor_requests import done, make_owner
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_factor, make_session, make_user
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tests.tokens import wire as tokens
 from tokens.models import AmrClaim, Session
 
@@ -55,7 +56,7 @@ def test_a_session_that_another_factor_has_raised_stays_raised(api: Api) -> None
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other", factor_type="phone", phone=factor_requests.PHONE)
     by_other = make_session(owner.user, aal="aal2", factor_id=other.id)
-    at = clock.now()
+    at = timezone.now()
     AmrClaim.objects.create(session=by_other.session, authentication_method="mfa/phone", created_at=at, updated_at=at)
     raised = factor_requests.step_up(api, owner)
     done(factor_requests.unenroll(api, raised["access_token"], owner.factor.id))
@@ -85,9 +86,9 @@ def test_a_session_that_two_factors_have_raised_falls_with_the_later_one(api: Ap
 def test_a_verified_factor_is_kept_from_a_session_that_has_not_shown_it(api: Api, aal: str | None) -> None:
     owner = make_owner()
     Session.objects.update(aal=aal)
-    before = contents()
-    refused(factor_requests.unenroll(api, owner.token, owner.factor.id), *NEEDS_AAL2)
-    assert contents() == before
+    before = table_contents()
+    assert_error(factor_requests.unenroll(api, owner.token, owner.factor.id), *NEEDS_AAL2)
+    assert table_contents() == before
 
 
 def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -> None:
@@ -103,9 +104,11 @@ def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -
 
 def test_the_factor_is_ones_own(api: Api) -> None:
     owner, stranger = make_owner(status="unverified"), make_session()
-    refused(factor_requests.unenroll(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
-    refused(factor_requests.unenroll(api, owner.token, factor_requests.NIL), *NOT_FOUND)
-    refused(factor_requests.unenroll(api, owner.token, "abc"), 404, "validation_failed", "factor_id must be an UUID")
+    assert_error(factor_requests.unenroll(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
+    assert_error(factor_requests.unenroll(api, owner.token, factor_requests.NIL), *NOT_FOUND)
+    assert_error(
+        factor_requests.unenroll(api, owner.token, "abc"), 404, "validation_failed", "factor_id must be an UUID"
+    )
 
 
 # What the level protects
@@ -134,7 +137,7 @@ def test_a_lowered_session_loses_its_permissions(api: Api, mailbox: Mailbox, by_
 
 def reset(user: Any) -> int:
     return admin_factors.reset(
-        user.id, actor=audit.Administrator(role="svc_admin"), caller=Caller(address="203.0.113.7"), at=clock.now()
+        user.id, actor=audit.Administrator(role="svc_admin"), caller=Caller(address="203.0.113.7"), at=timezone.now()
     )
 
 
@@ -142,11 +145,11 @@ def reset(user: Any) -> int:
 def test_an_administrator_takes_all_factors_away_at_once(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     make_factor(owner.user, friendly_name="other", status="unverified")
-    RecoveryCode.objects.create(user=owner.user, code_hash="x", created_at=clock.now())
+    RecoveryCode.objects.create(user=owner.user, code_hash="x", created_at=timezone.now())
     bystander = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
     by_code = make_session(owner.user, aal="aal2")
-    at = clock.now()
+    at = timezone.now()
     AmrClaim.objects.create(
         session=by_code.session, authentication_method="mfa/recovery_code", created_at=at, updated_at=at
     )
@@ -169,7 +172,7 @@ def test_a_reset_needs_a_user_with_factors() -> None:
     with pytest.raises(ApiError, match="This user has no second factor"):
         reset(make_user())
     with pytest.raises(ApiError, match="User not found"):
-        admin_factors.reset(uuid4(), actor=audit.Administrator(role="x"), caller=Caller(address=""), at=clock.now())
+        admin_factors.reset(uuid4(), actor=audit.Administrator(role="x"), caller=Caller(address=""), at=timezone.now())
 
 
 # The console

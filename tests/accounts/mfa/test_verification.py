@@ -8,19 +8,19 @@ from typing import Any
 import jwt
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
-from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
-from tests.factories import make_factor, make_legacy_tokens, make_older, make_session
+from tests.factories import backdate, make_factor, make_legacy_tokens, make_session
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.mailer.sms.conftest import UseGateway, peer, use_gateway
-from tests.observations import audit_payloads, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_payloads, backdate_rate_limits, table_contents
 from tests.tokens import wire as tokens
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 
@@ -94,7 +94,7 @@ def test_the_next_access_token_says_so_too_and_the_refresh_token_from_before_end
     raised = factor_requests.step_up(api, owner)
     next_pair = done(tokens.refresh(api, raised["refresh_token"]))
     assert tokens.claims(next_pair["access_token"])["aal"] == "aal2"
-    refused(tokens.refresh(api, owner.refresh_token), *USED)
+    assert_error(tokens.refresh(api, owner.refresh_token), *USED)
     assert not Session.objects.exists()
 
 
@@ -105,7 +105,7 @@ def test_a_refresh_token_from_before_is_worth_nothing_where_old_ones_are_forgive
     auth_config(refresh=lenient)
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
-    refused(
+    assert_error(
         tokens.refresh(api, owner.refresh_token),
         400,
         "refresh_token_not_found",
@@ -168,7 +168,7 @@ def test_a_new_sign_in_starts_below_again_and_the_raised_one_stays(api: Api) -> 
 
 def test_a_method_that_is_used_again_keeps_its_row(api: Api) -> None:
     owner = make_owner()
-    at = clock.now() - timedelta(hours=1)
+    at = timezone.now() - timedelta(hours=1)
     AmrClaim.objects.create(session=owner.session, authentication_method="totp", created_at=at, updated_at=at)
     factor_requests.step_up(api, owner)
     claim = AmrClaim.objects.get(authentication_method="totp")
@@ -202,7 +202,7 @@ def test_the_low_level_limit_of_a_session_ends_with_the_step(api: Api, auth_conf
 def test_only_the_first_verification_sends_an_email(api: Api, mailbox: Mailbox, factor_type: str) -> None:
     owner = make_owner(status="unverified", factor_type=factor_type, phone=PHONE if factor_type == "phone" else None)
     for _ in range(2):
-        let_limits_pass(timedelta(minutes=2))
+        backdate_rate_limits(timedelta(minutes=2))
         challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
         code = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
         done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
@@ -225,7 +225,7 @@ def test_a_user_without_address_receives_no_email(api: Api, mailbox: Mailbox) ->
 def test_a_code_is_there(api: Api, code: str | None) -> None:
     owner = make_owner()
     answer = factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, code)
-    refused(answer, 400, "validation_failed", "Code needs to be non-empty")
+    assert_error(answer, 400, "validation_failed", "Code needs to be non-empty")
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"challenge_id": "x", "code": "1"}, {"code": 1}])
@@ -242,7 +242,7 @@ def test_the_challenge_is_one_of_this_factor(api: Api) -> None:
     of_stranger = make_owner()
     strange = factor_requests.challenged(api, of_stranger.token, of_stranger.factor.id)
     for challenge_id in (of_other, strange, factor_requests.NIL, None):
-        refused(
+        assert_error(
             factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN
         )
 
@@ -251,7 +251,9 @@ def test_a_challenge_is_verified_in_the_session_that_requested_it(api: Api) -> N
     owner = make_owner()
     other = make_session(owner.user)
     challenge_id = factor_requests.challenged(api, other.access_token, owner.factor.id)
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN)
+    assert_error(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN
+    )
     FactorChallenge.objects.update(session_id=None)  # as it was imported
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
@@ -260,7 +262,7 @@ def test_the_factor_is_ones_own(api: Api) -> None:
     owner, stranger = make_owner(), make_session()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     answer = factor_requests.verify(api, stranger.access_token, owner.factor.id, challenge_id, factor_requests.code())
-    refused(answer, 404, "mfa_factor_not_found", "Factor not found")
+    assert_error(answer, 404, "mfa_factor_not_found", "Factor not found")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -280,7 +282,7 @@ def test_a_challenge_is_answered_from_where_it_was_made(api: Api, made_at: str, 
         if is_let_in:
             done(answer)
         else:
-            refused(answer, *ELSEWHERE)
+            assert_error(answer, *ELSEWHERE)
 
 
 @pytest.mark.parametrize("address", ["::1.2.3.4", "2001:db8:0:0:1:0:0:1", "::ffff:203.0.113.7"])
@@ -294,20 +296,22 @@ def test_an_address_may_be_written_in_several_ways(api: Api, address: str) -> No
 def test_a_challenge_dies_of_age_and_is_gone(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    make_older(FactorChallenge.objects.get(), by=timedelta(seconds=301))
-    refused(
+    backdate(FactorChallenge.objects.get(), by=timedelta(seconds=301))
+    assert_error(
         factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()),
         *expired(challenge_id),
     )
     assert not FactorChallenge.objects.exists()
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN)
+    assert_error(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN
+    )
 
 
 def test_the_life_of_a_challenge_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"challenge_expiry": timedelta(seconds=900)})
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    make_older(FactorChallenge.objects.get(), by=timedelta(seconds=890))
+    backdate(FactorChallenge.objects.get(), by=timedelta(seconds=890))
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
@@ -317,7 +321,7 @@ def test_the_life_of_a_challenge_is_a_setting(api: Api, auth_config: ChangeConfi
 def test_a_wrong_code_changes_nothing_and_the_challenge_stays_open(api: Api, wrong: Any) -> None:
     owner = make_owner(status="unverified")
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong()), *WRONG_TOTP)
+    assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong()), *WRONG_TOTP)
     challenge = FactorChallenge.objects.get()
     assert (challenge.verified_at, challenge.attempts) == (None, 1)
     assert Factor.objects.get().status == "unverified"
@@ -329,9 +333,11 @@ def test_a_used_challenge_is_no_challenge(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
-    before = contents()
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *ELSEWHERE)
-    assert contents() == before
+    before = table_contents()
+    assert_error(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *ELSEWHERE
+    )
+    assert table_contents() == before
 
 
 def test_the_code_of_an_enrolment_is_good_for_one_sign_in_more(api: Api) -> None:
@@ -340,7 +346,7 @@ def test_the_code_of_an_enrolment_is_good_for_one_sign_in_more(api: Api) -> None
     done(try_code(api, owner, code))
     done(try_code(api, owner, code))
     before = Session.objects.get().refresh_token_counter
-    refused(try_code(api, owner, code), *WRONG_TOTP)
+    assert_error(try_code(api, owner, code), *WRONG_TOTP)
     assert Session.objects.get().refresh_token_counter == before
 
 
@@ -348,7 +354,7 @@ def test_a_code_spends_those_before_it(api: Api) -> None:
     owner = make_owner()
     earlier, present = factor_requests.code(steps=-1), factor_requests.code()
     done(try_code(api, owner, present))
-    refused(try_code(api, owner, earlier), *WRONG_TOTP)
+    assert_error(try_code(api, owner, earlier), *WRONG_TOTP)
     done(try_code(api, owner, factor_requests.code(steps=1)))
 
 
@@ -357,9 +363,9 @@ def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfi
     owner = make_owner()
     answers = [factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1") for _ in range(31)]
     assert [answer.status_code for answer in answers] == [422] * 30 + [429]
-    refused(answers[-1], *TOO_OFTEN)
-    let_limits_pass(timedelta(seconds=61))
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1"), *UNKNOWN)
+    assert_error(answers[-1], *TOO_OFTEN)
+    backdate_rate_limits(timedelta(seconds=61))
+    assert_error(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1"), *UNKNOWN)
 
 
 # Guessing
@@ -370,11 +376,11 @@ def test_a_challenge_dies_of_wrong_codes(api: Api, auth_config: ChangeConfig) ->
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     for _ in range(3):
-        refused(
+        assert_error(
             factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code()),
             *WRONG_TOTP,
         )
-    refused(
+    assert_error(
         factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()),
         *expired(challenge_id),
     )
@@ -389,11 +395,11 @@ def test_wrong_codes_count_over_all_challenges_of_a_factor_and_over_all_addresse
         given = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
         found = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
         answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.wrong_code(), **given)
-        refused(answer, *WRONG_TOTP)
+        assert_error(answer, *WRONG_TOTP)
     answer = try_code(api, owner, factor_requests.code())
-    refused(answer, *TOO_OFTEN)
+    assert_error(answer, *TOO_OFTEN)
     assert 1100 < int(answer.headers["Retry-After"]) <= 1200
-    let_limits_pass(timedelta(seconds=1201))
+    backdate_rate_limits(timedelta(seconds=1201))
     done(try_code(api, owner, factor_requests.code()))
 
 
@@ -404,15 +410,15 @@ def test_right_codes_do_not_count(api: Api, auth_config: ChangeConfig) -> None:
         done(try_code(api, owner, factor_requests.code()))
         Factor.objects.update(last_totp_step=None)
     for _ in range(2):
-        refused(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
-    refused(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
+        assert_error(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
+    assert_error(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
 
 
 def test_the_wrong_codes_of_one_factor_are_not_those_of_another(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 1})
     owner, other = make_owner(), make_owner()
-    refused(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
-    refused(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
+    assert_error(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
+    assert_error(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
     done(try_code(api, other, factor_requests.code()))
 
 
@@ -421,7 +427,7 @@ def test_counting_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> No
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     for _ in range(12):
-        refused(
+        assert_error(
             factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code()),
             *WRONG_TOTP,
         )
@@ -436,7 +442,7 @@ def test_the_code_that_was_texted_verifies_a_phone(api: Api, mailbox: Mailbox) -
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     code = mailbox.texts[0].variables["Code"]
     for wrong in (code + "0", f" {code}", code[:5]):
-        refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
+        assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
     shown = done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
     claims = tokens.claims(shown["access_token"])
     assert (claims["aal"], claims["amr"][0]["method"]) == ("aal2", "mfa/phone")
@@ -447,7 +453,7 @@ def test_a_challenge_without_a_code_is_answered_by_none(api: Api) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     FactorChallenge.objects.update(otp_code="")
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "0"), *WRONG_PHONE)
+    assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "0"), *WRONG_PHONE)
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
@@ -467,7 +473,7 @@ def test_a_gateway_may_check_its_own_codes(
     if is_approved:
         done(answer)
     else:
-        refused(answer, 403, "otp_expired", "Token has expired or is invalid")
+        assert_error(answer, 403, "otp_expired", "Token has expired or is invalid")
 
 
 # Encryption
@@ -488,7 +494,7 @@ def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: Chang
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     auth_config(database=ENCRYPTED)
-    refused(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "x"), *WRONG_PHONE)
+    assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "x"), *WRONG_PHONE)
     stored = FactorChallenge.objects.get().otp_code or ""
     code = mailbox.texts[0].variables["Code"]
     assert code not in stored
@@ -538,7 +544,7 @@ def test_a_factor_begun_before_there_was_one_does_not_raise_a_session_that_shows
     make_factor(owner.user, factor_type="phone", phone=PHONE, friendly_name="the owner's")
     found = factor_requests.challenged(api, owner.token, owner.factor.id)
     answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.code())
-    refused(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
+    assert_error(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
     owner.factor.refresh_from_db()
     owner.session.refresh_from_db()
     assert (owner.factor.status, owner.session.aal) == ("unverified", "aal1")

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge, Passkey
-from authsvc import clock
 from authsvc.messaging import EmailKind
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
@@ -18,9 +18,9 @@ from tests.accounts.mfa.factor_requests import NIL, Owner, done, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.factories import make_factor, make_older, make_session, make_user
+from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
-from tests.observations import audit_trail, contents, refused
+from tests.observations import assert_error, audit_trail, table_contents
 from tests.tokens import wire as tokens
 from tests.tokens.test_races import statuses, together
 from tokens.models import Session
@@ -102,7 +102,7 @@ def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
 def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"web_authn_enroll_enabled": False})
     answer = factor_requests.enroll(api, make_session().access_token, factor_type="webauthn")
-    refused(answer, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
+    assert_error(answer, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
 
 
 # The challenge
@@ -127,7 +127,7 @@ def test_a_new_factor_is_to_be_made(api: Api) -> None:
 
 
 def test_a_user_without_address_has_an_empty_name(api: Api) -> None:
-    made = make_session(make_user(email="", phone="15551234567", phone_confirmed_at=clock.now()))
+    made = make_session(make_user(email="", phone="15551234567", phone_confirmed_at=timezone.now()))
     factor = make_factor(made.user, factor_type="webauthn", status="unverified")
     user = asked(api, made.access_token, factor.id)["options"]["user"]
     assert (user["name"], user["displayName"]) == ("", "")
@@ -161,8 +161,8 @@ def test_verification_can_be_switched_off(api: Api, auth_config: ChangeConfig) -
     owner = make_unverified()
     auth_config(mfa={"web_authn_verify_enabled": False})
     disabled = (422, "mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn")
-    refused(factor_requests.challenge(api, owner.token, owner.factor.id, {}), *disabled)
-    refused(answer(api, owner.token, owner.factor.id, NIL, None), *disabled)
+    assert_error(factor_requests.challenge(api, owner.token, owner.factor.id, {}), *disabled)
+    assert_error(answer(api, owner.token, owner.factor.id, NIL, None), *disabled)
 
 
 def test_without_a_relying_party_there_is_no_challenge(api: Api, auth_config: ChangeConfig) -> None:
@@ -323,7 +323,7 @@ def test_an_imported_credential_is_read(api: Api) -> None:
 )
 def test_the_parts_of_a_response_are_validated_in_order(api: Api, given: Any, text: str) -> None:
     owner = make_unverified()
-    refused(answer(api, owner.token, owner.factor.id, uuid4(), given), 400, "validation_failed", text)
+    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), given), 400, "validation_failed", text)
 
 
 @pytest.mark.parametrize("given", ["x", 5, []])
@@ -336,7 +336,7 @@ def test_an_answer_is_an_object(api: Api, given: Any) -> None:
 def test_an_unknown_challenge_is_not_found(api: Api) -> None:
     owner = make_unverified()
     given = {"type": "create", "credential_response": {}}
-    refused(answer(api, owner.token, owner.factor.id, uuid4(), given), *UNKNOWN)
+    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), given), *UNKNOWN)
 
 
 BENT: list[dict[str, Any]] = [
@@ -351,12 +351,12 @@ BENT: list[dict[str, Any]] = [
 def test_a_new_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
     owner, device = make_unverified(), Authenticator()
     begun = asked(api, owner.token, owner.factor.id)
-    before = contents()
+    before = table_contents()
     given = {"type": "create", "credential_response": device.create(begun["options"], **bent)}
-    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
     garbage = {"type": "create", "credential_response": {"garbage": True}}
-    refused(answer(api, owner.token, owner.factor.id, begun["id"], garbage), *MALFORMED)
-    assert contents() == before
+    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], garbage), *MALFORMED)
+    assert table_contents() == before
     good = {"type": "create", "credential_response": device.create(begun["options"])}
     done(answer(api, owner.token, owner.factor.id, begun["id"], good))
 
@@ -365,7 +365,7 @@ def test_a_new_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dic
 def test_the_use_of_a_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
     owner, device = make_verified(api)
     before = Session.objects.get(id=owner.session.id).aal
-    refused(use(api, owner.token, owner.factor.id, device, **bent), *INVALID)
+    assert_error(use(api, owner.token, owner.factor.id, device, **bent), *INVALID)
     assert (FactorChallenge.objects.count(), Session.objects.get(id=owner.session.id).aal) == (1, before)
 
 
@@ -374,11 +374,11 @@ def test_a_response_has_the_type_of_its_challenge(api: Api) -> None:
     begun = asked(api, owner.token, owner.factor.id)
     credential = device.create(begun["options"])
     given = {"type": "request", "credential_response": credential}
-    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
     verified, known = make_verified(api)
     begun = asked(api, verified.token, verified.factor.id)
     given = {"type": "create", "credential_response": known.get(begun["options"])}
-    refused(answer(api, verified.token, verified.factor.id, begun["id"], given), *INVALID)
+    assert_error(answer(api, verified.token, verified.factor.id, begun["id"], given), *INVALID)
 
 
 def test_a_challenge_made_before_the_factor_was_verified_adds_no_key(api: Api) -> None:
@@ -390,15 +390,15 @@ def test_a_challenge_made_before_the_factor_was_verified_adds_no_key(api: Api) -
         {"type": "create", "credential_response": Authenticator().create(old["options"])},
         {"type": "request", "credential_response": device.get(old["options"])},
     ):
-        refused(answer(api, owner.token, owner.factor.id, old["id"], given), *INVALID)
+        assert_error(answer(api, owner.token, owner.factor.id, old["id"], given), *INVALID)
     assert Factor.objects.get().web_authn_credential == kept
 
 
 def test_the_key_of_another_user_is_refused(api: Api) -> None:
     owner, _ = make_verified(api)
     _, theirs = make_verified(api)
-    refused(use(api, owner.token, owner.factor.id, theirs), *INVALID)
-    refused(use(api, owner.token, owner.factor.id, theirs, names_user=False), *INVALID)
+    assert_error(use(api, owner.token, owner.factor.id, theirs), *INVALID)
+    assert_error(use(api, owner.token, owner.factor.id, theirs, names_user=False), *INVALID)
 
 
 def test_a_challenge_is_invalid_once_one_of_its_keys_is_removed(api: Api) -> None:
@@ -412,7 +412,7 @@ def test_a_challenge_is_invalid_once_one_of_its_keys_is_removed(api: Api) -> Non
     begun = asked(api, owner.token, owner.factor.id)
     second.delete()
     given = {"type": "request", "credential_response": device.get(begun["options"])}
-    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
 
 
 def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> None:
@@ -422,8 +422,8 @@ def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> N
     done(passkey_requests.register(api, owner.token, device))
     Session.objects.update(aal="aal1")
     passkey, key = device.credentials[1], device.credentials[0]
-    refused(use(api, owner.token, owner.factor.id, device, credential=passkey), *INVALID)
-    refused(passkey_requests.sign_in(api, device, credential=key), *passkey_requests.REFUSED)
+    assert_error(use(api, owner.token, owner.factor.id, device, credential=passkey), *INVALID)
+    assert_error(passkey_requests.sign_in(api, device, credential=key), *passkey_requests.REFUSED)
     assert Passkey.objects.count() == 1
     begun = asked(api, owner.token, owner.factor.id)
     assert [each["id"] for each in begun["options"]["allowCredentials"]] == [encode(key.id)]
@@ -434,7 +434,7 @@ def test_an_answer_is_good_once(api: Api) -> None:
     begun = asked(api, owner.token, owner.factor.id)
     given = {"type": "request", "credential_response": device.get(begun["options"], flags=UP | UV)}
     done(answer(api, owner.token, owner.factor.id, begun["id"], given))
-    refused(answer(api, owner.token, owner.factor.id, begun["id"], given), *UNKNOWN)
+    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *UNKNOWN)
 
 
 def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
@@ -461,7 +461,7 @@ def test_two_challenges_answered_at_once_verify_a_new_factor_once(api: Api) -> N
 def test_an_expired_challenge_is_over(api: Api) -> None:
     owner, device = make_verified(api)
     begun = asked(api, owner.token, owner.factor.id)
-    make_older(FactorChallenge.objects.get(), by=timedelta(seconds=301))
+    backdate(FactorChallenge.objects.get(), by=timedelta(seconds=301))
     given = {"type": "request", "credential_response": device.get(begun["options"])}
     said = answer(api, owner.token, owner.factor.id, begun["id"], given)
     assert (said.status_code, said.json()["error_code"]) == (422, "mfa_challenge_expired")

@@ -9,9 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Passkey, PasskeyChallenge, User
-from authsvc import clock
 from authsvc.api import captcha
 from authsvc.conf import Secret
 from tests.accounts.passkeys.passkey_requests import (
@@ -28,10 +28,10 @@ from tests.accounts.passkeys.passkey_requests import (
     sign_in,
 )
 from tests.conftest import Api, ChangeConfig
-from tests.factories import make_factor, make_older, make_session, make_user
+from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
 from tests.fakes.http_peer import HttpPeer, in_json
-from tests.observations import audit_payloads, contents, refused
+from tests.observations import assert_error, audit_payloads, table_contents
 from tests.tokens import wire as tokens
 from tests.tokens.test_races import statuses, together
 from tokens.models import Session
@@ -73,15 +73,15 @@ def test_the_body_is_not_looked_at_while_captchas_are_off(api: Api, body: Any) -
 
 def test_there_are_only_so_many_in_a_time(api: Api) -> None:
     assert {api.post(OPTIONS).status_code for _ in range(30)} == {200}
-    refused(api.post(OPTIONS), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post(OPTIONS), 429, "over_request_rate_limit", "Request rate limit reached")
     # Answers are not counted.
-    refused(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
+    assert_error(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
 
 
 def test_the_rate_limit_is_checked_before_the_captcha(api: Api, captcha_service: HttpPeer) -> None:
     for _ in range(30):
         assert api.post(OPTIONS, {}).json()["error_code"] == "captcha_failed"
-    refused(api.post(OPTIONS, {}), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post(OPTIONS, {}), 429, "over_request_rate_limit", "Request rate limit reached")
 
 
 @pytest.fixture
@@ -94,24 +94,24 @@ def captcha_service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_captcha_has_to_be_solved_for_the_options_alone(api: Api, captcha_service: HttpPeer) -> None:
     solved = {"gotrue_meta_security": {"captcha_token": "t"}}
-    refused(
+    assert_error(
         api.post(OPTIONS, {}),
         400,
         "captcha_failed",
         "captcha protection: request disallowed (no captcha_token found)",
     )
     captcha_service.answer(in_json({"success": False, "error-codes": ["bad"]}))
-    refused(api.post(OPTIONS, solved), 400, "captcha_failed", "captcha protection: request disallowed (bad)")
+    assert_error(api.post(OPTIONS, solved), 400, "captcha_failed", "captcha protection: request disallowed (bad)")
     captcha_service.answer(in_json({"success": True}))
     assert api.post(OPTIONS, solved).status_code == 200
-    refused(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
+    assert_error(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
 
 
 def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(webauthn={"rp_id": ""})
     for said in (api.post(OPTIONS), answer(api, NIL, {})):
         error_id = said.json()["error_id"]
-        refused(said, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
+        assert_error(said, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
 
 # A sign-in
@@ -170,7 +170,7 @@ def test_one_authenticator_holds_passkeys_of_many(api: Api) -> None:
 def test_the_parts_of_a_response_are_validated_in_order(
     api: Api, body: dict[str, Any], error_code: str, text: str
 ) -> None:
-    refused(api.post(VERIFY, body), 400, error_code, text)
+    assert_error(api.post(VERIFY, body), 400, error_code, text)
 
 
 def test_a_malformed_body_is_refused(api: Api) -> None:
@@ -183,9 +183,9 @@ def test_an_answer_is_good_once(api: Api) -> None:
     begun = asked(api)
     credential = holder.device.get(begun["options"])
     done(answer(api, begun["challenge_id"], credential))
-    refused(answer(api, begun["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    assert_error(answer(api, begun["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     other = asked(api)
-    refused(answer(api, other["challenge_id"], credential), *REFUSED)
+    assert_error(answer(api, other["challenge_id"], credential), *REFUSED)
     assert Session.objects.count() == 2
 
 
@@ -203,23 +203,23 @@ def test_a_challenge_of_a_registration_is_not_for_signing_in(api: Api) -> None:
     holder = make_holder(api)
     asked = begun(api, holder.token)
     credential = holder.device.get(asked["options"])
-    refused(answer(api, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    assert_error(answer(api, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     assert PasskeyChallenge.objects.count() == 1
 
 
 def test_an_expired_challenge_is_over(api: Api) -> None:
     holder = make_holder(api)
     begun = asked(api)
-    make_older(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
-    refused(answer(api, begun["challenge_id"], holder.device.get(begun["options"])), *CHALLENGE_EXPIRED)
+    backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
+    assert_error(answer(api, begun["challenge_id"], holder.device.get(begun["options"])), *CHALLENGE_EXPIRED)
     assert not PasskeyChallenge.objects.exists()
 
 
 @pytest.mark.parametrize("garbage", [{"garbage": True}, "x", 5, [], {"id": "YQ", "type": "public-key"}])
 def test_what_is_no_credential_takes_the_challenge_with_it(api: Api, garbage: object) -> None:
     begun = asked(api)
-    refused(answer(api, begun["challenge_id"], garbage), *MALFORMED)
-    refused(answer(api, begun["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
+    assert_error(answer(api, begun["challenge_id"], garbage), *MALFORMED)
+    assert_error(answer(api, begun["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -242,32 +242,32 @@ def test_what_is_no_credential_takes_the_challenge_with_it(api: Api, garbage: ob
 def test_nothing_tells_why_a_credential_is_refused(api: Api, bent: dict[str, Any]) -> None:
     holder = make_holder(api)
     begun = asked(api)
-    before = contents()
-    refused(answer(api, begun["challenge_id"], holder.device.get(begun["options"], **bent)), *REFUSED)
-    after = contents()
+    before = table_contents()
+    assert_error(answer(api, begun["challenge_id"], holder.device.get(begun["options"], **bent)), *REFUSED)
+    after = table_contents()
     assert {table for table in after if after[table] != before[table]} == {"webauthn_challenges"}
 
 
 def test_a_user_handle_in_another_spelling_is_refused(api: Api) -> None:
     holder = make_holder(api)
-    refused(sign_in(api, holder.device, user_handle=holder.user.id.hex.encode()), *REFUSED)
+    assert_error(sign_in(api, holder.device, user_handle=holder.user.id.hex.encode()), *REFUSED)
 
 
 def test_the_credential_of_another_user_is_refused(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
-    refused(sign_in(api, holder.device, user_handle=str(other.user.id).encode()), *REFUSED)
+    assert_error(sign_in(api, holder.device, user_handle=str(other.user.id).encode()), *REFUSED)
 
 
 def test_a_user_without_passkeys_is_indistinguishable_from_an_unknown_user(api: Api) -> None:
     user = make_user()
     holder = make_holder(api)
-    refused(sign_in(api, holder.device, user_handle=str(user.id).encode()), *REFUSED)
+    assert_error(sign_in(api, holder.device, user_handle=str(user.id).encode()), *REFUSED)
 
 
 def test_a_removed_passkey_is_refused(api: Api) -> None:
     holder = make_holder(api)
     Passkey.objects.all().delete()
-    refused(sign_in(api, holder.device), *REFUSED)
+    assert_error(sign_in(api, holder.device), *REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -275,9 +275,9 @@ def test_a_removed_passkey_is_refused(api: Api) -> None:
     [
         ({"email_confirmed_at": None}, "email_not_confirmed", "Email not confirmed"),
         ({"phone": "15551234567"}, "phone_not_confirmed", "Phone not confirmed"),
-        ({"banned_until": clock.now() + timedelta(days=1)}, "user_banned", "User is banned"),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, "user_banned", "User is banned"),
         (
-            {"email_confirmed_at": None, "banned_until": clock.now() + timedelta(days=1)},
+            {"email_confirmed_at": None, "banned_until": timezone.now() + timedelta(days=1)},
             "email_not_confirmed",
             "Email not confirmed",
         ),
@@ -288,8 +288,8 @@ def test_account_errors_are_reported_after_verification(
 ) -> None:
     holder = make_holder(api)
     User.objects.filter(id=holder.user.id).update(**columns)
-    refused(sign_in(api, holder.device, signature=b"x"), *REFUSED)
-    refused(sign_in(api, holder.device), 403, error_code, text)
+    assert_error(sign_in(api, holder.device, signature=b"x"), *REFUSED)
+    assert_error(sign_in(api, holder.device), 403, error_code, text)
     assert Session.objects.count() == 1
     assert Passkey.objects.get().last_used_at is None
 
@@ -313,8 +313,8 @@ def test_a_count_that_does_not_grow_is_refused(
     Passkey.objects.update(sign_count=stored)
     before = Session.objects.count()
     with caplog.at_level(logging.WARNING):
-        refused = sign_in(api, holder.device, count=said)
-    assert (refused.status_code, refused.json()["error_code"]) == (400, "webauthn_verification_failed")
+        response = sign_in(api, holder.device, count=said)
+    assert (response.status_code, response.json()["error_code"]) == (400, "webauthn_verification_failed")
     assert Passkey.objects.get().sign_count == stored
     assert Session.objects.count() == before
     assert any("cloned" in record.getMessage() for record in caplog.records)

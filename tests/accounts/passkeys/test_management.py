@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 
 from accounts.models import Passkey
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from tests.accounts.administration import admin_requests
 from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_holder, register, sign_in
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_session, make_user
 from tests.fakes.authenticator import Authenticator
-from tests.observations import audit_payloads, contents, refused
+from tests.observations import assert_error, audit_payloads, table_contents
 from tests.tokens import wire as tokens
 from tokens.models import Session
 
@@ -46,7 +46,7 @@ def test_while_passkeys_are_off_there_is_nothing(
     api: Api, auth_config: ChangeConfig, method: str, path: str, bearer: str
 ) -> None:
     auth_config(passkeys={"enabled": False})
-    refused(api.request(method, path, "x", bearer=bearer), 404, "passkey_disabled", "Passkeys are disabled")
+    assert_error(api.request(method, path, "x", bearer=bearer), 404, "passkey_disabled", "Passkeys are disabled")
 
 
 def test_administrators_see_passkeys_while_they_are_off(api: Api, auth_config: ChangeConfig) -> None:
@@ -65,7 +65,7 @@ def test_a_new_user_has_no_passkeys_even_if_anonymous(api: Api) -> None:
     for user in (make_user(), make_user(email="", is_anonymous=True)):
         answer = api.get("/passkeys", bearer=make_session(user).access_token)
         assert (answer.status_code, answer.json()) == (200, [])
-    refused(api.get("/passkeys"), *NO_TOKEN)
+    assert_error(api.get("/passkeys"), *NO_TOKEN)
 
 
 def test_ones_own_are_listed_oldest_first(api: Api) -> None:
@@ -74,7 +74,7 @@ def test_ones_own_are_listed_oldest_first(api: Api) -> None:
     make_holder(api)
     second = Passkey.objects.filter(user=holder.user).latest("created_at")
     assert api.get("/passkeys", bearer=holder.token).json() == [
-        {"id": str(each.id), "friendly_name": "Passkey", "created_at": clock.rfc3339(each.created_at)}
+        {"id": str(each.id), "friendly_name": "Passkey", "created_at": rfc3339(each.created_at)}
         for each in (holder.passkey, second)
     ]
 
@@ -85,7 +85,7 @@ def test_a_used_one_says_when(api: Api) -> None:
     (shown,) = api.get("/passkeys", bearer=holder.token).json()
     used_at = Passkey.objects.get().last_used_at
     assert used_at is not None
-    assert shown["last_used_at"] == clock.rfc3339(used_at)
+    assert shown["last_used_at"] == rfc3339(used_at)
 
 
 def test_one_without_a_name_has_none(api: Api) -> None:
@@ -104,7 +104,7 @@ def test_a_passkey_gets_another_name(api: Api, name: str) -> None:
     make_factor(holder.user)  # asks for nothing here
     shown = done(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": name}, bearer=holder.token))
     passkey = Passkey.objects.get()
-    assert shown == {"id": str(passkey.id), "friendly_name": name, "created_at": clock.rfc3339(passkey.created_at)}
+    assert shown == {"id": str(passkey.id), "friendly_name": name, "created_at": rfc3339(passkey.created_at)}
     assert passkey.friendly_name == name
     assert passkey.updated_at > holder.passkey.updated_at
     entry = audit_payloads()[-1]
@@ -124,19 +124,19 @@ def test_a_passkey_gets_another_name(api: Api, name: str) -> None:
 def test_a_name_has_a_length(api: Api, body: dict[str, Any], text: str) -> None:
     holder = make_holder(api)
     for passkey_id in (holder.passkey.id, uuid4()):
-        refused(api.patch(f"/passkeys/{passkey_id}", body, bearer=holder.token), 400, "validation_failed", text)
+        assert_error(api.patch(f"/passkeys/{passkey_id}", body, bearer=holder.token), 400, "validation_failed", text)
 
 
 def test_a_name_is_given_to_ones_own_alone(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
-    before = contents()
+    before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
-        refused(api.patch(f"/passkeys/{passkey_id}", {"friendly_name": "mine"}, bearer=holder.token), *NOT_FOUND)
-    refused(api.patch("/passkeys/x", "no JSON", bearer=holder.token), *NOT_FOUND)
+        assert_error(api.patch(f"/passkeys/{passkey_id}", {"friendly_name": "mine"}, bearer=holder.token), *NOT_FOUND)
+    assert_error(api.patch("/passkeys/x", "no JSON", bearer=holder.token), *NOT_FOUND)
     answer = api.patch(f"/passkeys/{holder.passkey.id}", "no JSON", bearer=holder.token)
     assert answer.json()["error_code"] == "bad_json"
-    refused(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": "mine"}), *NO_TOKEN)
-    assert contents() == before
+    assert_error(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": "mine"}), *NO_TOKEN)
+    assert table_contents() == before
 
 
 # Removal
@@ -158,18 +158,18 @@ def test_with_a_second_factor_removal_takes_that(api: Api) -> None:
     holder = make_holder(api)
     make_factor(holder.user)
     for passkey_id in (holder.passkey.id, "x"):
-        refused(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NEEDS_AAL2)
+        assert_error(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NEEDS_AAL2)
     Session.objects.update(aal="aal2")
     assert api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token).status_code == 204
 
 
 def test_ones_own_alone_are_removed(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
-    before = contents()
+    before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
-        refused(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NOT_FOUND)
-    refused(api.delete(f"/passkeys/{holder.passkey.id}"), *NO_TOKEN)
-    assert contents() == before
+        assert_error(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NOT_FOUND)
+    assert_error(api.delete(f"/passkeys/{holder.passkey.id}"), *NO_TOKEN)
+    assert table_contents() == before
 
 
 # Administrators
@@ -191,22 +191,22 @@ def test_administrators_list_and_remove(api: Api) -> None:
 def test_administrators_find_a_passkey_among_those_of_its_user(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
     path = f"/admin/users/{holder.user.id}/passkeys"
-    before = contents()
+    before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
-        refused(admin_requests.ask(api, "DELETE", f"{path}/{passkey_id}"), *NOT_FOUND)
+        assert_error(admin_requests.ask(api, "DELETE", f"{path}/{passkey_id}"), *NOT_FOUND)
     for method, end in (("GET", ""), ("DELETE", f"/{holder.passkey.id}")):
-        refused(
+        assert_error(
             admin_requests.ask(api, method, f"/admin/users/{uuid4()}/passkeys{end}"), *admin_requests.USER_NOT_FOUND
         )
-        refused(
+        assert_error(
             admin_requests.ask(api, method, f"/admin/users/x/passkeys{end}"),
             404,
             "validation_failed",
             "user_id must be an UUID",
         )
-        refused(api.request(method, f"{path}{end}"), *NO_TOKEN)
-        refused(api.request(method, f"{path}{end}", bearer=holder.token), *admin_requests.NOT_ADMIN)
-    assert contents() == before
+        assert_error(api.request(method, f"{path}{end}"), *NO_TOKEN)
+        assert_error(api.request(method, f"{path}{end}", bearer=holder.token), *admin_requests.NOT_ADMIN)
+    assert table_contents() == before
 
 
 def test_passkeys_go_with_their_user(api: Api) -> None:

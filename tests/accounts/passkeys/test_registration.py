@@ -7,9 +7,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import CeremonyType, Passkey, PasskeyChallenge, User
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from tests.accounts.passkeys.passkey_requests import (
     BY_SSO,
     CHALLENGE_EXPIRED,
@@ -29,9 +30,9 @@ from tests.accounts.passkeys.passkey_requests import (
     register,
 )
 from tests.conftest import Api, ChangeConfig
-from tests.factories import make_factor, make_older, make_session, make_user
+from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, BS, UP, Authenticator, encode
-from tests.observations import audit_payloads, contents, refused
+from tests.observations import assert_error, audit_payloads, table_contents
 from tests.tokens.test_races import statuses, together
 from tokens.models import Session
 
@@ -57,7 +58,7 @@ def test_the_options_describe_the_credential_and_its_user(api: Api) -> None:
     assert set(shown) == {"challenge_id", "options", "expires_at"}
     assert shown["challenge_id"] == str(challenge.id)
     assert shown["expires_at"] == int(challenge.expires_at.timestamp())
-    assert 299 <= shown["expires_at"] - clock.now().timestamp() <= 301
+    assert 299 <= shown["expires_at"] - timezone.now().timestamp() <= 301
     assert (challenge.challenge_type, challenge.user_id) == ("registration", made.user.id)
     options = shown["options"]
     assert list(options) == [
@@ -93,7 +94,7 @@ def test_people_are_named_as_they_can_be(
 ) -> None:
     user = make_user(email="a@example.com", data=data)
     if phone:
-        User.objects.filter(id=user.id).update(email=None, phone=phone, phone_confirmed_at=clock.now())
+        User.objects.filter(id=user.id).update(email=None, phone=phone, phone_confirmed_at=timezone.now())
         user.refresh_from_db()
     shown = begun(api, make_session(user).access_token)["options"]["user"]
     assert (shown["name"], shown["displayName"]) == (name, display_name)
@@ -111,7 +112,7 @@ def test_without_a_relying_party_nothing_can_be_made(api: Api, auth_config: Chan
     auth_config(webauthn={missing: ()})
     for answer in (begin(api, holder.token), complete(api, holder.token, NIL, {})):
         error_id = answer.json()["error_id"]
-        refused(answer, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
+        assert_error(answer, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
 
 # Who may
@@ -120,11 +121,11 @@ def test_without_a_relying_party_nothing_can_be_made(api: Api, auth_config: Chan
 @pytest.mark.parametrize("step", ["options", "verify"])
 def test_registration_needs_a_permanent_signed_in_user(api: Api, step: str) -> None:
     path = f"/passkeys/registration/{step}"
-    refused(api.post(path, {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(api.post(path, {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
     visitor = make_session(make_user(email="", is_anonymous=True))
-    refused(api.post(path, {}, bearer=visitor.access_token), *VISITOR)
+    assert_error(api.post(path, {}, bearer=visitor.access_token), *VISITOR)
     by_sso = make_session(make_user(is_sso_user=True))
-    refused(api.post(path, {}, bearer=by_sso.access_token), *BY_SSO)
+    assert_error(api.post(path, {}, bearer=by_sso.access_token), *BY_SSO)
 
 
 def test_with_a_second_factor_it_takes_that(api: Api) -> None:
@@ -132,9 +133,9 @@ def test_with_a_second_factor_it_takes_that(api: Api) -> None:
     before = begun(api, low.access_token)
     make_factor(low.user)
     credential = Authenticator().create(before["options"])
-    refused(begin(api, low.access_token), *NEEDS_AAL2)
-    refused(complete(api, low.access_token, before["challenge_id"], credential), *NEEDS_AAL2)
-    refused(api.post("/passkeys/registration/verify", "no JSON", bearer=low.access_token), *NEEDS_AAL2)
+    assert_error(begin(api, low.access_token), *NEEDS_AAL2)
+    assert_error(complete(api, low.access_token, before["challenge_id"], credential), *NEEDS_AAL2)
+    assert_error(api.post("/passkeys/registration/verify", "no JSON", bearer=low.access_token), *NEEDS_AAL2)
     assert PasskeyChallenge.objects.count() == 1
     Session.objects.update(aal="aal2")
     done(complete(api, low.access_token, before["challenge_id"], credential))
@@ -156,7 +157,7 @@ def test_a_credential_is_kept(api: Api) -> None:
     shown = done(answer)
     passkey = Passkey.objects.get()
     assert shown == {
-        "id": str(passkey.id), "friendly_name": "Bitwarden", "created_at": clock.rfc3339(passkey.created_at),
+        "id": str(passkey.id), "friendly_name": "Bitwarden", "created_at": rfc3339(passkey.created_at),
     }  # fmt: skip
     assert (bytes(passkey.credential_id), passkey.user_id) == (device.newest.id, made.user.id)
     assert (passkey.attestation_type, passkey.aaguid, passkey.sign_count) == ("none", BITWARDEN, 0)
@@ -189,9 +190,9 @@ def test_the_parts_of_a_response_are_validated_in_order(
     api: Api, body: dict[str, Any], error_code: str, text: str
 ) -> None:
     token = make_session().access_token
-    before = contents()
-    refused(api.post("/passkeys/registration/verify", body, bearer=token), 400, error_code, text)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/passkeys/registration/verify", body, bearer=token), 400, error_code, text)
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("body", ["", "x", "[]", '{"challenge_id":5}'])
@@ -207,17 +208,17 @@ def test_a_challenge_of_another_user_or_type_is_not_found_and_stays(api: Api) ->
     for_sign_in = asked(api)
     for challenge in (of_other, for_sign_in):
         credential = Authenticator().create({**of_other["options"], **challenge["options"]})
-        refused(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+        assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     assert PasskeyChallenge.objects.count() == 2
 
 
 def test_an_expired_challenge_is_over(api: Api) -> None:
     made = make_session()
     asked = begun(api, made.access_token)
-    make_older(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
+    backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
     credential = Authenticator().create(asked["options"])
-    refused(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_EXPIRED)
-    refused(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_EXPIRED)
+    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -238,9 +239,9 @@ def test_an_answer_that_is_refused_takes_its_challenge_with_it(
     asked = begun(api, made.access_token)
     device = Authenticator()
     credential = {"garbage": True} if bent is None else device.create(asked["options"], **bent)
-    refused(complete(api, made.access_token, asked["challenge_id"], credential), *refusal)
+    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *refusal)
     good = device.create(asked["options"])
-    refused(complete(api, made.access_token, asked["challenge_id"], good), *CHALLENGE_NOT_FOUND)
+    assert_error(complete(api, made.access_token, asked["challenge_id"], good), *CHALLENGE_NOT_FOUND)
     assert not Passkey.objects.exists()
 
 
@@ -248,7 +249,7 @@ def test_a_credential_belongs_to_one_user(api: Api) -> None:
     holder = make_holder(api)
     other = make_session()
     answer = register(api, other.access_token, holder.device, credential=holder.device.newest)
-    refused(answer, *EXISTS)
+    assert_error(answer, *EXISTS)
     assert Passkey.objects.get().user_id == holder.user.id
     assert [entry["action"] for entry in audit_payloads()] == ["passkey_created"]
 
@@ -262,8 +263,8 @@ def test_there_are_only_so_many(api: Api, auth_config: ChangeConfig) -> None:
     first, second = begun(api, made.access_token), begun(api, made.access_token)
     device = Authenticator()
     done(complete(api, made.access_token, first["challenge_id"], device.create(first["options"])))
-    refused(complete(api, made.access_token, second["challenge_id"], device.create(second["options"])), *TOO_MANY)
-    refused(begin(api, made.access_token), *TOO_MANY)
+    assert_error(complete(api, made.access_token, second["challenge_id"], device.create(second["options"])), *TOO_MANY)
+    assert_error(begin(api, made.access_token), *TOO_MANY)
     assert Passkey.objects.count() == 1
 
 

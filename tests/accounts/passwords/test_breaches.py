@@ -19,7 +19,7 @@ from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_one_time_token, make_user
 from tests.fakes.http_peer import Answer, HttpPeer
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 from tokens.models import TokenType
 
 ChangeConfig = Callable[..., AuthConfig]
@@ -62,9 +62,9 @@ def sign_up(api: Api, password: str = PWNED) -> Any:
 
 @pytest.mark.django_db
 def test_a_breached_password_is_refused_at_sign_up(api: Api, service: HttpPeer) -> None:
-    before = contents()
-    refused(sign_up(api), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
-    assert contents() == before
+    before = table_contents()
+    assert_error(sign_up(api), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
+    assert table_contents() == before
 
 
 def test_only_the_beginning_of_the_hash_leaves(service: HttpPeer) -> None:
@@ -143,7 +143,7 @@ def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, servic
     user = make_user(password="", confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     body = {"type": "signup", "token_hash": secret.link_token, "password": PWNED}
-    refused(api.post("/verify", body), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
+    assert_error(api.post("/verify", body), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
     assert len(service.received) == 1
 
 
@@ -179,12 +179,12 @@ def test_a_failed_look_up_refuses_the_password_when_configured(
 ) -> None:
     auth_config(breaches={"fail_closed": True})
     service.answer(answer)
-    before = contents()
+    before = table_contents()
 
     told = sign_up(api)
 
     assert (told.status_code, told.json()["error_code"], told.json()["msg"]) == (500, "unexpected_failure", NO_CHECK)
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_a_service_that_is_silent_is_given_up(

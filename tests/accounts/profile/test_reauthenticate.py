@@ -6,15 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.factories import PASSWORD, SignIn, make_older, make_one_time_token, make_session, make_user
-from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
+from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -34,11 +34,11 @@ def reauthentication_required(auth_config: ChangeConfig) -> None:
 
 def user_with(email: str = EMAIL, **columns: Any) -> SignIn:
     """Signed in two days ago."""
-    return make_session(make_user(email=email, **columns), created_at=clock.now() - timedelta(days=2))
+    return make_session(make_user(email=email, **columns), created_at=timezone.now() - timedelta(days=2))
 
 
 def user_of_a_phone() -> SignIn:
-    return user_with("", phone=PHONE, phone_confirmed_at=clock.now())
+    return user_with("", phone=PHONE, phone_confirmed_at=timezone.now())
 
 
 def ask(api: Api, made: SignIn) -> Answer:
@@ -55,7 +55,7 @@ def wrong(code: str) -> str:
 
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_a_code_is_mailed_to_the_address(api: Api, mailbox: Mailbox, slash: str) -> None:
-    made = user_with(phone=PHONE, phone_confirmed_at=clock.now())
+    made = user_with(phone=PHONE, phone_confirmed_at=timezone.now())
     answer = api.get(f"/reauthenticate{slash}", bearer=made.access_token)
 
     assert (answer.status_code, answer.json()) == (200, {})
@@ -94,7 +94,7 @@ def test_a_test_code_is_not_checked_at_the_gateway(api: Api, auth_config: Change
     auth_config(sms=sms)
     made = user_of_a_phone()
     ask(api, made)
-    refused(change(api, made, "777889"), *INVALID)
+    assert_error(change(api, made, "777889"), *INVALID)
     assert change(api, made, "777888").status_code == 200
 
 
@@ -108,7 +108,7 @@ def test_a_test_code_is_not_checked_at_the_gateway(api: Api, auth_config: Change
         ),
         (
             EMAIL,
-            {"confirmed": False, "phone": PHONE, "phone_confirmed_at": clock.now()},
+            {"confirmed": False, "phone": PHONE, "phone_confirmed_at": timezone.now()},
             (422, "email_not_confirmed", "Please verify your email first."),
         ),
         ("", {"phone": PHONE}, (422, "phone_not_confirmed", "Please verify your phone first.")),
@@ -118,9 +118,9 @@ def test_no_code_is_sent_without_a_verified_address(
     api: Api, mailbox: Mailbox, email: str, columns: dict[str, Any], refusal: tuple[int, str, str]
 ) -> None:
     made = user_with(email, **columns)
-    before = contents()
-    refused(ask(api, made), *refusal)
-    assert contents() == before
+    before = table_contents()
+    assert_error(ask(api, made), *refusal)
+    assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
@@ -128,14 +128,14 @@ def test_no_code_is_sent_without_a_verified_address(
 def test_the_next_code_has_to_wait_a_minute(api: Api, mailbox: Mailbox, known_by: str) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()
     assert ask(api, made).status_code == 200
-    before = contents()
+    before = table_contents()
     code = "over_email_send_rate_limit" if known_by == "email" else "over_sms_send_rate_limit"
     answer = ask(api, made)
-    refused(answer, 429, code, "For security purposes, you can only request this after 59 seconds.")
+    assert_error(answer, 429, code, "For security purposes, you can only request this after 59 seconds.")
     assert answer.headers["Retry-After"] == "59"
-    assert contents() == before
-    make_older(made.user, *OneTimeToken.objects.all(), by=timedelta(seconds=61))
-    let_limits_pass(timedelta(seconds=61))
+    assert table_contents() == before
+    backdate(made.user, *OneTimeToken.objects.all(), by=timedelta(seconds=61))
+    backdate_rate_limits(timedelta(seconds=61))
     assert ask(api, made).status_code == 200
     assert OneTimeToken.objects.count() == 1
     assert len(mailbox.emails + mailbox.texts) == 2
@@ -153,7 +153,7 @@ def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, known_by: str) -> 
 
 def test_the_interval_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(seconds=10)})
-    made = user_with(reauthentication_sent_at=clock.now() - timedelta(seconds=11))
+    made = user_with(reauthentication_sent_at=timezone.now() - timedelta(seconds=11))
     assert ask(api, made).status_code == 200
 
 
@@ -161,26 +161,26 @@ def test_the_interval_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
 def test_a_quota_that_is_used_up_refuses(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()
     auth_config(limits={"email_sent": Rate(events=0), "sms_sent": Rate(events=0)})
-    before = contents()
+    before = table_contents()
     if known_by == "email":
-        refused(ask(api, made), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+        assert_error(ask(api, made), 429, "over_email_send_rate_limit", "email rate limit exceeded")
     else:
-        refused(ask(api, made), 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
-    assert contents() == before
+        assert_error(ask(api, made), 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+    assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
 def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sms={"provider": ""})
     made = user_of_a_phone()
-    before = contents()
+    before = table_contents()
     answer = ask(api, made)
-    refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
-    assert contents() == before
+    assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    assert table_contents() == before
 
 
 def test_only_the_signed_in_are_sent_anything(api: Api) -> None:
-    refused(api.get("/reauthenticate"), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(api.get("/reauthenticate"), 401, "no_authorization", "This endpoint requires a valid Bearer token")
     assert api.post("/reauthenticate", bearer=user_with().access_token).status_code == 405
 
 
@@ -197,7 +197,7 @@ def test_the_code_lets_the_password_be_changed_once(api: Api, mailbox: Mailbox) 
     assert "reauthentication_sent_at" not in answer.json()
     assert not OneTimeToken.objects.exists()
     again = api.put("/user", {"password": "yet another one", "nonce": code}, bearer=made.access_token)
-    refused(again, *INVALID)
+    assert_error(again, *INVALID)
 
 
 def test_a_code_is_spent_even_if_the_change_is_refused_afterwards(api: Api, mailbox: Mailbox) -> None:
@@ -205,10 +205,10 @@ def test_a_code_is_spent_even_if_the_change_is_refused_afterwards(api: Api, mail
     ask(api, made)
     code = mailbox.emails[0].variables["Token"]
     answer = api.put("/user", {"password": PASSWORD, "nonce": code}, bearer=made.access_token)
-    refused(answer, 422, "same_password", "New password should be different from the old password.")
+    assert_error(answer, 422, "same_password", "New password should be different from the old password.")
     assert not OneTimeToken.objects.exists()
     assert User.objects.get().reauthentication_sent_at is None
-    refused(change(api, made, code), *INVALID)
+    assert_error(change(api, made, code), *INVALID)
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,10 @@ def test_a_code_is_spent_even_if_the_change_is_refused_afterwards(api: Api, mail
     [(timedelta(hours=23, minutes=59), False), (timedelta(hours=24, seconds=1), True), (timedelta(days=9), True)],
 )
 def test_a_session_of_a_day_needs_no_code(api: Api, age: timedelta, needed: bool) -> None:
-    made = make_session(make_user(email=EMAIL), created_at=clock.now() - age)
+    made = make_session(make_user(email=EMAIL), created_at=timezone.now() - age)
     answer = change(api, made, None)
     if needed:
-        refused(answer, *NEEDED)
+        assert_error(answer, *NEEDED)
     else:
         assert answer.status_code == 200
 
@@ -228,7 +228,7 @@ def test_a_refresh_does_not_make_a_session_younger(api: Api) -> None:
     made = user_with()
     answer = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
     again = api.put("/user", {"password": NEW_PASSWORD}, bearer=answer.json()["access_token"])
-    refused(again, *NEEDED)
+    assert_error(again, *NEEDED)
 
 
 def test_a_code_that_is_not_needed_is_not_looked_at(api: Api, mailbox: Mailbox) -> None:
@@ -250,9 +250,9 @@ def test_a_wrong_code_is_counted_and_ten_kill_the_right_one(api: Api, mailbox: M
     ask(api, made)
     code = mailbox.emails[0].variables["Token"]
     for number in range(10):
-        refused(change(api, made, wrong(code)), *INVALID)
+        assert_error(change(api, made, wrong(code)), *INVALID)
         assert OneTimeToken.objects.get().attempts == number + 1
-    refused(change(api, made, code), *INVALID)
+    assert_error(change(api, made, code), *INVALID)
 
 
 @pytest.mark.parametrize(("known_by", "life"), [("email", timedelta(days=1)), ("phone", timedelta(seconds=60))])
@@ -263,10 +263,10 @@ def test_a_code_lives_as_long_as_its_message(
     made = user_with() if known_by == "email" else user_of_a_phone()
     ask(api, made)
     code = (mailbox.emails or mailbox.texts)[0].variables["Token" if known_by == "email" else "Code"]
-    make_older(OneTimeToken.objects.get(), by=life + timedelta(seconds=1 if late else -5))
+    backdate(OneTimeToken.objects.get(), by=life + timedelta(seconds=1 if late else -5))
     answer = change(api, made, code)
     if late:
-        refused(answer, *INVALID)
+        assert_error(answer, *INVALID)
     else:
         assert answer.status_code == 200
 
@@ -274,25 +274,25 @@ def test_a_code_lives_as_long_as_its_message(
 def test_the_code_of_another_user_is_none(api: Api, mailbox: Mailbox) -> None:
     mine, other = user_with(), user_with("other@example.com")
     ask(api, other)
-    refused(change(api, mine, mailbox.emails[0].variables["Token"]), *INVALID)
+    assert_error(change(api, mine, mailbox.emails[0].variables["Token"]), *INVALID)
 
 
 @pytest.mark.parametrize("token_type", [TokenType.RECOVERY, TokenType.CONFIRMATION, TokenType.EMAIL_CHANGE_CURRENT])
 def test_the_code_of_another_message_is_none(api: Api, token_type: TokenType) -> None:
     made = user_with()
-    refused(change(api, made, make_one_time_token(made.user, token_type).code), *INVALID)
+    assert_error(change(api, made, make_one_time_token(made.user, token_type).code), *INVALID)
 
 
 def test_a_code_to_a_former_address_is_none(api: Api, mailbox: Mailbox) -> None:
     made = user_with()
     ask(api, made)
     User.objects.update(email="new@example.com")
-    refused(change(api, made, mailbox.emails[0].variables["Token"]), *INVALID)
+    assert_error(change(api, made, mailbox.emails[0].variables["Token"]), *INVALID)
 
 
 def test_a_user_without_email_and_phone_gets_an_error(api: Api) -> None:
     text = "Reauthentication requires an email or a phone number"
-    refused(change(api, user_with(""), "123456"), 422, "reauthentication_not_valid", text)
+    assert_error(change(api, user_with(""), "123456"), 422, "reauthentication_not_valid", text)
 
 
 @pytest.mark.parametrize("type", ["email", "signup", "recovery", "magiclink", "email_change", "reauthentication"])
@@ -300,5 +300,5 @@ def test_the_code_does_not_sign_in(api: Api, mailbox: Mailbox, type: str) -> Non
     made = user_with()
     ask(api, made)
     body = {"type": type, "email": EMAIL, "token": mailbox.emails[0].variables["Token"]}
-    refused(api.post("/verify", body), 403, "otp_expired", "Token has expired or is invalid")
+    assert_error(api.post("/verify", body), 403, "otp_expired", "Token has expired or is invalid")
     assert Session.objects.count() == 1

@@ -9,10 +9,11 @@ import jwt
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.passwords import hashing
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
@@ -25,7 +26,7 @@ from tests.factories import (
     make_session,
     make_user,
 )
-from tests.observations import audit_trail, contents, refused
+from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -77,7 +78,7 @@ def test_data_is_merged_and_null_removes_a_key(api: Api) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
     after = User.objects.get()
     assert after.raw_user_meta_data == shown["user_metadata"]
-    assert shown["updated_at"] > clock.rfc3339(made.user.created_at or clock.now())
+    assert shown["updated_at"] > rfc3339(made.user.created_at or timezone.now())
     assert audit_trail() == [MODIFIED]
     assert api.get("/user", bearer=made.access_token).json() == shown
 
@@ -99,7 +100,7 @@ def test_data_of_a_row_without_any_begins_it(api: Api) -> None:
     ],
 )
 def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body: Any) -> None:
-    made = make_session(make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now()))
+    made = make_session(make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now()))
     before = api.get("/user", bearer=made.access_token).json()
     shown = changed(put(api, made, body))
     assert {**shown, "updated_at": ""} == {**before, "updated_at": ""}
@@ -110,7 +111,7 @@ def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body:
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_only_the_signed_in_may_change_anything(api: Api, slash: str) -> None:
     answer = api.put(f"/user{slash}", {"data": {"a": 1}})
-    refused(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize("body", ["{", "", "[]", '{"data": []}', '{"password": 1}', '{"email": {}}'])
@@ -123,7 +124,7 @@ def test_changes_of_one_client_are_limited_before_the_body_is_read(api: Api) -> 
     made = make_session()
     for _ in range(30):
         assert put(api, made, "{").status_code == 400
-    refused(put(api, made, "{"), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(put(api, made, "{"), 429, "over_request_rate_limit", "Request rate limit reached")
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
@@ -161,17 +162,17 @@ def test_app_metadata_is_for_that_group_alone(
 ) -> None:
     made = make_session(make_user(email=EMAIL, **columns))
     auth_config(jwt=jwt_settings)
-    before = contents()
+    before = table_contents()
     answer = put(api, made, {"app_metadata": app_metadata, "data": {"a": 1}})
-    refused(answer, 403, "not_admin", "Updating app_metadata requires admin privileges")
-    assert contents() == before
+    assert_error(answer, 403, "not_admin", "Updating app_metadata requires admin privileges")
+    assert table_contents() == before
 
 
 # The password
 
 
 def test_a_new_password_ends_every_other_sign_in_and_every_secret(api: Api, mailbox: Mailbox) -> None:
-    columns: dict[str, Any] = {f"{name}_sent_at": clock.now() - timedelta(minutes=5) for name in SENT_TIMES}
+    columns: dict[str, Any] = {f"{name}_sent_at": timezone.now() - timedelta(minutes=5) for name in SENT_TIMES}
     user = make_user(email=EMAIL, **columns)
     for token_type in TokenType:
         make_one_time_token(user, token_type)
@@ -226,7 +227,9 @@ def test_a_user_without_a_password_gets_the_first_one(api: Api, auth_config: Cha
 def test_a_notification_is_queued_when_enabled(
     api: Api, auth_config: ChangeConfig, has_address: bool, switched_on: bool
 ) -> None:
-    user = make_user(email=EMAIL) if has_address else make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+    user = (
+        make_user(email=EMAIL) if has_address else make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
+    )
     made = make_session(user)
     auth_config(mailer={"notifications": frozenset({"password_changed"} if switched_on else ())})
     before = queued_jobs()
@@ -254,9 +257,9 @@ def test_a_password_that_is_no_new_one_is_refused(
     api: Api, password: str, status: int, error_code: str, text: str, further: dict[str, Any]
 ) -> None:
     made = make_session(make_user(email=EMAIL))
-    before = contents()
-    refused(put(api, made, {"password": password, "data": {"a": 1}}), status, error_code, text, **further)
-    assert contents() == before
+    before = table_contents()
+    assert_error(put(api, made, {"password": password, "data": {"a": 1}}), status, error_code, text, **further)
+    assert table_contents() == before
 
 
 def test_the_current_password_of_an_imported_hash_is_recognised(api: Api, auth_config: ChangeConfig) -> None:
@@ -264,7 +267,7 @@ def test_the_current_password_of_an_imported_hash_is_recognised(api: Api, auth_c
     made = make_session(make_user(email=EMAIL, password_hash=stored))
     auth_config(passwords={"update_requires_current": True})
     answer = put(api, made, {"password": NEW_PASSWORD, "current_password": "Test"})
-    refused(answer, 400, "current_password_invalid", CURRENT_PASSWORD)
+    assert_error(answer, 400, "current_password_invalid", CURRENT_PASSWORD)
     changed(put(api, made, {"password": NEW_PASSWORD, "current_password": "test"}))
     assert sign_in(api, NEW_PASSWORD) == 200
 
@@ -290,11 +293,11 @@ def requires_current(auth_config: ChangeConfig) -> None:
 )
 def test_the_current_password_can_be_required(api: Api, given: dict[str, str], error_code: str) -> None:
     made = make_session(make_user(email=EMAIL))
-    before = contents()
+    before = table_contents()
     answer = put(api, made, {"password": NEW_PASSWORD, **given})
     if error_code:
-        refused(answer, 400, error_code, CURRENT_PASSWORD)
-        assert contents() == before
+        assert_error(answer, 400, error_code, CURRENT_PASSWORD)
+        assert table_contents() == before
     else:
         changed(answer)
 
@@ -324,14 +327,14 @@ def test_a_user_with_a_second_factor_uses_it_first(
     auth_config(sms={"test_codes": {PHONE: "123456"}})
     made = make_session(make_user(email=EMAIL), aal="aal2" if second else "aal1")
     make_factor(made.user, status=status)
-    before = contents()
+    before = table_contents()
     answer = put(api, made, body)
     if second or status == "unverified":
         changed(answer)
     else:
         text = "AAL2 session is required to update email or password when MFA is enabled."
-        refused(answer, 401, "insufficient_aal", text)
-        assert contents() == before
+        assert_error(answer, 401, "insufficient_aal", text)
+        assert table_contents() == before
 
 
 def test_metadata_needs_no_second_factor(api: Api) -> None:
@@ -453,7 +456,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
 ) -> None:
     user_columns = {name: value for name, value in columns.items() if name not in ("factor", "fresh")}
     age = timedelta(0) if columns.get("fresh") else timedelta(days=2)
-    made = make_session(make_user(email=EMAIL, **user_columns), created_at=clock.now() - age)
+    made = make_session(make_user(email=EMAIL, **user_columns), created_at=timezone.now() - age)
     make_user(email="taken@example.com", phone="15550000000", audience="staff")
     if columns.get("factor"):
         make_factor(made.user)
@@ -461,28 +464,28 @@ def test_refusals_come_in_their_order_and_leave_nothing(
         passwords={"update_requires_reauthentication": True, "update_requires_current": True},
         limits={"email_sent": Rate(events=0)},
     )
-    before = contents()
+    before = table_contents()
     further: dict[str, Any] = {"weak_password": {"reasons": ["length"]}} if refusal[1] == "weak_password" else {}
-    refused(put(api, made, {"data": {"a": 1}, **body}), *refusal, **further)
-    assert contents() == before
+    assert_error(put(api, made, {"data": {"a": 1}, **body}), *refusal, **further)
+    assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
 def test_a_refused_email_rolls_the_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     made = make_session(make_user(email=EMAIL))
     auth_config(recipients={"authorized_addresses": ("nobody@example.com",)})
-    before = contents()
+    before = table_contents()
     answer = put(api, made, {"password": NEW_PASSWORD, "email": "new@example.com", "data": {"a": 1}})
     text = 'Email address "new@example.com" cannot be used as it is not authorized'
-    refused(answer, 400, "email_address_not_authorized", text)
-    assert contents() == before
+    assert_error(answer, 400, "email_address_not_authorized", text)
+    assert table_contents() == before
     assert mailbox.emails == []
     assert sign_in(api, PASSWORD) == 200
 
 
 def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
-    before = {table: held for table, held in contents().items() if not table.startswith("procrastinate")}
+    before = {table: held for table, held in table_contents().items() if not table.startswith("procrastinate")}
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE procrastinate_jobs RENAME TO procrastinate_jobs_away")
     try:
@@ -491,8 +494,8 @@ def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE procrastinate_jobs_away RENAME TO procrastinate_jobs")
-    refused(answer, 500, "unexpected_failure", "Error sending email change email", error_id=told["error_id"])
-    after = {table: held for table, held in contents().items() if not table.startswith("procrastinate")}
+    assert_error(answer, 500, "unexpected_failure", "Error sending email change email", error_id=told["error_id"])
+    after = {table: held for table, held in table_contents().items() if not table.startswith("procrastinate")}
     assert after == before
 
 
@@ -529,7 +532,7 @@ def test_with_column_encryption_no_hash_stands_open(
     if written_by == "change":
         changed(put(api, make_session(make_user(email=EMAIL)), {"password": NEW_PASSWORD}))
     elif written_by == "invitation":
-        user = make_user(email=EMAIL, password="", confirmed=False, invited_at=clock.now())
+        user = make_user(email=EMAIL, password="", confirmed=False, invited_at=timezone.now())
         secret = make_one_time_token(user, TokenType.CONFIRMATION)
         body = {"type": "invite", "token_hash": secret.link_token, "password": NEW_PASSWORD}
         assert api.post("/verify", body).status_code == 200

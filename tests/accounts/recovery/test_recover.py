@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, make_one_time_token, make_user
-from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +30,7 @@ def accepted(answer: Answer) -> None:
 
 
 def test_an_account_is_mailed_a_link_and_a_code(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, at=clock.now() - timedelta(days=1))
+    user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
     body: dict[str, Any] = {"email": "User@Example.com", "gotrue_meta_security": {}, "code_challenge": None}
     accepted(api.post("/recover?redirect_to=http://localhost:3000/reset", body))
 
@@ -65,7 +65,7 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
         (None, 0),
         ({}, 1),
         ({"confirmed": False}, 1),
-        ({"banned_until": clock.now() + timedelta(days=1)}, 1),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, 1),
         ({"password": ""}, 1),
         ({"is_sso_user": True}, 0),
         ({"audience": "staff"}, 0),
@@ -76,25 +76,25 @@ def test_the_answer_reveals_nothing_about_the_address(
 ) -> None:
     if columns is not None:
         make_user(email=EMAIL, **columns)
-    before = contents()
+    before = table_contents()
     first = api.post("/recover", {"email": EMAIL})
     accepted(first)
     assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
     assert len(mailbox.emails) == mails
-    assert (contents() == before) is (mails == 0)
+    assert (table_contents() == before) is (mails == 0)
 
-    before = contents()
+    before = table_contents()
     second = api.post("/recover", {"email": EMAIL.upper()})
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(second, 429, "over_email_send_rate_limit", text)
+    assert_error(second, 429, "over_email_send_rate_limit", text)
     assert {**second.headers} == {
         "Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin",
         "X-Sb-Error-Code": "over_email_send_rate_limit", "Retry-After": "59",
     }  # fmt: skip
-    assert contents() == before
-    let_limits_pass(timedelta(seconds=58))
+    assert table_contents() == before
+    backdate_rate_limits(timedelta(seconds=58))
     assert api.post("/recover", {"email": EMAIL}).status_code == 429
-    let_limits_pass(timedelta(minutes=20))
+    backdate_rate_limits(timedelta(minutes=20))
     accepted(api.post("/recover", {"email": EMAIL}))
     assert len(mailbox.emails) == 2 * mails
 
@@ -103,7 +103,7 @@ def test_the_interval_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(seconds=5)})
     accepted(api.post("/recover", {"email": EMAIL}))
     text = "For security purposes, you can only request this after 4 seconds."
-    refused(api.post("/recover", {"email": EMAIL}), 429, "over_email_send_rate_limit", text)
+    assert_error(api.post("/recover", {"email": EMAIL}), 429, "over_email_send_rate_limit", text)
 
 
 def test_an_unconfirmed_account_is_confirmed_by_its_recovery(api: Api, mailbox: Mailbox) -> None:
@@ -118,7 +118,7 @@ def test_two_requests_leave_one_secret(api: Api, mailbox: Mailbox) -> None:
     make_one_time_token(user, TokenType.REAUTHENTICATION)
     for _ in range(2):
         accepted(api.post("/recover", {"email": EMAIL}))
-        let_limits_pass(timedelta(minutes=2))
+        backdate_rate_limits(timedelta(minutes=2))
     rows = OneTimeToken.objects.values_list("token_type", flat=True)
     assert sorted(rows) == ["reauthentication_token", "recovery_token"]
     first, second = (mail.variables["TokenHash"] for mail in mailbox.emails)
@@ -156,9 +156,9 @@ def test_refusals_come_in_their_order_and_leave_nothing(
 ) -> None:
     make_user(email=EMAIL)
     auth_config(signup=config)
-    before = contents()
-    refused(api.post("/recover", body), *refusal)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/recover", body), *refusal)
+    assert table_contents() == before
     assert mailbox.emails == []
     auth_config(signup={"email_enabled": True})
     accepted(api.post("/recover", {"email": EMAIL}))  # malformed requests do not start the interval
@@ -170,9 +170,9 @@ def test_a_quota_of_nothing_refuses_the_email(
 ) -> None:
     make_user(email=EMAIL)
     auth_config(limits={"email_sent": Rate(events=0)}, mailer={"autoconfirm": autoconfirm})
-    before = contents()
-    refused(api.post("/recover", {"email": EMAIL}), 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/recover", {"email": EMAIL}), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -182,7 +182,7 @@ def test_the_quota_is_shared_by_all_kinds_of_email(api: Api, auth_config: Change
     accepted(api.post("/recover", {"email": EMAIL}))
     accepted(api.post("/magiclink", {"email": "new@example.com"}))
     answer = api.post("/signup", {"email": "other@example.com", "password": "password"})
-    refused(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert_error(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
 
 
 def test_requests_of_one_client_are_limited_before_anything_else(api: Api, auth_config: ChangeConfig) -> None:
@@ -190,7 +190,7 @@ def test_requests_of_one_client_are_limited_before_anything_else(api: Api, auth_
     for _ in range(30):
         assert api.post("/recover", {}).status_code == 400
     answer = api.post("/recover", "{")
-    refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
     assert int(answer.headers["Retry-After"]) in range(1, 11)
 
 

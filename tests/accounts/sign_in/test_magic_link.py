@@ -7,14 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_user
-from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def accepted(answer: Answer) -> None:
 
 
 def test_a_confirmed_address_is_sent_a_link(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, at=clock.now() - timedelta(days=1))
+    user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
     accepted(api.post("/magiclink?redirect_to=http://localhost:3000/cb", {"email": "USER@example.com", **PKCE}))
 
     after = User.objects.get()
@@ -123,7 +123,7 @@ def test_under_auto_confirm_an_unconfirmed_account_loses_the_earlier_password(
     accepted(api.post("/magiclink", {"email": EMAIL}))
     assert User.objects.get().email_confirmed_at is not None
     body = {"email": EMAIL, "password": PASSWORD}
-    refused(api.post("/token?grant_type=password", body), 400, "invalid_credentials", "Invalid login credentials")
+    assert_error(api.post("/token?grant_type=password", body), 400, "invalid_credentials", "Invalid login credentials")
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.MAGIC_LINK]
 
 
@@ -159,9 +159,9 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     refusal: tuple[int, str, str],
 ) -> None:
     auth_config(signup=config)
-    before = contents()
-    refused(api.post("/magiclink", body), *refusal)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/magiclink", body), *refusal)
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -174,7 +174,9 @@ def test_a_confirmed_address_needs_no_permission_to_sign_up(api: Api, auth_confi
 def test_an_unconfirmed_address_needs_permission_to_sign_up(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL, confirmed=False)
     auth_config(signup={"disabled": True})
-    refused(api.post("/magiclink", {"email": EMAIL}), 422, "signup_disabled", "Signups not allowed for this instance")
+    assert_error(
+        api.post("/magiclink", {"email": EMAIL}), 422, "signup_disabled", "Signups not allowed for this instance"
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_an_unconfirmed_address_needs_permission_to_sign_up(api: Api, auth_confi
         (None, 1),
         ({}, 1),
         ({"confirmed": False}, 1),
-        ({"banned_until": clock.now() + timedelta(days=1)}, 1),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, 1),
         ({"is_sso_user": True}, 1),
         ({"audience": "staff"}, 0),
         ({"password": ""}, 1),
@@ -199,13 +201,13 @@ def test_the_answer_reveals_nothing_about_the_address(
     accepted(first)
     assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
     assert len(mailbox.emails) == mails
-    before = contents()
+    before = table_contents()
     second = api.post(path, {"email": EMAIL.upper()})
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(second, 429, "over_email_send_rate_limit", text)
+    assert_error(second, 429, "over_email_send_rate_limit", text)
     assert second.headers["Retry-After"] == "59"
-    assert contents() == before
-    let_limits_pass(timedelta(seconds=60))
+    assert table_contents() == before
+    backdate_rate_limits(timedelta(seconds=60))
     accepted(api.post(path, {"email": EMAIL}))
     assert len(mailbox.emails) == 2 * mails
 
@@ -216,7 +218,7 @@ def test_links_codes_and_recoveries_share_their_interval(api: Api) -> None:
         accepted(api.post(first, {"email": EMAIL}))
         for second in ("/magiclink", "/otp", "/recover"):
             assert api.post(second, {"email": EMAIL}).json()["error_code"] == "over_email_send_rate_limit"
-        let_limits_pass(timedelta(seconds=61))
+        backdate_rate_limits(timedelta(seconds=61))
 
 
 def test_a_sign_up_does_not_hold_up_a_link(api: Api) -> None:
@@ -231,9 +233,11 @@ def test_the_email_quota_refuses_every_address_alike(
     if account != "unknown":
         make_user(email=EMAIL, confirmed=account == "confirmed")
     auth_config(limits={"email_sent": Rate(events=0)})
-    before = contents()
-    refused(api.post("/magiclink", {"email": EMAIL}), 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    before = table_contents()
+    assert_error(
+        api.post("/magiclink", {"email": EMAIL}), 429, "over_email_send_rate_limit", "email rate limit exceeded"
+    )
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -241,6 +245,6 @@ def test_requests_of_one_client_are_limited_before_anything_else(api: Api, auth_
     auth_config(signup={"email_enabled": False})
     for _ in range(30):
         assert api.post("/magiclink", "{").status_code == 400
-    refused(api.post("/magiclink", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post("/magiclink", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
     assert api.post("/otp", "{").status_code == 400
     assert api.post("/magiclink", "{", headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 400

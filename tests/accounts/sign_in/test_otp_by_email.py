@@ -13,7 +13,7 @@ from authsvc.conf import AuthConfig
 from authsvc.messaging import EmailKind
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, make_user
-from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import FlowState, OneTimeToken, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +40,7 @@ def test_a_new_address_is_signed_up(api: Api, mailbox: Mailbox, create_user: boo
 def test_an_address_that_stays_unconfirmed_gets_confirmations_only(api: Api, mailbox: Mailbox) -> None:
     for _ in range(2):
         assert api.post("/otp", {"email": EMAIL}).status_code == 200
-        let_limits_pass(timedelta(minutes=2))
+        backdate_rate_limits(timedelta(minutes=2))
     assert [row.token_type for row in OneTimeToken.objects.all()] == [TokenType.CONFIRMATION]
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.CONFIRMATION] * 2
     assert User.objects.get().recovery_sent_at is None
@@ -123,9 +123,9 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     refusal: tuple[int, str, str],
 ) -> None:
     auth_config(signup=config)
-    before = contents()
-    refused(api.post("/otp", body), *refusal)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/otp", body), *refusal)
+    assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
@@ -139,11 +139,11 @@ def test_the_channel_of_a_phone_is_checked(api: Api, auth_config: ChangeConfig) 
 def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
     answer = api.post("/otp", {"phone": PHONE})
-    refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
 
 
 def test_requests_of_one_client_are_limited_before_anything_else(api: Api) -> None:
     for _ in range(30):
         assert api.post("/otp", "{").status_code == 400
-    refused(api.post("/otp", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post("/otp", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
     assert api.post("/recover", {"email": EMAIL}).status_code == 200

@@ -7,14 +7,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
-from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
 
 
 def make_phone_user(**columns: Any) -> User:
-    return make_user(email="", **{"phone": PHONE, "phone_confirmed_at": clock.now(), **columns})
+    return make_user(email="", **{"phone": PHONE, "phone_confirmed_at": timezone.now(), **columns})
 
 
 def message_id(answer: Answer) -> str:
@@ -94,7 +94,7 @@ def test_the_data_of_a_new_account_is_stored(api: Api) -> None:
 def test_a_challenge_is_checked_and_begins_nothing(api: Api) -> None:
     answer = api.post("/otp", {"phone": PHONE, "code_challenge": CHALLENGE})
     text = "PKCE flow requires code_challenge_method and code_challenge"
-    refused(answer, 400, "validation_failed", text)
+    assert_error(answer, 400, "validation_failed", text)
     message_id(api.post("/otp", {"phone": PHONE, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     assert not FlowState.objects.exists()
     assert not OneTimeToken.objects.get().token_hash.startswith("pkce_")
@@ -111,28 +111,28 @@ def test_the_answer_has_the_same_form_for_every_phone(
     assert (found.version, str(found)) == (4, first.json()["message_id"])
     assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
     assert len(mailbox.texts) == (0 if columns == {"audience": "staff"} else 1)
-    before = contents()
+    before = table_contents()
     second = api.post("/otp", {"phone": PHONE})
-    refused(second, 429, "over_sms_send_rate_limit", SOON)
+    assert_error(second, 429, "over_sms_send_rate_limit", SOON)
     assert second.headers["Retry-After"] == "59"
-    assert contents() == before
-    let_limits_pass(timedelta(seconds=60))
+    assert table_contents() == before
+    backdate_rate_limits(timedelta(seconds=60))
     assert message_id(api.post("/otp", {"phone": PHONE})) != str(found)
 
 
 def test_a_ban_is_reported_only_with_the_code(api: Api, mailbox: Mailbox) -> None:
-    make_phone_user(banned_until=clock.now() + timedelta(days=1))
+    make_phone_user(banned_until=timezone.now() + timedelta(days=1))
     message_id(api.post("/otp", {"phone": PHONE}))
-    refused(confirm(api, "wrong"), *CODE_DEAD)
-    refused(confirm(api, mailbox.texts[0].variables["Code"]), 403, "user_banned", "User is banned")
+    assert_error(confirm(api, "wrong"), *CODE_DEAD)
+    assert_error(confirm(api, mailbox.texts[0].variables["Code"]), 403, "user_banned", "User is banned")
 
 
 def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(sms={"provider": "", "test_codes": {PHONE: "123456"}}, limits={"sms_sent": Rate(events=0)})
     assert message_id(api.post("/otp", {"phone": PHONE})) == "test-otp"
-    refused(api.post("/otp", {"phone": PHONE}), 429, "over_sms_send_rate_limit", SOON)
+    assert_error(api.post("/otp", {"phone": PHONE}), 429, "over_sms_send_rate_limit", SOON)
     assert confirm(api, "123456").status_code == 200
-    let_limits_pass(timedelta(minutes=1))
+    backdate_rate_limits(timedelta(minutes=1))
     assert message_id(api.post("/otp", {"phone": PHONE})) == "test-otp"
     assert mailbox.texts == []
 
@@ -141,10 +141,10 @@ def test_a_new_code_ends_the_one_before(api: Api, mailbox: Mailbox) -> None:
     make_phone_user()
     for _ in range(2):
         message_id(api.post("/otp", {"phone": PHONE}))
-        let_limits_pass(timedelta(minutes=1))
+        backdate_rate_limits(timedelta(minutes=1))
     old, new = (text.variables["Code"] for text in mailbox.texts)
     if old != new:
-        refused(confirm(api, old), *CODE_DEAD)
+        assert_error(confirm(api, old), *CODE_DEAD)
     assert confirm(api, new).status_code == 200
     assert OneTimeToken.objects.count() == 0
 
@@ -184,9 +184,9 @@ def test_under_auto_confirm_an_undeliverable_message_creates_no_account(
     if what == "interval":
         message_id(api.post("/otp", {"phone": PHONE}))
         User.objects.all().delete()
-    before = contents()
+    before = table_contents()
     assert api.post("/otp", {"phone": PHONE}).status_code == (500 if what == "gateway" else 429)
-    assert contents() == before
+    assert table_contents() == before
 
 
 # Errors
@@ -220,9 +220,9 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     refusal: tuple[int, str, str],
 ) -> None:
     auth_config(signup=config, sms={"provider": ""})
-    before = contents()
-    refused(api.post("/otp", body), *refusal)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/otp", body), *refusal)
+    assert table_contents() == before
     assert mailbox.texts == []
 
 
@@ -248,17 +248,19 @@ def test_errors_of_sending_apply_to_every_phone_alike(
     if account != "unknown":
         make_phone_user(**({} if account == "confirmed" else {"phone_confirmed_at": None}))
     auth_config(**({"limits": {"sms_sent": Rate(events=0)}} if what == "quota" else {"sms": {"provider": ""}}))
-    before = contents()
+    before = table_contents()
     answer = api.post("/otp", {"phone": PHONE})
     if what == "quota":
-        refused(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+        assert_error(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     else:
-        refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
-    assert contents() == before
+        assert_error(
+            answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"]
+        )
+    assert table_contents() == before
     assert mailbox.texts == []
 
 
 def test_a_sign_up_does_not_hold_up_a_code(api: Api) -> None:
     assert api.post("/signup", {"phone": PHONE, "password": PASSWORD}).status_code == 200
     message_id(api.post("/otp", {"phone": PHONE}))
-    refused(api.post("/otp", {"phone": PHONE}), 429, "over_sms_send_rate_limit", SOON)
+    assert_error(api.post("/otp", {"phone": PHONE}), 429, "over_sms_send_rate_limit", SOON)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.passwords import hashing
-from authsvc import clock
 from authsvc.conf import AuthConfig, Secret
 from tests.conftest import Answer, Api
-from tests.factories import PASSWORD, make_older, make_one_time_token, make_session, make_user
-from tests.observations import audit_payloads, audit_trail, contents, refused
+from tests.factories import PASSWORD, backdate, make_one_time_token, make_session, make_user
+from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
 
@@ -45,7 +45,7 @@ def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **given: Any
 
 
 def test_the_right_password_signs_in(api: Api) -> None:
-    user = make_user(email=EMAIL, at=clock.now() - timedelta(days=1))
+    user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
     answer = sign_in(api, headers={"User-Agent": "tests"})
 
     assert answer.status_code == 200
@@ -55,7 +55,7 @@ def test_the_right_password_signs_in(api: Api) -> None:
     ]  # fmt: skip
     assert session["weak_password"] is None
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert (claims.sub, claims.exp, claims.aal) == (str(user.id), session["expires_at"], "aal1")
     assert [entry.method for entry in claims.amr] == ["password"]
     row = Session.objects.get()
@@ -88,7 +88,7 @@ def test_the_address_may_be_in_any_case(api: Api) -> None:
 @pytest.mark.parametrize("number", [PHONE, "+15551234567", "+1 555 1234567", " 1 5 5 51234567"])
 def test_a_phone_signs_in_in_any_notation(api: Api, auth_config: ChangeConfig, number: str) -> None:
     auth_config(signup={"phone_enabled": True})
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now(), email_confirmed_at=None)
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), email_confirmed_at=None)
     answer = api.post("/token?grant_type=password", {"phone": number, "password": PASSWORD})
     assert answer.status_code == 200
     assert audit_trail() == [("login", {"provider": "phone"})]
@@ -141,9 +141,9 @@ def test_refusals_come_in_their_order_and_leave_nothing(
 ) -> None:
     auth_config(signup=config)
     make_user(email=EMAIL)
-    before = contents()
-    refused(api.post("/token?grant_type=password", body), *refusal)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/token?grant_type=password", body), *refusal)
+    assert table_contents() == before
 
 
 ACCOUNTS: dict[str, dict[str, Any]] = {
@@ -155,7 +155,7 @@ ACCOUNTS: dict[str, dict[str, Any]] = {
     "with null for a password": {"encrypted": None},
     "of another audience": {"audience": "staff"},
     "of an SSO provider": {"is_sso_user": True},
-    "deleted softly": {"deleted_at": clock.now()},
+    "deleted softly": {"deleted_at": timezone.now()},
 }
 
 
@@ -164,7 +164,7 @@ def make(account: str) -> User | None:
         return None
     columns = dict(ACCOUNTS[account])
     if columns.pop("banned", False):
-        columns["banned_until"] = clock.now() + timedelta(hours=1)
+        columns["banned_until"] = timezone.now() + timedelta(hours=1)
     encrypted = columns.pop("encrypted", "")
     user = make_user(email=EMAIL, **columns)
     if encrypted is None:
@@ -175,13 +175,13 @@ def make(account: str) -> User | None:
 @pytest.mark.parametrize("account", ["unknown", *ACCOUNTS])
 def test_a_wrong_password_reveals_nothing(api: Api, account: str) -> None:
     make(account)
-    before = contents()
+    before = table_contents()
     answer = sign_in(api, password="wrong password")
-    refused(answer, *INVALID)
+    assert_error(answer, *INVALID)
     assert {name: value for name, value in answer.headers.items() if name != "X-Sb-Error-Code"} == {
         "Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin",
     }  # fmt: skip
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -200,22 +200,22 @@ def test_other_errors_are_reported_after_the_correct_password(
     api: Api, account: str, refusal: tuple[int, str, str]
 ) -> None:
     make(account)
-    before = contents()
-    refused(sign_in(api), *refusal)
-    assert contents() == before
+    before = table_contents()
+    assert_error(sign_in(api), *refusal)
+    assert table_contents() == before
 
 
 def test_an_unconfirmed_phone_is_reported_after_the_correct_password(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
     make_user(email=EMAIL, phone=PHONE)
     body = {"phone": PHONE, "password": PASSWORD}
-    refused(api.post("/token?grant_type=password", body), 400, "phone_not_confirmed", "Phone not confirmed")
-    refused(api.post("/token?grant_type=password", {**body, "password": "wrong"}), *INVALID)
+    assert_error(api.post("/token?grant_type=password", body), 400, "phone_not_confirmed", "Phone not confirmed")
+    assert_error(api.post("/token?grant_type=password", {**body, "password": "wrong"}), *INVALID)
     assert sign_in(api).status_code == 200
 
 
 def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
-    make_user(email=EMAIL, banned_until=clock.now() - timedelta(seconds=1))
+    make_user(email=EMAIL, banned_until=timezone.now() - timedelta(seconds=1))
     assert sign_in(api).status_code == 200
 
 
@@ -224,7 +224,7 @@ def test_accounts_are_looked_up_in_the_audience_of_the_request(api: Api, audienc
     make_user(email=EMAIL, audience=audience)
     other = "authenticated" if audience == "staff" else "staff"
     assert sign_in(api, headers={"X-JWT-AUD": audience}).json()["user"]["aud"] == audience
-    refused(sign_in(api, headers={"X-JWT-AUD": other}), *INVALID)
+    assert_error(sign_in(api, headers={"X-JWT-AUD": other}), *INVALID)
 
 
 # Older hashes
@@ -249,7 +249,7 @@ def test_a_password_that_is_weak_today_is_accepted_and_reported(
     answer = sign_in(api)
     assert answer.status_code == 200
     assert answer.json()["weak_password"] == {"message": text, "reasons": reasons}
-    refused(sign_in(api, password="wrong"), *INVALID)
+    assert_error(sign_in(api, password="wrong"), *INVALID)
 
 
 @pytest.mark.parametrize(
@@ -262,9 +262,9 @@ def test_a_password_that_is_weak_today_is_accepted_and_reported(
 def test_an_imported_password_signs_in_and_is_hashed_anew(api: Api, stored: str, password: str) -> None:
     user = make_user(email=EMAIL)
     User.objects.update(password=stored)
-    before = contents()
-    refused(sign_in(api, password=f"{password}1"), *INVALID)
-    assert contents() == before
+    before = table_contents()
+    assert_error(sign_in(api, password=f"{password}1"), *INVALID)
+    assert table_contents() == before
     assert sign_in(api, password=password).status_code == 200
     after = User.objects.get(id=user.id).password or ""
     assert after.startswith(OUR_HASH)
@@ -278,7 +278,7 @@ def test_an_unsupported_hash_matches_no_password(api: Api, stored: str) -> None:
     make_user(email=EMAIL)
     User.objects.update(password=stored)
     for password in (PASSWORD, stored, ""):
-        refused(sign_in(api, password=password), *INVALID)
+        assert_error(sign_in(api, password=password), *INVALID)
 
 
 KEY = "pwFoiPyybQMqNmYVN0gUnpbfpGQV2sDv9vp0ZAxi_Y4"
@@ -299,7 +299,7 @@ def test_a_plain_hash_is_encrypted_at_the_next_sign_in(api: Api, auth_config: Ch
     assert (user.password or "") not in stored
     assert sign_in(api).status_code == 200
     assert User.objects.get().password == stored
-    refused(sign_in(api, password="wrong"), *INVALID)
+    assert_error(sign_in(api, password="wrong"), *INVALID)
 
 
 def test_a_hash_without_its_encryption_key_is_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
@@ -316,7 +316,7 @@ def test_a_hash_without_its_encryption_key_is_a_server_error(api: Api, auth_conf
 
 @pytest.mark.parametrize("grant", ["", "?grant_type=", "?grant_type=foo", "?grant=password", "?grant_type=Password"])
 def test_an_unknown_grant_is_refused(api: Api, grant: str) -> None:
-    refused(api.post(f"/token{grant}", "{"), 400, "invalid_credentials", "unsupported_grant_type")
+    assert_error(api.post(f"/token{grant}", "{"), 400, "invalid_credentials", "unsupported_grant_type")
 
 
 def test_all_grants_share_a_limit_that_unknown_grants_do_not_count_in(api: Api) -> None:
@@ -325,10 +325,10 @@ def test_all_grants_share_a_limit_that_unknown_grants_do_not_count_in(api: Api) 
         assert api.post(f"/token?grant_type={grant}", {}).status_code == 400
         assert api.post("/token?grant_type=foo", {}).status_code == 400
     make_user(email=EMAIL)
-    before = contents()
-    refused(sign_in(api), 429, "over_request_rate_limit", "Request rate limit reached")
-    refused(api.post("/token?grant_type=pkce", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
-    assert contents() == before
+    before = table_contents()
+    assert_error(sign_in(api), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post("/token?grant_type=pkce", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert table_contents() == before
     assert sign_in(api, headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 200
 
 
@@ -353,7 +353,7 @@ def test_limits_count_by_the_configured_header(api: Api, auth_config: ChangeConf
 def test_a_confirmation_email_stays_valid_after_a_refused_sign_in(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
-    make_older(OneTimeToken.objects.get(), by=timedelta(hours=20))
-    refused(sign_in(api), 400, "email_not_confirmed", "Email not confirmed")
+    backdate(OneTimeToken.objects.get(), by=timedelta(hours=20))
+    assert_error(sign_in(api), 400, "email_not_confirmed", "Email not confirmed")
     assert api.post("/verify", {"type": "signup", "token_hash": secret.link_token}).status_code == 200
     assert sign_in(api).status_code == 200

@@ -12,7 +12,7 @@ from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
-from tests.observations import audit_trail, contents, query_of, refused
+from tests.observations import assert_error, audit_trail, redirect_query, table_contents
 from tokens.models import AmrClaim, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -91,10 +91,10 @@ def test_an_anonymous_user_may_change_metadata(api: Api) -> None:
 @pytest.mark.parametrize("further", [{}, {"email": ""}, {"data": {"a": 1}}])
 def test_an_anonymous_user_without_email_or_phone_cannot_set_a_password(api: Api, further: dict[str, Any]) -> None:
     session = visit(api)
-    before = contents()
+    before = table_contents()
     text = "Updating password of an anonymous user without an email or phone is not allowed"
-    refused(put(api, session, {"password": PASSWORD, **further}), 422, "validation_failed", text)
-    assert contents() == before
+    assert_error(put(api, session, {"password": PASSWORD, **further}), 422, "validation_failed", text)
+    assert table_contents() == before
 
 
 def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
@@ -147,7 +147,7 @@ def test_a_link_makes_an_anonymous_user_permanent_in_a_flow(api: Api, mailbox: M
     visitor = visit(api)
     changed(put(api, visitor, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     link = mailbox.emails[0].variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081")
-    code = query_of(api.get(link))["code"]
+    code = redirect_query(api.get(link))["code"]
     session = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER}).json()
     assert (session["user"]["id"], session["user"]["is_anonymous"]) == (visitor["user"]["id"], False)
 
@@ -205,11 +205,11 @@ def test_an_anonymous_user_cannot_take_a_used_email_or_phone(
     make_user(email=EMAIL, phone=PHONE)
     auth_config(mailer={"autoconfirm": autoconfirm}, sms={"autoconfirm": autoconfirm})
     visitor = visit(api)
-    before = contents()
+    before = table_contents()
     text = "A user with this {} has already been registered"
-    refused(put(api, visitor, {"email": EMAIL}), 422, "email_exists", text.format("email address"))
-    refused(put(api, visitor, {"phone": PHONE}), 422, "phone_exists", text.format("phone number"))
-    assert contents() == before
+    assert_error(put(api, visitor, {"email": EMAIL}), 422, "email_exists", text.format("email address"))
+    assert_error(put(api, visitor, {"phone": PHONE}), 422, "phone_exists", text.format("phone number"))
+    assert table_contents() == before
 
 
 def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mailbox: Mailbox) -> None:
@@ -218,7 +218,7 @@ def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mai
     made = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
     answer = api.post("/verify", {"type": "email_change", "token_hash": pending.variables["TokenHash"]})
     text = "A user with this email address has already been registered"
-    refused(answer, 422, "email_exists", text)
+    assert_error(answer, 422, "email_exists", text)
     assert str(User.objects.get(email=EMAIL).id) == made["id"]
     assert User.objects.filter(is_anonymous=True).count() == 1
 
@@ -226,7 +226,7 @@ def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mai
 def test_anonymous_users_cannot_reauthenticate(api: Api) -> None:
     answer = api.get("/reauthenticate", bearer=visit(api)["access_token"])
     text = "Reauthentication requires the user to have an email or a phone number"
-    refused(answer, 400, "validation_failed", text)
+    assert_error(answer, 400, "validation_failed", text)
 
 
 def test_the_session_of_an_anonymous_user_keeps_its_method(api: Api, mailbox: Mailbox) -> None:

@@ -10,15 +10,16 @@ from uuid import UUID
 import pytest
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import Identity, User
 from accounts.passwords import hashing
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user
-from tests.observations import audit_payloads, audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
@@ -55,7 +56,7 @@ def signed_in(answer: Answer) -> dict[str, Any]:
     session: dict[str, Any] = answer.json()
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
-    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert (claims.exp, claims.sub) == (session["expires_at"], session["user"]["id"])
     return session
 
@@ -125,7 +126,7 @@ def test_the_answer_shows_the_rows_as_they_are_stored(api: Api) -> None:
     assert shown["identities"][0]["identity_id"] == str(identity.id)
     assert identity.provider_id == shown["id"]
     assert identity.email == EMAIL
-    assert clock.rfc3339(user.created_at or clock.now()) == shown["created_at"]
+    assert rfc3339(user.created_at or timezone.now()) == shown["created_at"]
 
 
 def test_the_email_contains_the_link_and_code_of_the_account(api: Api, mailbox: Mailbox) -> None:
@@ -193,7 +194,7 @@ def test_without_an_audience_the_empty_one_is_used(api: Api, auth_config: Change
     auth_config(jwt={"aud": ""}, mailer={"autoconfirm": True})
     session = signed_in(api.post("/signup", SIGN_UP))
     assert session["user"]["aud"] == ""
-    assert access_tokens.decode(session["access_token"], at=clock.now()).raw["aud"] == ""
+    assert access_tokens.decode(session["access_token"], at=timezone.now()).raw["aud"] == ""
     assert api.get("/user", bearer=session["access_token"]).status_code == 200
     assert api.post("/token?grant_type=password", SIGN_UP).status_code == 200
 
@@ -364,11 +365,11 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     refusal: tuple[int, str, str],
 ) -> None:
     auth_config(**config)
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", body)
     further = {"error_id": answer.json().get("error_id")} if refusal[0] == 500 else {}
-    refused(answer, *refusal, **further)
-    assert contents() == before
+    assert_error(answer, *refusal, **further)
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -402,7 +403,7 @@ def test_a_weak_password_is_refused_with_its_reasons(
 ) -> None:
     auth_config(passwords=config)
     body = {"email": "x", "phone": "x", "password": password}
-    refused(api.post("/signup", body), 422, "weak_password", text, weak_password={"reasons": reasons})
+    assert_error(api.post("/signup", body), 422, "weak_password", text, weak_password={"reasons": reasons})
     versioned = api.post("/signup", body, headers={"X-Supabase-Api-Version": "2024-01-01"})
     assert versioned.json() == {"code": "weak_password", "message": text, "weak_password": {"reasons": reasons}}
     assert not User.objects.exists()
@@ -477,9 +478,9 @@ def test_under_either_auto_confirm_a_confirmed_address_is_an_error(
 ) -> None:
     make_user(email=EMAIL)
     auth_config(**{section: {"autoconfirm": True}})
-    before = contents()
-    refused(api.post("/signup", SIGN_UP), 422, "user_already_exists", "User already registered")
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/signup", SIGN_UP), 422, "user_already_exists", "User already registered")
+    assert table_contents() == before
 
 
 @pytest.mark.django_db(transaction=True)
@@ -507,14 +508,14 @@ def test_an_auto_confirmed_phone_is_signed_in_at_once(api: Api, auth_config: Cha
 def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
     api: Api, auth_config: ChangeConfig, section: str
 ) -> None:
-    make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+    make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     if section == "mailer":
         auth_config(mailer={"autoconfirm": True})
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", {"phone": PHONE, "password": PASSWORD})
-    refused(answer, 400, "user_already_exists", "User already registered")
-    assert contents() == before
+    assert_error(answer, 400, "user_already_exists", "User already registered")
+    assert table_contents() == before
 
 
 # An unconfirmed address
@@ -522,7 +523,7 @@ def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
 
 def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: Mailbox) -> None:
     first = api.post("/signup", {"email": EMAIL, "password": "the first password", "data": {"n": 1, "x": 1}}).json()
-    let_limits_pass(timedelta(minutes=15, seconds=1))
+    backdate_rate_limits(timedelta(minutes=15, seconds=1))
     answer = api.post("/signup", {"email": EMAIL, "password": "the other password", "data": {"n": 2}})
 
     second = answer.json()
@@ -550,7 +551,7 @@ def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: 
 
 
 def test_a_repeated_sign_up_shows_nothing_of_an_invitation(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, password="", confirmed=False, data={"salary": 7}, invited_at=clock.now())
+    user = make_user(email=EMAIL, password="", confirmed=False, data={"salary": 7}, invited_at=timezone.now())
     shown = api.post("/signup", {**SIGN_UP, "data": {"mine": 1}}).json()
     assert shown["id"] == str(user.id)
     assert (shown["user_metadata"], shown["identities"]) == ({}, [])
@@ -575,7 +576,7 @@ def test_an_address_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbo
 
 
 def test_no_session_for_the_address_when_only_the_phone_is_confirmed(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=clock.now())
+    user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=timezone.now())
     answer = api.post("/signup", SIGN_UP)
     assert answer.json()["id"] == str(user.id)
     assert "access_token" not in answer.json()
@@ -599,18 +600,18 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
         email=EMAIL,
         data={"secret": 1},
         phone=PHONE,
-        phone_confirmed_at=clock.now(),
-        invited_at=clock.now(),
-        recovery_sent_at=clock.now(),
+        phone_confirmed_at=timezone.now(),
+        invited_at=timezone.now(),
+        recovery_sent_at=timezone.now(),
         email_change="new@example.com",
-        email_change_sent_at=clock.now(),
-        last_sign_in_at=clock.now(),
-        banned_until=clock.now() + timedelta(days=1),
+        email_change_sent_at=timezone.now(),
+        last_sign_in_at=timezone.now(),
+        banned_until=timezone.now() + timedelta(days=1),
         role="svc_admin",
         raw_app_meta_data={"provider": "google", "providers": ["google"], "plan": "gold"},
     )
     make_factor(user)
-    before = {name: found for name, found in contents().items() if name != "audit_log_entries"}
+    before = {name: found for name, found in table_contents().items() if name != "audit_log_entries"}
     answer = api.post("/signup", {"email": "User@Example.com", "password": "another password", "data": {"a": 1}})
 
     assert answer.status_code == 200
@@ -633,7 +634,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
     }
     assert UUID(shown["id"]).version == 4
     assert shown["id"] != str(user.id)
-    assert {name: found for name, found in contents().items() if name != "audit_log_entries"} == before
+    assert {name: found for name, found in table_contents().items() if name != "audit_log_entries"} == before
     assert audit_payloads() == [
         {
             "action": "user_repeated_signup",
@@ -652,7 +653,7 @@ def test_a_fabricated_user_has_another_id_every_time(api: Api) -> None:
     ids = set()
     for _ in range(3):
         ids.add(api.post("/signup", SIGN_UP).json()["id"])
-        let_limits_pass(timedelta(hours=1))
+        backdate_rate_limits(timedelta(hours=1))
     assert len(ids) == 3
 
 
@@ -680,22 +681,22 @@ def test_the_interval_between_sign_ups_is_the_same_for_every_address(
         case "confirmed":
             make_user(email=EMAIL)
         case "banned":
-            make_user(email=EMAIL, banned_until=clock.now() + timedelta(days=1))
+            make_user(email=EMAIL, banned_until=timezone.now() + timedelta(days=1))
         case "of another audience":
             make_user(email=EMAIL, audience="staff")
     assert api.post("/signup", SIGN_UP).status_code == 200
-    before, sent = contents(), len(mailbox.emails)
+    before, sent = table_contents(), len(mailbox.emails)
     second = api.post("/signup", {**SIGN_UP, "email": "USER@example.com"})
     text = "For security purposes, you can only request this after 899 seconds."
-    refused(second, 429, "over_email_send_rate_limit", text)
+    assert_error(second, 429, "over_email_send_rate_limit", text)
     assert second.headers["Retry-After"] == "899"
-    assert contents() == before
+    assert table_contents() == before
     assert len(mailbox.emails) == sent
-    let_limits_pass(timedelta(seconds=890))
+    backdate_rate_limits(timedelta(seconds=890))
     third = api.post("/signup", SIGN_UP)
     assert third.status_code == 429
     assert 1 <= int(third.headers["Retry-After"]) <= 10
-    let_limits_pass(timedelta(seconds=11))
+    backdate_rate_limits(timedelta(seconds=11))
     assert api.post("/signup", SIGN_UP).status_code == 200
 
 
@@ -703,7 +704,7 @@ def test_a_configured_interval_replaces_the_default(api: Api, auth_config: Chang
     auth_config(smtp={"max_frequency": timedelta(seconds=60)})
     api.post("/signup", SIGN_UP)
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(api.post("/signup", SIGN_UP), 429, "over_email_send_rate_limit", text)
+    assert_error(api.post("/signup", SIGN_UP), 429, "over_email_send_rate_limit", text)
 
 
 def test_another_address_is_not_held_up(api: Api) -> None:
@@ -720,10 +721,10 @@ def test_auto_confirmed_sign_ups_have_no_interval(api: Api, auth_config: ChangeC
 def test_the_email_quota_is_shared_by_all_addresses(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     assert api.post("/signup", SIGN_UP).status_code == 200
-    before = contents()
+    before = table_contents()
     answer = api.post("/signup", {**SIGN_UP, "email": "other@example.com"})
-    refused(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    assert_error(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert table_contents() == before
     assert len(mailbox.emails) == 1
 
 
@@ -731,7 +732,7 @@ def test_requests_of_one_client_are_limited_after_the_body_is_read(api: Api) -> 
     for _ in range(30):
         assert api.post("/signup", {"email": "x"}).status_code == 400
     answer = api.post("/signup", SIGN_UP)
-    refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
     assert int(answer.headers["Retry-After"]) in range(1, 11)
     assert api.post("/signup", "{").json()["error_code"] == "bad_json"
     assert api.post("/signup", SIGN_UP, headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 200
@@ -744,9 +745,9 @@ def test_requests_of_one_client_are_limited_after_the_body_is_read(api: Api) -> 
 @pytest.mark.parametrize("body", [{}, "null", {"email": "", "phone": ""}, {"password": PASSWORD, "data": {"a": 1}}])
 def test_anonymous_sign_ins_are_off_by_default(api: Api, auth_config: ChangeConfig, body: Any) -> None:
     auth_config(signup={"disabled": True})
-    before = contents()
-    refused(api.post("/signup", body), 422, "anonymous_provider_disabled", "Anonymous sign-ins are disabled")
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/signup", body), 422, "anonymous_provider_disabled", "Anonymous sign-ins are disabled")
+    assert table_contents() == before
 
 
 def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config: ChangeConfig) -> None:
@@ -757,7 +758,7 @@ def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config:
     assert (shown["email"], shown["phone"], shown["identities"]) == ("", "", [])
     assert (shown["app_metadata"], shown["user_metadata"]) == ({}, {"a": 1})
     assert [name for name in shown if name.endswith("_at")] == ["last_sign_in_at", "created_at", "updated_at"]
-    claims = access_tokens.decode(session["access_token"], at=clock.now())
+    claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert claims.is_anonymous is True
     assert [entry.method for entry in claims.amr] == ["anonymous"]
     user = User.objects.get()
@@ -770,7 +771,7 @@ def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config:
 
 def test_anonymous_sign_ins_are_sign_ups(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"anonymous_enabled": True, "disabled": True})
-    refused(api.post("/signup", {}), 422, "signup_disabled", "Signups not allowed for this instance")
+    assert_error(api.post("/signup", {}), 422, "signup_disabled", "Signups not allowed for this instance")
     assert not User.objects.exists()
 
 
@@ -778,7 +779,7 @@ def test_anonymous_sign_ins_of_one_client_are_limited(api: Api, auth_config: Cha
     auth_config(signup={"anonymous_enabled": True}, limits={"anonymous_users": 5.0})
     for _ in range(5):
         assert api.post("/signup", {}).status_code == 200
-    refused(api.post("/signup", {}), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post("/signup", {}), 429, "over_request_rate_limit", "Request rate limit reached")
     assert api.post("/signup", SIGN_UP).status_code == 200
 
 

@@ -6,15 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from authsvc.security import rate_limits
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.factories import PASSWORD, SignIn, make_older, make_session, make_user
-from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tests.factories import PASSWORD, SignIn, backdate, make_session, make_user
+from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -57,11 +57,11 @@ def test_a_code_for_an_unknown_account_is_not_sent(
         make_user(email=EMAIL)
         unknown, known = {"email": "nobody@example.com"}, {"email": EMAIL}
     else:
-        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+        make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
         unknown, known = {"phone": "15559999999"}, {"phone": PHONE}
-    before = contents()
+    before = table_contents()
     first = api.post("/otp", {**unknown, "create_user": False})
-    assert contents() == before
+    assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
     second = api.post("/otp", {**known, "create_user": False})
     assert told(first) == told(second)
@@ -70,7 +70,7 @@ def test_a_code_for_an_unknown_account_is_not_sent(
 
     code = "over_email_send_rate_limit" if known_by == "email" else "over_sms_send_rate_limit"
     for body in (unknown, known):
-        refused(api.post("/otp", {**body, "create_user": False}), 429, code, SOON)
+        assert_error(api.post("/otp", {**body, "create_user": False}), 429, code, SOON)
 
 
 @pytest.mark.parametrize("body", [{"email": EMAIL}, {"phone": PHONE}])
@@ -83,8 +83,8 @@ def test_an_exhausted_quota_reveals_nothing(
     for bucket in ("email_sent", "sms_sent"):
         rate_limits.consume_event(bucket=bucket, rate=rate)
     unknown = api.post("/otp", {**body, "create_user": False})
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now())
-    let_limits_pass(timedelta(minutes=2))
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
+    backdate_rate_limits(timedelta(minutes=2))
     known = api.post("/otp", {**body, "create_user": False})
     assert (unknown.status_code, unknown.json()) == (known.status_code, known.json())
     assert unknown.status_code == 429
@@ -101,23 +101,23 @@ def test_an_exhausted_quota_reveals_nothing(
 def test_a_missing_gateway_reveals_nothing(api: Api, auth_config: ChangeConfig, known: bool) -> None:
     auth_config(sms={"provider": ""})
     if known:
-        make_user(email="", phone=PHONE, phone_confirmed_at=clock.now())
+        make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
     answer = api.post("/otp", {"phone": PHONE, "create_user": False})
-    refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
 
 
 @pytest.mark.parametrize("create_user", [False, True])
 def test_an_invalid_email_or_phone_is_reported(api: Api, create_user: bool) -> None:
     email = api.post("/otp", {"email": "x", "create_user": create_user})
-    refused(email, 400, "validation_failed", "Unable to validate email address: invalid format")
+    assert_error(email, 400, "validation_failed", "Unable to validate email address: invalid format")
     phone = api.post("/otp", {"phone": "x", "create_user": create_user})
-    refused(phone, 400, "validation_failed", "Invalid phone number format (E.164 required)")
+    assert_error(phone, 400, "validation_failed", "Invalid phone number format (E.164 required)")
 
 
 def test_without_strict_privacy_the_error_is_specific(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"strict_privacy_enabled": False})
     answer = api.post("/otp", {"email": EMAIL, "create_user": False})
-    refused(answer, 422, "otp_disabled", "Signups not allowed for otp")
+    assert_error(answer, 422, "otp_disabled", "Signups not allowed for otp")
 
 
 # Change to a taken address
@@ -160,7 +160,7 @@ def test_the_owner_of_an_address_is_notified_of_each_resend(api: Api, mailbox: M
     owner = make_user(email=EMAIL)
     made = make_session(make_user(email=MINE))
     assert ask(api, made).status_code == 200
-    let_limits_pass(timedelta(minutes=1))
+    backdate_rate_limits(timedelta(minutes=1))
     mailbox.clear()
     answer = api.post("/resend", {"type": "email_change", "email": MINE})
     to_owner = [mail for mail in mailbox.emails if mail.to == EMAIL]
@@ -189,10 +189,10 @@ def test_owners_are_notified_at_most_once_a_minute(
     visitor = api.post("/signup", {}).json()
     body = {"email": EMAIL}
     assert api.put("/user", body, bearer=visitor["access_token"]).status_code == 200
-    refused(api.put("/user", body, bearer=visitor["access_token"]), 429, "over_email_send_rate_limit", SOON)
+    assert_error(api.put("/user", body, bearer=visitor["access_token"]), 429, "over_email_send_rate_limit", SOON)
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_TAKEN, EMAIL)]
-    make_older(User.objects.get(is_anonymous=True), by=timedelta(minutes=1))
-    let_limits_pass(timedelta(minutes=1))
+    backdate(User.objects.get(is_anonymous=True), by=timedelta(minutes=1))
+    backdate_rate_limits(timedelta(minutes=1))
     assert api.put("/user", body, bearer=visitor["access_token"]).status_code == 200
 
 
@@ -209,7 +209,7 @@ def test_the_notice_takes_one_of_the_quota_and_is_refused_like_a_link(api: Api, 
     auth_config(limits={"email_sent": Rate(events=0)})
     made = make_session()
     for email in (EMAIL, "free@example.com"):
-        refused(ask(api, made, email), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+        assert_error(ask(api, made, email), 429, "over_email_send_rate_limit", "email rate limit exceeded")
 
 
 # Change to a taken phone
@@ -219,7 +219,7 @@ TAKEN_NUMBER = "15557654321"
 
 @pytest.fixture
 def owner_of_number() -> User:
-    return make_user(email="", phone=TAKEN_NUMBER, phone_confirmed_at=clock.now())
+    return make_user(email="", phone=TAKEN_NUMBER, phone_confirmed_at=timezone.now())
 
 
 def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> Answer:
@@ -247,7 +247,7 @@ def test_a_taken_phone_gets_the_answer_of_a_free_one_and_no_code(
         (taken.user.id, "phone_change_token", TAKEN_NUMBER),
     ]
     for made, phone in ((free, PHONE), (taken, TAKEN_NUMBER)):
-        refused(ask_for_number(api, made, phone), 429, "over_sms_send_rate_limit", SOON)
+        assert_error(ask_for_number(api, made, phone), 429, "over_sms_send_rate_limit", SOON)
 
 
 @pytest.mark.parametrize("fixed", [False, True])
@@ -259,7 +259,7 @@ def test_a_resend_to_a_taken_phone_sends_nothing(
     answers = []
     for email, phone in (("free@example.com", PHONE), (MINE, TAKEN_NUMBER)):
         assert ask_for_number(api, make_session(make_user(email=email)), phone).status_code == 200
-        let_limits_pass(timedelta(minutes=1))
+        backdate_rate_limits(timedelta(minutes=1))
         mailbox.clear()
         answers.append(api.post("/resend", {"type": "phone_change", "email": email}))
     assert mailbox.texts == []
@@ -317,7 +317,7 @@ def test_under_auto_confirm_a_taken_phone_stays_pending(
 def test_a_duplicate_looks_like_a_new_account_that_waits(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str, autoconfirm: str
 ) -> None:
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now(), data={"secret": 1})
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), data={"secret": 1})
     known = {"email": EMAIL} if known_by == "email" else {"phone": PHONE}
     unknown = {"email": "new@example.com"} if known_by == "email" else {"phone": "15559999999"}
     further = {"password": PASSWORD, "data": {"a": 1, "b": None}}
@@ -349,5 +349,5 @@ def test_a_duplicate_looks_different_every_time(api: Api) -> None:
     for _ in range(2):
         shown = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
         seen |= {shown["id"], shown["identities"][0]["identity_id"]}
-        let_limits_pass(timedelta(minutes=15))
+        backdate_rate_limits(timedelta(minutes=15))
     assert len(seen) == 4

@@ -9,10 +9,11 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import DataError, Error, IntegrityError, connection
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
 from accounts.users import queries
-from authsvc import audit, clock
+from authsvc import audit
 from authsvc.caller import Caller
 from tests.conftest import Api, Mailbox
 from tests.factories import (
@@ -23,7 +24,7 @@ from tests.factories import (
     make_session,
     make_user,
 )
-from tests.observations import audit_trail, let_limits_pass
+from tests.observations import audit_trail, backdate_rate_limits
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -175,7 +176,7 @@ def test_a_user_has_one_secret_of_a_purpose_and_a_link_is_one_users() -> None:
 
 def test_a_session_has_a_method_once() -> None:
     made = make_session()
-    at = clock.now()
+    at = timezone.now()
     with pytest.raises(IntegrityError, match="mfa_amr_claims_session_id_authentication_method_pkey"):
         AmrClaim.objects.create(session=made.session, authentication_method="password", created_at=at, updated_at=at)
 
@@ -270,7 +271,7 @@ def test_deletion_of_an_account_cascades_to_its_own_rows_only(run: Run) -> None:
         PasskeyChallenge.objects.create(user=each, challenge_type="registration", session_data={}, expires_at=TEN)
         make_one_time_token(each)
         make_flow(each)
-    audit.record(audit.Action.LOGIN, actor=_record(user), caller=Caller(), at=clock.now())
+    audit.record(audit.Action.LOGIN, actor=_record(user), caller=Caller(), at=timezone.now())
     tables: list[Any] = [
         Identity,
         Session,
@@ -357,7 +358,7 @@ def test_a_second_recovery_replaces_the_first(api: Api, mailbox: Mailbox) -> Non
     user = make_user(email="a@b.co")
     for _ in range(2):
         assert api.post("/recover", {"email": "a@b.co"}).status_code == 200
-        let_limits_pass(timedelta(minutes=2))
+        backdate_rate_limits(timedelta(minutes=2))
     assert OneTimeToken.objects.filter(user=user).count() == 1
     first = mailbox.emails[0].variables["TokenHash"]
     answer = api.get(f"/verify?type=recovery&token={first}")

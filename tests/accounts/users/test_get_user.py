@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity
-from authsvc import clock
 from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_factor, make_session, make_user
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 
 pytestmark = pytest.mark.django_db
 
@@ -26,18 +26,18 @@ WRONG_AUDIENCE = (400, "validation_failed", "Token audience doesn't match reques
 @pytest.mark.parametrize("path", ["/user", "/user/"])
 def test_a_valid_token_shows_its_account(api: Api, scheme: str, path: str) -> None:
     made = make_session(make_user(email=EMAIL, data={"a": 1}))
-    before = contents()
+    before = table_contents()
     answer = api.get(path, headers={"Authorization": f"{scheme} {made.access_token}"})
     assert answer.status_code == 200
     shown = answer.json()
     assert (shown["id"], shown["email"], shown["user_metadata"]["a"]) == (str(made.user.id), EMAIL, 1)
     assert answer.headers["Cache-Control"] == "no-store"
-    assert contents() == before
+    assert table_contents() == before
 
 
 def test_the_account_is_shown_as_it_is_now(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
-    at = clock.now()
+    at = timezone.now()
     Identity.objects.create(
         provider="google", provider_id="7", user=made.user, identity_data={"sub": "7"}, created_at=at, updated_at=at
     )
@@ -57,16 +57,16 @@ def test_a_token_returns_its_own_account(api: Api) -> None:
 
 
 def test_a_missing_token_is_refused_on_get_user(api: Api) -> None:
-    refused(api.get("/user"), 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(api.get("/user"), 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 def test_a_banned_user_is_refused(api: Api) -> None:
-    made = make_session(make_user(banned_until=clock.now() + timedelta(minutes=1)))
-    refused(api.get("/user", bearer=made.access_token), 403, "user_banned", "User is banned")
+    made = make_session(make_user(banned_until=timezone.now() + timedelta(minutes=1)))
+    assert_error(api.get("/user", bearer=made.access_token), 403, "user_banned", "User is banned")
 
 
 def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
-    made = make_session(make_user(banned_until=clock.now() - timedelta(seconds=1)))
+    made = make_session(make_user(banned_until=timezone.now() - timedelta(seconds=1)))
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
@@ -74,25 +74,25 @@ def test_a_session_that_has_ended_is_refused(api: Api) -> None:
     made = make_session()
     assert api.post("/logout?scope=local", bearer=made.access_token).status_code == 204
     text = "Session from session_id claim in JWT does not exist"
-    refused(api.get("/user", bearer=made.access_token), 403, "session_not_found", text)
+    assert_error(api.get("/user", bearer=made.access_token), 403, "session_not_found", text)
 
 
 def test_an_account_that_is_gone_is_refused(api: Api) -> None:
     made = make_session()
     made.user.delete()
     text = "User from sub claim in JWT does not exist"
-    refused(api.get("/user", bearer=made.access_token), 403, "user_not_found", text)
+    assert_error(api.get("/user", bearer=made.access_token), 403, "user_not_found", text)
 
 
 def test_the_time_limits_of_a_session_do_not_end_its_access_token(api: Api, auth_config: ChangeConfig) -> None:
-    made = make_session(not_after=clock.now() - timedelta(seconds=1))
+    made = make_session(not_after=timezone.now() - timedelta(seconds=1))
     auth_config(sessions={"timebox": timedelta(microseconds=1)})
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
 def test_the_requested_audience_must_match_the_token(api: Api) -> None:
     made = make_session()
-    refused(api.get("/user", bearer=made.access_token, headers={"X-JWT-AUD": "staff"}), *WRONG_AUDIENCE)
+    assert_error(api.get("/user", bearer=made.access_token, headers={"X-JWT-AUD": "staff"}), *WRONG_AUDIENCE)
     right = api.get("/user", bearer=made.access_token, headers={"X-JWT-AUD": "authenticated"})
     assert right.status_code == 200
 
@@ -106,7 +106,7 @@ def test_a_token_of_an_operator_is_checked_against_the_audience_of_the_service(
     api: Api, auth_config: ChangeConfig
 ) -> None:
     made = make_session(make_user(audience="staff", role="svc_admin"))
-    refused(api.get("/user", bearer=made.access_token), *WRONG_AUDIENCE)
+    assert_error(api.get("/user", bearer=made.access_token), *WRONG_AUDIENCE)
     auth_config(jwt={"aud": "staff"})
     assert api.get("/user", bearer=made.access_token).status_code == 200
 

@@ -11,7 +11,7 @@ import pytest
 from accounts.models import User
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_flow, make_one_time_token, make_user
-from tests.observations import contents, fragment_of, query_of, refused
+from tests.observations import assert_error, redirect_fragment, redirect_query, table_contents
 from tokens.models import Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -69,22 +69,22 @@ def test_the_button_redeems_the_link_as_opening_it_would(api: Api, type: str, pa
     answer = press(api, page, path=path)
     assert answer.status_code == 303
     assert answer.headers["Location"].startswith(f"{SITE}/cb?x=1#access_token=")
-    assert fragment_of(answer)["type"] == type
+    assert redirect_fragment(answer)["type"] == type
     assert User.objects.get().email_confirmed_at is not None
     assert Session.objects.count() == 1
     again = press(api, page, path=path)
-    assert fragment_of(again)["error_code"] == "otp_expired"
+    assert redirect_fragment(again)["error_code"] == "otp_expired"
 
 
 def test_opening_a_link_uses_up_nothing_however_often(api: Api) -> None:
     token = make_one_time_token(make_user(email=EMAIL, confirmed=False), TokenType.CONFIRMATION).link_token
-    before = contents()
+    before = table_contents()
     pages = [open_link(api, token, "signup") for _ in range(3)]
     api.request("HEAD", f"/verify?token={token}&type=signup")
     api.request("OPTIONS", f"/verify?token={token}&type=signup")
     api.get(f"/verify/confirm?token={token}&type=signup")
     api.request("HEAD", f"/verify/confirm?token={token}&type=signup")
-    assert contents() == before
+    assert table_contents() == before
     assert [page.status_code for page in pages] == [200] * 3
     assert press(api, pages[0]).headers["Location"].startswith(f"{SITE}#access_token=")
 
@@ -96,9 +96,9 @@ def test_the_button_of_a_flow_leads_to_the_site_with_a_code(api: Api) -> None:
     answer = press(api, open_link(api, token, "recovery"))
     assert answer.status_code == 303
     flow.refresh_from_db()
-    assert query_of(answer) == {"code": str(flow.auth_code)}
+    assert redirect_query(answer) == {"code": str(flow.auth_code)}
     refusal = press(api, open_link(api, token, "recovery"))
-    assert fragment_of(refusal)["error_code"] == query_of(refusal)["error_code"] == "otp_expired"
+    assert redirect_fragment(refusal)["error_code"] == redirect_query(refusal)["error_code"] == "otp_expired"
 
 
 @pytest.mark.parametrize(("type", "heading"), HEADINGS.items())
@@ -150,15 +150,15 @@ NO_TOKEN = (400, "validation_failed", "Verify requires a token or a token hash")
 def test_a_link_without_type_or_token_is_refused_in_json(
     api: Api, form: dict[str, str], refusal: tuple[int, str, str]
 ) -> None:
-    refused(api.get(f"/verify?{urlencode(form)}"), *refusal)
-    refused(submit(api, form), *refusal)
+    assert_error(api.get(f"/verify?{urlencode(form)}"), *refusal)
+    assert_error(submit(api, form), *refusal)
 
 
 @pytest.mark.parametrize("type", ["nonsense", "sms", "\x00"])
 def test_a_type_that_no_link_has_is_refused_by_redirect(api: Api, type: str) -> None:
     answer = press(api, open_link(api, "0a1b", type))
     assert answer.status_code == 303
-    assert fragment_of(answer)["error_description"] == "Invalid email verification type"
+    assert redirect_fragment(answer)["error_description"] == "Invalid email verification type"
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_pages_that_are_open_still_work_when_links_redeem_at_once_again(api: Api
     assert press(api, page).headers["Location"].startswith(f"{SITE}#access_token=")
     opened = open_link(api, token, "magiclink", quote(SITE))
     assert opened.status_code == 303
-    assert fragment_of(opened)["error_code"] == "otp_expired"
+    assert redirect_fragment(opened)["error_code"] == "otp_expired"

@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
 from tests.accounts.threads import at_once
@@ -20,12 +21,19 @@ from tests.factories import (
     PASSWORD,
     VERIFIER,
     SignIn,
-    make_older,
+    backdate,
     make_one_time_token,
     make_session,
     make_user,
 )
-from tests.observations import audit_trail, contents, fragment_of, let_limits_pass, query_of, refused
+from tests.observations import (
+    assert_error,
+    audit_trail,
+    backdate_rate_limits,
+    redirect_fragment,
+    redirect_query,
+    table_contents,
+)
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +54,7 @@ PENDING = [TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW]
 
 @pytest.fixture
 def made() -> SignIn:
-    return make_session(make_user(email=EMAIL, data={"name": "Ada"}, at=clock.now() - timedelta(days=1)))
+    return make_session(make_user(email=EMAIL, data={"name": "Ada"}, at=timezone.now() - timedelta(days=1)))
 
 
 def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: Any) -> dict[str, Any]:
@@ -138,7 +146,7 @@ def test_without_secure_email_change_only_the_new_address_gets_a_confirmation(
 
 
 def test_a_user_without_an_address_confirms_at_the_new_one(api: Api, mailbox: Mailbox) -> None:
-    made = make_session(make_user(email="", phone=PHONE, phone_confirmed_at=clock.now()))
+    made = make_session(make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now()))
     shown = ask(api, made)
     assert (shown["email"], shown["new_email"]) == ("", NEW)
     assert [mail.to for mail in mailbox.emails] == [NEW]
@@ -161,10 +169,10 @@ def test_both_emails_count_once_against_the_quota(api: Api, auth_config: ChangeC
     auth_config(limits={"email_sent": Rate(events=1)})
     ask(api, made)
     other = make_session()
-    before = contents()
+    before = table_contents()
     answer = api.put("/user", {"email": "other@example.com"}, bearer=other.access_token)
-    refused(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    assert_error(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("address", [EMAIL, NEW])
@@ -179,19 +187,19 @@ def test_the_operators_allow_list_applies(
         return
     missing = NEW if address == EMAIL else EMAIL
     text = f'Email address "{missing}" cannot be used as it is not authorized'
-    refused(answer, 400, "email_address_not_authorized", text)
+    assert_error(answer, 400, "email_address_not_authorized", text)
     assert mailbox.emails == []
 
 
 def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    before = contents()
+    before = table_contents()
     answer = api.put("/user", {"email": "third@example.com"}, bearer=made.access_token)
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(answer, 429, "over_email_send_rate_limit", text)
-    assert contents() == before
-    make_older(made.user, by=timedelta(minutes=1))
-    let_limits_pass(timedelta(minutes=1))
+    assert_error(answer, 429, "over_email_send_rate_limit", text)
+    assert table_contents() == before
+    backdate(made.user, by=timedelta(minutes=1))
+    backdate_rate_limits(timedelta(minutes=1))
     assert ask(api, made, "third@example.com")["new_email"] == "third@example.com"
     assert len(mailbox.emails) == 4
 
@@ -210,7 +218,7 @@ def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, ma
     ask(api, made)
     assert api.put("/user", {"password": "another one"}, bearer=made.access_token).status_code == 200
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(api.put("/user", {"email": NEW}, bearer=made.access_token), 429, "over_email_send_rate_limit", text)
+    assert_error(api.put("/user", {"email": NEW}, bearer=made.access_token), 429, "over_email_send_rate_limit", text)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -225,8 +233,8 @@ def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_conf
 def test_the_interval_applies_to_repeated_requests(api: Api, made: SignIn) -> None:
     ask(api, made)
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(api.post("/resend", {"type": "email_change", "email": EMAIL}), 429, "over_email_send_rate_limit", text)
-    let_limits_pass(timedelta(minutes=1))
+    assert_error(api.post("/resend", {"type": "email_change", "email": EMAIL}), 429, "over_email_send_rate_limit", text)
+    backdate_rate_limits(timedelta(minutes=1))
     assert api.post("/resend", {"type": "email_change", "email": EMAIL}).status_code == 200
 
 
@@ -235,9 +243,9 @@ def test_an_address_of_another_user_is_refused(
     api: Api, mailbox: Mailbox, made: SignIn, columns: dict[str, Any]
 ) -> None:
     make_user(email=NEW, **columns)
-    before = contents()
-    refused(api.put("/user", {"email": "NEW@example.com"}, bearer=made.access_token), *TAKEN)
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.put("/user", {"email": "NEW@example.com"}, bearer=made.access_token), *TAKEN)
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
@@ -272,7 +280,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
     assert shown["id"] == str(made.user.id)
     assert "new_email" not in shown
     assert shown["email_change_sent_at"] == sent_at
-    assert shown["email_confirmed_at"] == clock.rfc3339(made.user.email_confirmed_at or clock.now())
+    assert shown["email_confirmed_at"] == rfc3339(made.user.email_confirmed_at or timezone.now())
     assert shown["last_sign_in_at"] == shown["updated_at"]
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"]}
     (identity,) = shown["identities"]
@@ -312,10 +320,10 @@ def test_one_address_cannot_confirm_for_both(
     ask(api, made, **(PKCE if pkce else {}))
     mail = change_emails(mailbox)[which]
     half(redeem(api, mail, form))
-    before = contents()
-    refused(redeem(api, mail, "code"), *CODE_DEAD)
-    refused(redeem(api, mail, "hash"), *LINK_DEAD)
-    assert contents() == before
+    before = table_contents()
+    assert_error(redeem(api, mail, "code"), *CODE_DEAD)
+    assert_error(redeem(api, mail, "hash"), *LINK_DEAD)
+    assert table_contents() == before
     assert User.objects.get().email == EMAIL
     assert OneTimeToken.objects.count() == 1
 
@@ -343,12 +351,12 @@ def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: Si
     ask(api, made, "first@example.com")
     old_present, old_new = mailbox.emails
     half(redeem(api, old_present, "hash"))
-    make_older(made.user, by=timedelta(minutes=2))
-    let_limits_pass(timedelta(minutes=2))
+    backdate(made.user, by=timedelta(minutes=2))
+    backdate_rate_limits(timedelta(minutes=2))
     ask(api, made)
     assert User.objects.get().email_change_confirm_status == 0
-    refused(redeem(api, old_new, "hash"), *LINK_DEAD)
-    refused(redeem(api, old_new, "code"), *CODE_DEAD)
+    assert_error(redeem(api, old_new, "hash"), *LINK_DEAD)
+    assert_error(redeem(api, old_new, "code"), *CODE_DEAD)
     present, new = change_emails(mailbox)
     half(redeem(api, new, "hash"))
     signed_in(redeem(api, present, "hash"))
@@ -357,21 +365,21 @@ def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: Si
 @pytest.mark.parametrize("form", ["code", "hash"])
 def test_link_and_code_of_an_email_expire_after_a_day(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
     ask(api, made)
-    make_older(*OneTimeToken.objects.all(), by=timedelta(days=1, seconds=1))
-    before = contents()
-    refused(redeem(api, mailbox.emails[0], form), *(CODE_DEAD if form == "code" else LINK_DEAD))
-    assert contents() == before
+    backdate(*OneTimeToken.objects.all(), by=timedelta(days=1, seconds=1))
+    before = table_contents()
+    assert_error(redeem(api, mailbox.emails[0], form), *(CODE_DEAD if form == "code" else LINK_DEAD))
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("form", ["code", "hash"])
 def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn, form: str) -> None:
     ask(api, made)
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
-    before = contents()
-    refused(redeem(api, mailbox.emails[0], form), 403, "user_banned", "User is banned")
-    fragment = fragment_of(open_link(api, mailbox.emails[0]))
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
+    before = table_contents()
+    assert_error(redeem(api, mailbox.emails[0], form), 403, "user_banned", "User is banned")
+    fragment = redirect_fragment(open_link(api, mailbox.emails[0]))
     assert (fragment["error"], fragment["error_code"]) == ("access_denied", "user_banned")
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("type", ["email", "signup", "invite", "recovery", "magiclink"])
@@ -385,7 +393,7 @@ def test_the_secret_of_a_change_has_no_other_use(
         "token_hash": mail.variables["TokenHash"]
     }  # fmt: skip
     answer = api.post("/verify", {"type": type, **proof})
-    refused(answer, *(CODE_DEAD if form == "code" else LINK_DEAD))
+    assert_error(answer, *(CODE_DEAD if form == "code" else LINK_DEAD))
     assert Session.objects.count() == 1
 
 
@@ -394,7 +402,7 @@ def test_a_code_is_valid_with_its_recipients_address(api: Api, mailbox: Mailbox,
     present, new = change_emails(mailbox)
     if present.variables["Token"] != new.variables["Token"]:
         body = {"type": "email_change", "email": NEW, "token": present.variables["Token"]}
-        refused(api.post("/verify", body), *CODE_DEAD)
+        assert_error(api.post("/verify", body), *CODE_DEAD)
     assert User.objects.get().email_change_confirm_status == 0
     half(redeem(api, present, "code"))
 
@@ -407,14 +415,14 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
     present, new = change_emails(mailbox)
     half(redeem(api, present, "hash"))
     owner = make_user(email=NEW)
-    before = contents()
+    before = table_contents()
     if form == "browser":
         answer = open_link(api, new)
         told = {"error_code": TAKEN[1], "error_description": TAKEN[2], "sb": ""}
-        assert (answer.status_code, fragment_of(answer)) == (303, told)
+        assert (answer.status_code, redirect_fragment(answer)) == (303, told)
     else:
-        refused(redeem(api, new, form), *TAKEN)
-    assert contents() == before
+        assert_error(redeem(api, new, form), *TAKEN)
+    assert table_contents() == before
     assert User.objects.get(email=NEW) == owner
 
 
@@ -430,13 +438,13 @@ def test_another_verification_or_password_invalidates_the_confirmations(
         assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
     else:
         assert api.put("/user", {"password": "another one"}, bearer=made.access_token).status_code == 200
-    refused(redeem(api, present, "hash"), *LINK_DEAD)
+    assert_error(redeem(api, present, "hash"), *LINK_DEAD)
     assert User.objects.get().email == EMAIL
 
 
 def test_a_change_adds_a_missing_email_identity(api: Api, mailbox: Mailbox) -> None:
     made = make_session(make_user(email=EMAIL, data={"name": "Ada"}))
-    at = clock.now() - timedelta(days=9)
+    at = timezone.now() - timedelta(days=9)
     Identity.objects.update(provider="google", provider_id="7", created_at=at)
     ask(api, made)
     present, new = change_emails(mailbox)
@@ -471,15 +479,15 @@ def test_links_confirm_in_a_browser(api: Api, mailbox: Mailbox, made: SignIn) ->
     first = open_link(api, present)
     assert first.status_code == 303
     assert first.headers["Location"].startswith("http://localhost:3000/cb?x=1#")
-    assert fragment_of(first) == {"message": HALF, "sb": ""}
-    assert query_of(first) == {"x": "1"}
+    assert redirect_fragment(first) == {"message": HALF, "sb": ""}
+    assert redirect_query(first) == {"x": "1"}
     assert Session.objects.count() == 1
 
-    fragment = fragment_of(open_link(api, new))
+    fragment = redirect_fragment(open_link(api, new))
     assert list(fragment) == ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
     assert fragment["type"] == "email_change"
     assert api.get("/user", bearer=fragment["access_token"]).json()["email"] == NEW
-    assert fragment_of(open_link(api, new))["error_code"] == "otp_expired"
+    assert redirect_fragment(open_link(api, new))["error_code"] == "otp_expired"
 
 
 def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
@@ -493,7 +501,7 @@ def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -
     assert all(row.token_hash.startswith("pkce_") for row in OneTimeToken.objects.all())
 
     first = open_link(api, new)
-    assert (fragment_of(first), query_of(first)) == ({"message": HALF, "sb": ""}, {"message": HALF})
+    assert (redirect_fragment(first), redirect_query(first)) == ({"message": HALF, "sb": ""}, {"message": HALF})
     assert FlowState.objects.get().auth_code_issued_at is None
 
     second = open_link(api, present)
@@ -501,11 +509,11 @@ def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -
     assert Session.objects.count() == 1
     after = User.objects.get()
     assert (after.email, after.last_sign_in_at) == (NEW, None)
-    body = {"auth_code": query_of(second)["code"], "code_verifier": VERIFIER}
+    body = {"auth_code": redirect_query(second)["code"], "code_verifier": VERIFIER}
     session = api.post("/token?grant_type=pkce", body).json()
     assert session["user"]["email"] == NEW
     assert [claim.authentication_method for claim in AmrClaim.objects.exclude(session=made.session)] == ["email_change"]
-    assert fragment_of(open_link(api, present))["error_code"] == "otp_expired"
+    assert redirect_fragment(open_link(api, present))["error_code"] == "otp_expired"
 
 
 def test_a_code_typed_by_hand_ends_a_flow_in_a_session(api: Api, mailbox: Mailbox, made: SignIn) -> None:
@@ -520,10 +528,10 @@ def test_a_flow_that_is_gone_leaves_the_change_to_be_confirmed(api: Api, mailbox
     present, new = change_emails(mailbox)
     open_link(api, present)
     FlowState.objects.all().delete()
-    before = contents()
+    before = table_contents()
     answer = open_link(api, new)
-    assert fragment_of(answer)["error_code"] == query_of(answer)["error_code"] == "flow_state_not_found"
-    assert contents() == before
+    assert redirect_fragment(answer)["error_code"] == redirect_query(answer)["error_code"] == "flow_state_not_found"
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(
@@ -536,4 +544,4 @@ def test_a_flow_that_is_gone_leaves_the_change_to_be_confirmed(api: Api, mailbox
 )
 def test_half_a_challenge_is_refused(api: Api, made: SignIn, further: dict[str, str]) -> None:
     answer = api.put("/user", {"email": NEW, **further}, bearer=made.access_token)
-    refused(answer, 400, "validation_failed", "PKCE flow requires code_challenge_method and code_challenge")
+    assert_error(answer, 400, "validation_failed", "PKCE flow requires code_challenge_method and code_challenge")

@@ -6,16 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc import clock
+from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.factories import PASSWORD, SignIn, make_older, make_one_time_token, make_session, make_user
-from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
+from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +41,7 @@ def gateway(auth_config: ChangeConfig) -> None:
 @pytest.fixture
 def made() -> SignIn:
     """Has an address and an email identity, and no number."""
-    return make_session(make_user(email=EMAIL, at=clock.now() - timedelta(days=1)))
+    return make_session(make_user(email=EMAIL, at=timezone.now() - timedelta(days=1)))
 
 
 def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> Answer:
@@ -94,7 +95,7 @@ def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, 
     assert "new_phone" not in shown
     assert shown["phone_change_sent_at"] == sent_at
     assert shown["phone_confirmed_at"] == shown["last_sign_in_at"] == shown["updated_at"]
-    assert shown["confirmed_at"] == clock.rfc3339(made.user.email_confirmed_at or clock.now())
+    assert shown["confirmed_at"] == rfc3339(made.user.email_confirmed_at or timezone.now())
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email", "phone"]}
     phone = shown["identities"][1]
     assert (phone["provider"], phone["id"]) == ("phone", shown["id"])
@@ -109,14 +110,14 @@ def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, 
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.IDENTITY_LINKED, EMAIL)]
     assert mailbox.emails[0].variables["Provider"] == "phone"
     assert api.get("/user", bearer=session["access_token"]).json() == shown
-    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
     body = {"phone": NEW, "password": PASSWORD}
     assert api.post("/token?grant_type=password", body).status_code == 200
 
 
 def make_number_user(**columns: Any) -> SignIn:
     """A user with a phone identity whose number is OLD."""
-    user = make_user(email="", **{"phone": OLD, "phone_confirmed_at": clock.now(), **columns})
+    user = make_user(email="", **{"phone": OLD, "phone_confirmed_at": timezone.now(), **columns})
     return make_session(user)
 
 
@@ -124,7 +125,7 @@ def make_number_user(**columns: Any) -> SignIn:
 def test_another_phone_replaces_the_first(api: Api, mailbox: Mailbox, has_address: bool) -> None:
     made = make_number_user()
     if has_address:
-        User.objects.update(email=EMAIL, email_confirmed_at=clock.now())
+        User.objects.update(email=EMAIL, email_confirmed_at=timezone.now())
     assert ask(api, made)["phone"] == OLD
     shown = signed_in(confirm(api, code_in(mailbox)))["user"]
     (identity,) = shown["identities"]
@@ -163,7 +164,7 @@ def test_under_auto_confirm_the_change_takes_effect_at_once(
     auth_config(sms={"autoconfirm": True, "provider": ""}, limits={"sms_sent": Rate(events=0)})
     made = make_number_user()
     if has_address:
-        User.objects.update(email=EMAIL, email_confirmed_at=clock.now())
+        User.objects.update(email=EMAIL, email_confirmed_at=timezone.now())
     make_one_time_token(made.user)
     shown = ask(api, made)
     assert (shown["phone"], "new_phone" in shown) == (NEW, False)
@@ -199,16 +200,16 @@ def test_a_test_code_confirms_without_a_stored_secret(
     ask(api, made)
     assert mailbox.texts == []
     OneTimeToken.objects.all().delete()
-    refused(confirm(api, "123457"), *CODE_DEAD)
+    assert_error(confirm(api, "123457"), *CODE_DEAD)
     assert signed_in(confirm(api, "123456"))["user"]["phone"] == NEW
-    refused(confirm(api, "123456"), *CODE_DEAD)
+    assert_error(confirm(api, "123456"), *CODE_DEAD)
 
 
 def test_a_test_code_changes_only_the_requested_phone(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(sms={"test_codes": {NEW: "123456"}})
-    refused(confirm(api, "123456"), *CODE_DEAD)
+    assert_error(confirm(api, "123456"), *CODE_DEAD)
     ask(api, made, OLD)
-    refused(confirm(api, "123456"), *CODE_DEAD)
+    assert_error(confirm(api, "123456"), *CODE_DEAD)
     assert User.objects.get().phone is None
 
 
@@ -218,7 +219,7 @@ def test_an_unreachable_gateway_confirms_nothing(
     ask(api, made)
     account = Twilio(account_sid="", auth_token=Secret(""), message_service_sid="")
     auth_config(sms={"provider": "twilio_verify", "twilio_verify": account})
-    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
 
 
 # Errors
@@ -231,18 +232,18 @@ def test_a_phone_of_another_user_is_refused(
 ) -> None:
     make_number_user(phone=NEW, **columns)
     auth_config(sms={"autoconfirm": autoconfirm})
-    before = contents()
-    refused(put(api, made, f"+{NEW}", data={"a": 1}), *TAKEN)
-    assert contents() == before
+    before = table_contents()
+    assert_error(put(api, made, f"+{NEW}", data={"a": 1}), *TAKEN)
+    assert table_contents() == before
     assert mailbox.texts == []
 
 
 def test_a_phone_taken_since_the_request_keeps_its_owner(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     make_number_user(phone=NEW)
-    before = contents()
-    refused(confirm(api, code_in(mailbox)), *TAKEN)
-    assert contents() == before
+    before = table_contents()
+    assert_error(confirm(api, code_in(mailbox)), *TAKEN)
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize("what", ["quota", "gateway"])
@@ -250,25 +251,27 @@ def test_an_undeliverable_message_changes_nothing(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, what: str
 ) -> None:
     auth_config(**({"limits": {"sms_sent": Rate(events=0)}} if what == "quota" else {"sms": {"provider": ""}}))
-    before = contents()
+    before = table_contents()
     answer = put(api, made, password="another one", data={"a": 1})
     if what == "quota":
-        refused(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+        assert_error(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     else:
-        refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
-    assert contents() == before
+        assert_error(
+            answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"]
+        )
+    assert table_contents() == before
     assert mailbox.texts == []
 
 
 def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    before = contents()
-    refused(put(api, made, "15559999999"), 429, "over_sms_send_rate_limit", SOON)
-    assert contents() == before
-    make_older(made.user, by=timedelta(seconds=61))
-    let_limits_pass(timedelta(seconds=61))
+    before = table_contents()
+    assert_error(put(api, made, "15559999999"), 429, "over_sms_send_rate_limit", SOON)
+    assert table_contents() == before
+    backdate(made.user, by=timedelta(seconds=61))
+    backdate_rate_limits(timedelta(seconds=61))
     assert ask(api, made, "15559999999")["new_phone"] == "15559999999"
-    refused(confirm(api, mailbox.texts[0].variables["Code"]), *CODE_DEAD)
+    assert_error(confirm(api, mailbox.texts[0].variables["Code"]), *CODE_DEAD)
     assert signed_in(confirm(api, code_in(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
 
 
@@ -286,27 +289,27 @@ def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn) -> N
 def test_a_change_starts_the_interval_of_resend(api: Api) -> None:
     made = make_number_user()
     ask(api, made)
-    refused(api.post("/resend", {"type": "phone_change", "phone": OLD}), 429, "over_sms_send_rate_limit", SOON)
-    let_limits_pass(timedelta(seconds=60))
+    assert_error(api.post("/resend", {"type": "phone_change", "phone": OLD}), 429, "over_sms_send_rate_limit", SOON)
+    backdate_rate_limits(timedelta(seconds=60))
     assert api.post("/resend", {"type": "phone_change", "phone": OLD}).status_code == 200
 
 
 @pytest.mark.parametrize(("age", "alive"), [(timedelta(seconds=55), True), (timedelta(seconds=61), False)])
 def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, made: SignIn, age: timedelta, alive: bool) -> None:
     ask(api, made)
-    make_older(OneTimeToken.objects.get(), by=age)
+    backdate(OneTimeToken.objects.get(), by=age)
     answer = confirm(api, code_in(mailbox))
     if alive:
         signed_in(answer)
     else:
-        refused(answer, *CODE_DEAD)
+        assert_error(answer, *CODE_DEAD)
 
 
 @pytest.mark.parametrize("type", ["sms", "signup", "email_change", "recovery"])
 def test_the_code_of_a_change_has_no_other_use(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
     ask(api, made)
     answer = api.post("/verify", {"type": type, "phone": NEW, "token": code_in(mailbox)})
-    refused(answer, *CODE_DEAD)
+    assert_error(answer, *CODE_DEAD)
     assert Session.objects.count() == 1
 
 
@@ -314,14 +317,14 @@ def test_ten_wrong_codes_kill_a_code(api: Api, mailbox: Mailbox, made: SignIn) -
     ask(api, made)
     guess = f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"
     for _ in range(10):
-        refused(confirm(api, guess), *CODE_DEAD)
-    refused(confirm(api, code_in(mailbox)), *CODE_DEAD)
+        assert_error(confirm(api, guess), *CODE_DEAD)
+    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
 
 
 def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    User.objects.update(banned_until=clock.now() + timedelta(hours=1))
-    refused(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
+    User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
+    assert_error(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
     assert User.objects.get().phone is None
 
 
@@ -332,7 +335,7 @@ def test_two_users_who_request_one_phone_get_separate_codes(api: Api, mailbox: M
     first, second = (text.variables["Code"] for text in mailbox.texts)
     if first != second:
         assert signed_in(confirm(api, second))["user"]["id"] == str(other.user.id)
-        refused(confirm(api, first), *TAKEN)
+        assert_error(confirm(api, first), *TAKEN)
         assert Identity.objects.filter(provider="phone").count() == 1
 
 

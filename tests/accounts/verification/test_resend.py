@@ -8,14 +8,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import AuthConfig, Rate, Secret, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_session, make_user
-from tests.observations import audit_trail, contents, let_limits_pass, refused
+from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import FlowState, OneTimeToken, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ def message_id(answer: Answer) -> UUID:
 
 
 def test_an_unconfirmed_address_is_mailed_once_more(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, confirmed=False, data={"a": 1}, at=clock.now() - timedelta(hours=1))
+    user = make_user(email=EMAIL, confirmed=False, data={"a": 1}, at=timezone.now() - timedelta(hours=1))
     make_one_time_token(user, TokenType.CONFIRMATION)
     former = OneTimeToken.objects.get()
     body = {**AGAIN, "email": "USER@example.com", "options": {}}
@@ -71,8 +71,8 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
         (None, 0),
         ({}, 0),
         ({"confirmed": False}, 1),
-        ({"confirmed": False, "banned_until": clock.now() + timedelta(days=1)}, 1),
-        ({"banned_until": clock.now() + timedelta(days=1)}, 0),
+        ({"confirmed": False, "banned_until": timezone.now() + timedelta(days=1)}, 1),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, 0),
         ({"confirmed": False, "is_sso_user": True}, 0),
         ({"confirmed": False, "audience": "staff"}, 0),
     ],
@@ -82,20 +82,20 @@ def test_the_answer_reveals_nothing_about_the_address(
 ) -> None:
     if columns is not None:
         make_user(email=EMAIL, **columns)
-    before = contents()
+    before = table_contents()
     first = api.post("/resend", AGAIN)
     message_id(first)
     assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
     assert len(mailbox.emails) == mails
-    assert (contents() == before) is (mails == 0)
+    assert (table_contents() == before) is (mails == 0)
 
-    before = contents()
+    before = table_contents()
     second = api.post("/resend", {**AGAIN, "email": EMAIL.upper()})
     text = "For security purposes, you can only request this after 899 seconds."
-    refused(second, 429, "over_email_send_rate_limit", text)
+    assert_error(second, 429, "over_email_send_rate_limit", text)
     assert second.headers["Retry-After"] == "899"
-    assert contents() == before
-    let_limits_pass(timedelta(minutes=15))
+    assert table_contents() == before
+    backdate_rate_limits(timedelta(minutes=15))
     message_id(api.post("/resend", AGAIN))
     assert len(mailbox.emails) == 2 * mails
 
@@ -103,7 +103,7 @@ def test_the_answer_reveals_nothing_about_the_address(
 def test_a_sign_up_and_its_repetition_share_an_interval(api: Api, mailbox: Mailbox) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": PASSWORD}).status_code == 200
     assert api.post("/resend", AGAIN).status_code == 429
-    let_limits_pass(timedelta(minutes=15))
+    backdate_rate_limits(timedelta(minutes=15))
     first = message_id(api.post("/resend", AGAIN))
     assert api.post("/signup", {"email": EMAIL, "password": PASSWORD}).status_code == 429
     assert [mail.id for mail in mailbox.emails][1:] == [first]
@@ -113,7 +113,7 @@ def test_ids_of_nothing_differ(api: Api) -> None:
     found = set()
     for _ in range(3):
         found.add(message_id(api.post("/resend", AGAIN)))
-        let_limits_pass(timedelta(hours=1))
+        backdate_rate_limits(timedelta(hours=1))
     assert len(found) == 3
 
 
@@ -123,15 +123,15 @@ def test_without_a_pending_change_nothing_is_sent(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, type: str, known_by: str
 ) -> None:
     auth_config(signup={"phone_enabled": True}, sms=GATEWAY)
-    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=clock.now())
-    before = contents()
+    make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
+    before = table_contents()
     body = {"type": type, known_by: EMAIL if known_by == "email" else f"+{PHONE}"}
     message_id(api.post("/resend", body))
-    assert contents() == before
+    assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
     sent_by = type.replace("phone", "sms").removesuffix("_change")
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(api.post("/resend", body), 429, f"over_{sent_by}_send_rate_limit", text)
+    assert_error(api.post("/resend", body), 429, f"over_{sent_by}_send_rate_limit", text)
 
 
 BAD_TYPE = (400, "validation_failed", "Missing one of these types: signup, email_change, sms, phone_change")
@@ -213,25 +213,25 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     refusal: tuple[int, str, str] | None,
 ) -> None:
     auth_config(signup=config)
-    before = contents()
-    refused(api.post("/resend", body), *(refusal or (400, "validation_failed", "An email address is too long")))
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/resend", body), *(refusal or (400, "validation_failed", "An email address is too long")))
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
 def test_the_quota_refuses_the_email(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False)
     auth_config(limits={"email_sent": Rate(events=0)})
-    before = contents()
-    refused(api.post("/resend", AGAIN), 429, "over_email_send_rate_limit", "email rate limit exceeded")
-    assert contents() == before
+    before = table_contents()
+    assert_error(api.post("/resend", AGAIN), 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    assert table_contents() == before
     assert mailbox.emails == []
 
 
 def test_requests_of_one_client_are_limited_before_anything_else(api: Api) -> None:
     for _ in range(30):
         assert api.post("/resend", "{").status_code == 400
-    refused(api.post("/resend", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post("/resend", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
     assert api.post("/recover", "{").status_code == 400
 
 
@@ -346,10 +346,10 @@ def test_the_code_of_a_pending_phone_is_resent(api: Api, mailbox: Mailbox, known
     [
         (None, 0),
         ({}, 1),
-        ({"phone_confirmed_at": clock.now()}, 0),
+        ({"phone_confirmed_at": timezone.now()}, 0),
         ({"is_sso_user": True}, 0),
         ({"audience": "staff"}, 0),
-        ({"banned_until": clock.now() + timedelta(days=1)}, 1),
+        ({"banned_until": timezone.now() + timedelta(days=1)}, 1),
     ],
 )
 def test_the_answer_reveals_nothing_about_the_phone(
@@ -357,14 +357,14 @@ def test_the_answer_reveals_nothing_about_the_phone(
 ) -> None:
     if columns is not None:
         make_user(email="", phone=PHONE, **columns)
-    before = contents()
+    before = table_contents()
     body = {"type": "sms", "phone": PHONE}
     message_id(api.post("/resend", body))
     assert len(mailbox.texts) == texts
-    assert (contents() == before) is (texts == 0)
+    assert (table_contents() == before) is (texts == 0)
     text = "For security purposes, you can only request this after 59 seconds."
-    refused(api.post("/resend", body), 429, "over_sms_send_rate_limit", text)
-    let_limits_pass(timedelta(seconds=60))
+    assert_error(api.post("/resend", body), 429, "over_sms_send_rate_limit", text)
+    backdate_rate_limits(timedelta(seconds=60))
     message_id(api.post("/resend", body))
 
 
@@ -378,13 +378,15 @@ def test_errors_of_sending_apply_to_every_account(
     auth_config(**({"limits": {"sms_sent": Rate(events=0)}} if what == "quota" else {"sms": {"provider": ""}}))
     if outstanding:
         make_user(email="", phone=PHONE, phone_change="15559999999")
-    before = contents()
+    before = table_contents()
     answer = api.post("/resend", {"type": type, "phone": PHONE})
     if what == "quota":
-        refused(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+        assert_error(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     else:
-        refused(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
-    assert contents() == before
+        assert_error(
+            answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"]
+        )
+    assert table_contents() == before
     assert mailbox.texts == []
 
 

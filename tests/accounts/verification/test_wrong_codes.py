@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.conf import Secret, Vonage
 from tests.accounts.threads import at_once
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_one_time_token, make_session, make_user
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -61,12 +61,12 @@ def test_a_guess_is_at_the_last_code_that_was_sent(api: Api, mailbox: Mailbox, t
     def guess(code: str) -> Answer:
         return api.post("/verify", {"type": type, **wish, "token": code})
 
-    before = contents()
+    before = table_contents()
     if older[0] != last:
-        refused(guess(older[0]), *CODE_DEAD)
+        assert_error(guess(older[0]), *CODE_DEAD)
     else:
-        refused(guess(other_than(last)), *CODE_DEAD)
-    changed = {table for table, held in contents().items() if before[table] != held}
+        assert_error(guess(other_than(last)), *CODE_DEAD)
+    changed = {table for table, held in table_contents().items() if before[table] != held}
     assert changed == {"one_time_tokens"}
     attempts = OneTimeToken.objects.values_list("user_id", "attempts")
     assert dict(attempts) == {visitor.user.id: int(visitor is visitors[-1]) for visitor in visitors}
@@ -81,10 +81,10 @@ def test_when_the_last_code_is_dead_no_older_one_lives(api: Api, mailbox: Mailbo
     older, last = (mail.variables["Token"] for mail in mailbox.emails)
     for _ in range(LIMIT):
         body = {"type": "email_change", "email": WANTED, "token": other_than(older, last)}
-        refused(api.post("/verify", body), *CODE_DEAD)
+        assert_error(api.post("/verify", body), *CODE_DEAD)
     for code in (older, last):
         body = {"type": "email_change", "email": WANTED, "token": code}
-        refused(api.post("/verify", body), *CODE_DEAD)
+        assert_error(api.post("/verify", body), *CODE_DEAD)
     # Link tokens are too long to guess.
     hashes = [mail.variables["TokenHash"] for mail in mailbox.emails]
     assert api.post("/verify", {"type": "email_change", "token_hash": hashes[0]}).status_code == 200
@@ -102,11 +102,11 @@ def test_a_code_is_looked_for_among_the_users_of_its_audience(api: Api) -> None:
 
 def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:
     user = make_user(email=EMAIL)
-    code = make_one_time_token(user, at=clock.now() - timedelta(hours=1)).code
+    code = make_one_time_token(user, at=timezone.now() - timedelta(hours=1)).code
     make_one_time_token(user, TokenType.REAUTHENTICATION)
     other = make_one_time_token(user, TokenType.CONFIRMATION).code
     if code != other:
-        refused(api.post("/verify", {"type": "signup", "email": EMAIL, "token": code}), *CODE_DEAD)
+        assert_error(api.post("/verify", {"type": "signup", "email": EMAIL, "token": code}), *CODE_DEAD)
     assert api.post("/verify", {"type": "email", "email": EMAIL, "token": code}).status_code == 200
 
 
@@ -128,7 +128,7 @@ def by_half(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
 
 
 def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
-    made = make_session(make_user(email=EMAIL), created_at=clock.now() - timedelta(days=2))
+    made = make_session(make_user(email=EMAIL), created_at=timezone.now() - timedelta(days=2))
     assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
     body = {"password": "another horse battery"}
     return lambda code: Api().put("/user", {**body, "nonce": code}, bearer=made.access_token)
@@ -180,7 +180,7 @@ def test_guesses_counted_after_the_code_was_read_still_count(
         with transaction.atomic():
             # The wrong attempts are not committed yet, so the correct attempt reads a code without attempts.
             OneTimeToken.objects.update(attempts=counted)
-            before = contents()
+            before = table_contents()
             answer = thread.submit(in_thread, lambda: present(code))
             wait_until_somebody_waits()
         result = answer.result()
@@ -188,8 +188,8 @@ def test_guesses_counted_after_the_code_was_read_still_count(
         assert result.status_code == 200
         assert not OneTimeToken.objects.exists()
     else:
-        refused(result, *refusal)
-        assert contents() == before
+        assert_error(result, *refusal)
+        assert table_contents() == before
 
 
 @pytest.mark.django_db(transaction=True)
@@ -204,10 +204,10 @@ def test_of_guesses_at_once_none_is_lost(
     code = mailbox.emails[-1].variables["Token"]
     wrong = other_than(code)
     for answer in at_once([lambda: guess(wrong)] * 8):
-        refused(answer, *refusal)
+        assert_error(answer, *refusal)
     assert OneTimeToken.objects.get().attempts == 8
     sessions = Session.objects.count()
-    refused(guess(code), *refusal)
+    assert_error(guess(code), *refusal)
     assert Session.objects.count() == sessions
 
 
@@ -215,5 +215,5 @@ def test_wrong_codes_do_not_invalidate_the_link(api: Api, mailbox: Mailbox) -> N
     guess = by_code(api, mailbox)
     said = mailbox.emails[-1].variables
     for _ in range(LIMIT + 1):
-        refused(guess(other_than(said["Token"])), *CODE_DEAD)
+        assert_error(guess(other_than(said["Token"])), *CODE_DEAD)
     assert api.post("/verify", {"type": "email", "token_hash": said["TokenHash"]}).status_code == 200

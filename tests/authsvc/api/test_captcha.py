@@ -12,16 +12,16 @@ from uuid import uuid4
 import jwt
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.api import captcha
 from authsvc.conf import AuthConfig, Secret
 from authsvc.models import RateLimit
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_session, make_user
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
-from tests.observations import contents, refused
+from tests.observations import assert_error, table_contents
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +58,7 @@ def service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def use_up(bucket: str) -> None:
-    at = clock.now()
+    at = timezone.now()
     RateLimit.objects.create(bucket=bucket, key="127.0.0.1", tokens=0, created_at=at, updated_at=at)
 
 
@@ -74,13 +74,13 @@ def service_token(*, role: str = "service_role", secret: str = "", **claims: Any
 def test_without_a_solved_captcha_nothing_happens(
     api: Api, service: HttpPeer, path: str, body: dict[str, Any], security: dict[str, Any] | None
 ) -> None:
-    before = contents()
+    before = table_contents()
 
     answer = api.post(path, {**body, "gotrue_meta_security": security})
 
-    refused(answer, 400, "captcha_failed", MISSING)
+    assert_error(answer, 400, "captcha_failed", MISSING)
     assert service.received == []
-    assert contents() == before
+    assert table_contents() == before
 
 
 @pytest.mark.parametrize(("path", "body"), PROTECTED)
@@ -97,7 +97,7 @@ def test_a_password_grant_needs_a_captcha(api: Api, service: HttpPeer) -> None:
     user = make_user()
     body = {"email": user.email, "password": PASSWORD}
 
-    refused(api.post(PASSWORD_GRANT, body), 400, "captcha_failed", MISSING)
+    assert_error(api.post(PASSWORD_GRANT, body), 400, "captcha_failed", MISSING)
     assert not Session.objects.exists()
     assert api.post(PASSWORD_GRANT, {**body, **SOLVED}).status_code == 200
     assert len(service.received) == 1
@@ -132,7 +132,7 @@ def test_grants_that_need_no_captcha_are_named(
 
 
 def test_an_unknown_grant_is_told_after_the_captcha(api: Api, service: HttpPeer) -> None:
-    refused(api.post("/token?grant_type=x", SOLVED), 400, "invalid_credentials", "unsupported_grant_type")
+    assert_error(api.post("/token?grant_type=x", SOLVED), 400, "invalid_credentials", "unsupported_grant_type")
     assert len(service.received) == 1
     assert not RateLimit.objects.filter(bucket="Token").exists()
 
@@ -160,7 +160,7 @@ def test_while_captchas_are_off_the_member_is_not_looked_at(
 def test_the_request_limit_comes_before_the_captcha(api: Api, service: HttpPeer, path: str, bucket: str) -> None:
     use_up(bucket)
     answer = api.post(path, {"email": EMAIL, "type": "signup", **SOLVED})
-    refused(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
     assert service.received == []
 
 
@@ -170,23 +170,23 @@ def test_elsewhere_the_captcha_comes_before_the_request_limit(
 ) -> None:
     use_up(bucket)
     body = {"email": EMAIL, "password": PASSWORD}
-    refused(api.post(path, body), 400, "captcha_failed", MISSING)
-    refused(api.post(path, {**body, **SOLVED}), 429, "over_request_rate_limit", "Request rate limit reached")
+    assert_error(api.post(path, body), 400, "captcha_failed", MISSING)
+    assert_error(api.post(path, {**body, **SOLVED}), 429, "over_request_rate_limit", "Request rate limit reached")
 
 
 def test_a_sign_up_looks_at_the_captcha_then_the_body_then_the_limit(api: Api, service: HttpPeer) -> None:
     use_up("Signups")
-    refused(api.post("/signup", {"email": 1}), 400, "captcha_failed", MISSING)
+    assert_error(api.post("/signup", {"email": 1}), 400, "captcha_failed", MISSING)
     assert api.post("/signup", {"email": 1, **SOLVED}).json()["error_code"] == "bad_json"
     answer = api.post("/signup", {"email": EMAIL, **SOLVED})
     assert answer.json()["error_code"] == "over_request_rate_limit"
 
 
 def test_a_password_grant_looks_at_the_captcha_then_the_limit_then_the_body(api: Api, service: HttpPeer) -> None:
-    refused(api.post(PASSWORD_GRANT, {"email": 1}), 400, "captcha_failed", MISSING)
+    assert_error(api.post(PASSWORD_GRANT, {"email": 1}), 400, "captcha_failed", MISSING)
     assert api.post(PASSWORD_GRANT, {"email": 1, **SOLVED}).json()["error_code"] == "bad_json"
     use_up("Verify")
-    RateLimit.objects.filter(bucket="Token").update(tokens=0, updated_at=clock.now() + timedelta(hours=1))
+    RateLimit.objects.filter(bucket="Token").update(tokens=0, updated_at=timezone.now() + timedelta(hours=1))
     assert api.post(PASSWORD_GRANT, {"email": 1, **SOLVED}).json()["error_code"] == "over_request_rate_limit"
 
 
@@ -248,7 +248,7 @@ def test_nothing_is_remembered_of_a_token(api: Api, service: HttpPeer) -> None:
     body = {"email": EMAIL, **SOLVED}
     assert api.post("/recover", body).status_code == 200
     answer = api.post("/recover", body)
-    refused(answer, 400, "captcha_failed", "captcha protection: request disallowed (already-seen-response)")
+    assert_error(answer, 400, "captcha_failed", "captcha protection: request disallowed (already-seen-response)")
 
 
 # What its answers lead to
@@ -269,11 +269,11 @@ def test_nothing_is_remembered_of_a_token(api: Api, service: HttpPeer) -> None:
 def test_a_no_is_told_with_its_reasons(
     api: Api, service: HttpPeer, verdict: dict[str, Any], reason: str, status: int
 ) -> None:
-    before = contents()
+    before = table_contents()
     service.answer(in_json(verdict, status=status))
     answer = api.post("/signup", {"email": EMAIL, "password": PASSWORD, **SOLVED})
-    refused(answer, 400, "captcha_failed", f"captcha protection: request disallowed ({reason})")
-    assert contents() == before
+    assert_error(answer, 400, "captcha_failed", f"captcha protection: request disallowed ({reason})")
+    assert table_contents() == before
 
 
 def test_a_yes_counts_whatever_its_status(api: Api, service: HttpPeer) -> None:
@@ -307,14 +307,14 @@ def test_without_a_verdict_the_request_fails(
     caplog.set_level(logging.DEBUG)
     auth_config(captcha={"timeout": timedelta(seconds=0.5)})
     service.answer(answer)
-    before, began = contents(), time.monotonic()
+    before, began = table_contents(), time.monotonic()
 
     told = api.post("/signup", {"email": EMAIL, "password": PASSWORD, **SOLVED})
 
     assert time.monotonic() - began < 2
     assert (told.status_code, told.json()["error_code"], told.json()["msg"]) == (500, "unexpected_failure", FAILED)
     assert len(service.received) == 1
-    assert contents() == before
+    assert table_contents() == before
     assert SECRET not in caplog.text
     assert "P1_solved" not in caplog.text
 
@@ -364,7 +364,7 @@ def test_an_administrator_signs_others_in_without_a_captcha(api: Api, service: H
     ],
 )
 def test_any_other_token_changes_nothing(api: Api, service: HttpPeer, token: Callable[[], str]) -> None:
-    refused(api.post("/recover", {"email": EMAIL}, bearer=token()), 400, "captcha_failed", MISSING)
+    assert_error(api.post("/recover", {"email": EMAIL}, bearer=token()), 400, "captcha_failed", MISSING)
     assert api.post("/recover", {"email": EMAIL, **SOLVED}, bearer=token()).status_code == 200
 
 
@@ -376,16 +376,16 @@ def test_a_user_with_an_administrators_role_needs_no_captcha(api: Api, service: 
 
 def test_a_user_who_is_no_administrator_does(api: Api, service: HttpPeer) -> None:
     token = make_session(make_user()).access_token
-    refused(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)
+    assert_error(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)
 
 
 @pytest.mark.parametrize(
     "undo",
     [
         lambda user: user.update(role="authenticated"),
-        lambda user: user.update(banned_until=clock.now() + timedelta(hours=1)),
+        lambda user: user.update(banned_until=timezone.now() + timedelta(hours=1)),
         lambda user: Session.objects.all().delete(),
-        lambda user: Session.objects.update(not_after=clock.now() - timedelta(seconds=1)),
+        lambda user: Session.objects.update(not_after=timezone.now() - timedelta(seconds=1)),
         lambda user: user.delete(),
     ],
     ids=["demoted", "banned", "signed out", "session over", "deleted"],
@@ -394,9 +394,9 @@ def test_an_administrator_who_is_none_any_more_does(api: Api, service: HttpPeer,
     user = make_user(role="svc_admin")
     token = make_session(user).access_token
     undo(User.objects.filter(id=user.id))
-    refused(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)
+    assert_error(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)
 
 
 def test_a_session_of_an_oauth_client_is_not_the_administrators_own(api: Api, service: HttpPeer) -> None:
     token = make_session(make_user(role="svc_admin"), oauth_client_id=uuid4()).access_token
-    refused(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)
+    assert_error(api.post("/recover", {"email": EMAIL}, bearer=token), 400, "captcha_failed", MISSING)

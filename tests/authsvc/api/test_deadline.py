@@ -12,7 +12,7 @@ from accounts.models import User
 from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_one_time_token, make_user
-from tests.observations import refused
+from tests.observations import assert_error
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +25,7 @@ AT_ONCE = {"max_request_duration": timedelta(microseconds=1)}
 def test_an_answer_that_comes_too_late_is_a_time_out(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api=AT_ONCE)
     answer = api.get("/settings")
-    refused(answer, 504, "request_timeout", TEXT, error_id=answer.json()["error_id"])
+    assert_error(answer, 504, "request_timeout", TEXT, error_id=answer.json()["error_id"])
     assert answer.headers["Cache-Control"] == "no-store"
 
 

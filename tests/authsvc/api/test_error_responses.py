@@ -14,7 +14,7 @@ from django.test import Client
 from authsvc.conf import AuthConfig
 from tests.conftest import Answer, Api
 from tests.factories import PASSWORD, make_session, make_user
-from tests.observations import audit_trail, contents, refused
+from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") 
 )
 def test_without_a_version_or_before_the_first_the_initial_form_is_used(api: Api, asked: str) -> None:
     answer = api.get("/user", headers={VERSION: asked})
-    refused(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
     assert VERSION not in answer.headers
 
 
@@ -111,7 +111,7 @@ def test_a_redirect_tells_its_error_without_a_version(api: Api) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/nope", "/signup/x", "/nope/", "//health"])
 def test_an_unknown_place_is_told_as_json(api: Api, path: str) -> None:
-    refused(api.get(path), 404, "unknown", "Not Found")
+    assert_error(api.get(path), 404, "unknown", "Not Found")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_unknown_place_is_told_as_json(api: Api, path: str) -> None:
 def test_another_method_is_refused_before_the_token_is_looked_at(api: Api, path: str, allowed: str, slash: str) -> None:
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - set(allowed.split(", ")):
         answer = api.request(method, path + slash, bearer="garbage")
-        refused(answer, 405, "unknown", "Method Not Allowed")
+        assert_error(answer, 405, "unknown", "Method Not Allowed")
         assert answer.headers["Allow"] == allowed
 
 
@@ -208,7 +208,7 @@ def test_a_failure_of_the_database_is_told_without_its_cause(
     else:
         body = answer.json()
         error_id = body["error_id"]
-        refused(answer, 500, "unexpected_failure", text, error_id=error_id)
+        assert_error(answer, 500, "unexpected_failure", text, error_id=error_id)
         assert error_id in {getattr(record, "request_id", None) for record in caplog.records}
     assert "identities" not in answer.content.decode()
     assert "database error" in caplog.messages
@@ -222,7 +222,7 @@ def test_a_failure_before_the_database_is_asked_is_told_without_its_cause(
     auth_config(jwt={"keys": ({"kty": "oct"},)})
     answer = api.get("/user", bearer=made.access_token)
     error_id = answer.json()["error_id"]
-    refused(answer, 500, "unexpected_failure", "Internal Server Error", error_id=error_id)
+    assert_error(answer, 500, "unexpected_failure", "Internal Server Error", error_id=error_id)
     assert "request panicked" in caplog.messages
 
 
@@ -279,11 +279,11 @@ def test_a_refused_row_is_not_shown_to_anybody(api: Api, caplog: pytest.LogCaptu
 
 def test_a_trigger_on_the_sessions_takes_the_sign_in_back(api: Api) -> None:
     make_user(email=EMAIL)
-    before = contents()
+    before = table_contents()
     with trigger(raising="'no sessions' USING ERRCODE = 'PT403'", table="sessions"):
         answer = api.post("/token?grant_type=password", SIGN_UP)
     assert (answer.status_code, answer.json()["message"]) == (403, "no sessions")
-    assert contents() == before
+    assert table_contents() == before
     assert not Session.objects.exists()
 
 
@@ -291,7 +291,7 @@ def test_a_cancelled_statement_is_a_time_out(api: Api) -> None:
     with trigger(raising="'canceling statement due to statement timeout' USING ERRCODE = '57014'"):
         answer = api.post("/signup", SIGN_UP)
     text = "Processing this request timed out, please retry after a moment."
-    refused(answer, 504, "request_timeout", text, error_id=answer.json()["error_id"])
+    assert_error(answer, 504, "request_timeout", text, error_id=answer.json()["error_id"])
 
 
 # Times to wait

@@ -8,9 +8,10 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from accounts.models import User
-from authsvc import audit, clock, messaging
+from authsvc import audit, messaging
 from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer import errors
@@ -120,7 +121,7 @@ def test_filters_on_the_encrypted_text_are_rejected(inside: Console, lookup: str
 
 def test_a_page_shows_the_details_of_a_message(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
-    expires_at = clock.now() + timedelta(hours=1)
+    expires_at = timezone.now() + timedelta(hours=1)
     message = letter(user_id=user.pk, expires_at=expires_at)
     text = inside.get(f"{LIST}{row_of(message).pk}/change/").content.decode()
     for shown in (str(message.id), "ada@example.com", f"/user/{user.pk}/", f"{expires_at:%Y-%m-%d %H:%M}", "550"):
@@ -142,7 +143,7 @@ def test_a_failed_message_is_put_back_into_the_queue(inside: Console) -> None:
     row = row_of(message)
     assert row.status == "todo"
     assert row.scheduled_at is not None
-    assert row.scheduled_at <= clock.now()
+    assert row.scheduled_at <= timezone.now()
 
 
 def test_a_message_that_waits_or_is_in_hand_is_not_put_back(inside: Console) -> None:
@@ -155,7 +156,7 @@ def test_a_message_that_waits_or_is_in_hand_is_not_put_back(inside: Console) -> 
 
 
 def test_an_expired_message_stays_as_it_is(inside: Console) -> None:
-    message = letter(expires_at=clock.now() - timedelta(seconds=1))
+    message = letter(expires_at=timezone.now() - timedelta(seconds=1))
     assert "has expired" in retry(inside, message)
     assert row_of(message).status == "failed"
 
@@ -166,13 +167,13 @@ def test_a_message_of_another_secret_can_be_seen_and_not_sent(inside: Console, a
     inside.sign_in("op@example.com")  # the key of the session cookie has changed too
     assert "cannot be decrypted" in inside.get(LIST).content.decode()
     with pytest.raises(errors.MessageUndecryptable):
-        undelivered_messages.retry_message(row_of(message).pk, actor=OPERATOR, at=clock.now())
+        undelivered_messages.retry_message(row_of(message).pk, actor=OPERATOR, at=timezone.now())
     assert row_of(message).status == "failed"
 
 
 def test_all_failed_messages_are_tried_again_at_once(inside: Console) -> None:
     helped = [letter(f"user{number}@example.com") for number in range(3)]
-    expired = letter(expires_at=clock.now() - timedelta(seconds=1))
+    expired = letter(expires_at=timezone.now() - timedelta(seconds=1))
     page = inside.get(f"{LIST}retry/")
     assert b"4 messages failed" in page.content
     assert [row_of(each).status for each in helped] == ["failed"] * 3
@@ -187,7 +188,9 @@ def test_retrying_all_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undelivered_messages, "MAX_RETRIED", 2)
     for number in range(3):
         letter(f"user{number}@example.com")
-    assert undelivered_messages.retry_failed(actor=OPERATOR, at=clock.now()) == RetryResult(retried=2, not_retryable=0)
+    assert undelivered_messages.retry_failed(actor=OPERATOR, at=timezone.now()) == RetryResult(
+        retried=2, not_retryable=0
+    )
     assert undelivered_messages.messages().filter(status="failed").count() == 1
 
 
@@ -259,8 +262,8 @@ def test_messages_of_another_installation_are_none_of_ours(inside: Console, auth
     auth_config(database={"namespace": ""})
     assert b"far@example.com" not in inside.get(LIST).content
     with pytest.raises(errors.NotFailed):
-        undelivered_messages.retry_message(theirs, actor=OPERATOR, at=clock.now())
-    assert undelivered_messages.retry_failed(actor=OPERATOR, at=clock.now()).retried == 0
+        undelivered_messages.retry_message(theirs, actor=OPERATOR, at=timezone.now())
+    assert undelivered_messages.retry_failed(actor=OPERATOR, at=timezone.now()).retried == 0
 
 
 def test_the_start_page_alarms_when_messages_have_failed(inside: Console) -> None:

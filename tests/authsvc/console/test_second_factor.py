@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
-from authsvc import clock
 from authsvc.conf import Secret, Twilio
 from tests import factories
 from tests.accounts.mfa import factor_requests
@@ -204,7 +204,7 @@ def test_a_recovery_code_opens_the_console_too(
     auth_config(mfa={"recovery_codes_enabled": True})
     code, *_ = recovery_codes.generate()
     digest = recovery_codes.hash_code(code, user_id=operator.id)
-    RecoveryCode.objects.create(user=operator, code_hash=digest, created_at=clock.now() - timedelta(days=1))
+    RecoveryCode.objects.create(user=operator, code_hash=digest, created_at=timezone.now() - timedelta(days=1))
     console.sign_in("op@example.com")
     assert "Recovery code" in console.get(STEP).content.decode()
     assert answer(console, "0000", factor="recovery").status_code == 422

@@ -103,7 +103,7 @@ def test_an_end_of_no_session_does_nothing(inside: Console, row: str) -> None:
 
 def test_the_age_is_that_of_the_sign_in(inside: Console) -> None:
     sign_in = factories.make_session()
-    factories.make_older(sign_in.session, by=timedelta(days=3, hours=1))
+    factories.backdate(sign_in.session, by=timedelta(days=3, hours=1))
     assert "3\xa0days" in inside.get(user_page(sign_in)).content.decode()
 
 

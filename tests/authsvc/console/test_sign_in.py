@@ -11,10 +11,10 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django import Settings
 
 from accounts.models import User
-from authsvc import clock
 from authsvc.console.sign_in import console_session
 from authsvc.models import AuditLogEntry
 from tests import factories
@@ -50,7 +50,7 @@ def test_an_operator_signs_in_and_out(console: Console, operator: User) -> None:
 
 def test_an_operator_may_give_the_phone_number(console: Console, operator: User, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
-    User.objects.filter(id=operator.id).update(phone="15551234567", phone_confirmed_at=clock.now())
+    User.objects.filter(id=operator.id).update(phone="15551234567", phone_confirmed_at=timezone.now())
     assert console.sign_in("+15551234567").status_code == 302
     assert console.is_in
 
@@ -85,8 +85,8 @@ def test_a_failed_sign_in_creates_no_session(
 ) -> None:
     changes = {key: value for key, value in columns.items() if key != "banned"}
     if columns.get("banned"):
-        changes["banned_until"] = clock.now() + timedelta(hours=1)
-    User.objects.filter(id=operator.id).update(**changes or {"updated_at": clock.now()})
+        changes["banned_until"] = timezone.now() + timedelta(hours=1)
+    User.objects.filter(id=operator.id).update(**changes or {"updated_at": timezone.now()})
     answer = console.sign_in(name, password)
     assert 400 <= answer.status_code < 500
     assert said in answer.content.decode()
@@ -241,7 +241,7 @@ def lose_role(user: User) -> None:
 
 
 def ban(user: User) -> None:
-    User.objects.filter(id=user.id).update(banned_until=clock.now() + timedelta(hours=1))
+    User.objects.filter(id=user.id).update(banned_until=timezone.now() + timedelta(hours=1))
 
 
 def end_session(user: User) -> None:
@@ -253,7 +253,7 @@ def delete(user: User) -> None:
 
 
 def leave_open_too_long(user: User) -> None:
-    factories.make_older(*Session.objects.filter(user=user), by=console_session.MAX_AGE + timedelta(minutes=1))
+    factories.backdate(*Session.objects.filter(user=user), by=console_session.MAX_AGE + timedelta(minutes=1))
 
 
 def enrol_second_factor(user: User) -> None:
@@ -297,9 +297,9 @@ def test_the_services_own_time_limit_of_inactivity_counts_clicks(
 ) -> None:
     auth_config(sessions={"inactivity_timeout": timedelta(minutes=10)})
     console.sign_in("op@example.com")
-    start = clock.now()
+    start = timezone.now()
     for minutes, is_in in ((8, True), (16, True), (27, False)):
-        monkeypatch.setattr(clock, "now", lambda minutes=minutes: start + timedelta(minutes=minutes))
+        monkeypatch.setattr(timezone, "now", lambda minutes=minutes: start + timedelta(minutes=minutes))
         assert console.is_in is is_in
 
 

@@ -11,9 +11,10 @@ from uuid import uuid4
 import pytest
 from django.db import connection, connections
 from django.db.models import Model
+from django.utils import timezone
 
 from accounts.models import CeremonyType, Factor, FactorChallenge, FactorStatus, FactorType, PasskeyChallenge, User
-from authsvc import clock, tasks
+from authsvc import tasks
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
 from authsvc.models import RateLimit
@@ -24,7 +25,7 @@ from tokens.models import FlowState, LegacyRefreshToken, Session
 
 pytestmark = pytest.mark.django_db
 
-AT = clock.now()
+AT = timezone.now()
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LIMITS = {"timebox": timedelta(days=7), "inactivity_timeout": timedelta(days=2)}
 
@@ -245,7 +246,7 @@ def test_the_rest_is_done_when_one_statement_fails(
 
 @pytest.mark.parametrize(("enabled", "left"), [(False, 1), (True, 0)])
 def test_the_setting_switches_it(auth_config: ChangeConfig, enabled: bool, left: int) -> None:
-    flow(created_at=clock.now() - 2 * DAY)
+    flow(created_at=timezone.now() - 2 * DAY)
     auth_config(database={"cleanup_enabled": enabled})
     tasks.clean_up()
     assert FlowState.objects.count() == left
@@ -254,7 +255,7 @@ def test_the_setting_switches_it(auth_config: ChangeConfig, enabled: bool, left:
 def test_counters_that_are_over_go_in_any_case() -> None:
     for key, age in (("old", 2 * DAY), ("young", HOUR)):
         RateLimit.objects.create(
-            bucket="otp", key=key, tokens=1, created_at=clock.now() - age, updated_at=clock.now() - age
+            bucket="otp", key=key, tokens=1, created_at=timezone.now() - age, updated_at=timezone.now() - age
         )
     tasks.clean_up()
     assert list(RateLimit.objects.values_list("key", flat=True)) == ["young"]

@@ -17,10 +17,11 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import Model
+from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge, Passkey, PasskeyChallenge, RecoveryCode, User
 from accounts.users import queries
-from authsvc import audit, clock, messaging, personal_data
+from authsvc import audit, messaging, personal_data
 from authsvc.audit import erasure
 from authsvc.caller import Caller
 from authsvc.db.sql import namespaced
@@ -61,7 +62,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     make_rows_about_factors(user, factor, address=address)
     make_one_time_token(user, TokenType.RECOVERY)
     make_flow(user, provider_access_token="token-at-the-provider")
-    at = clock.now()
+    at = timezone.now()
     row = queries.get(user.id)
     assert row is not None
     record, caller = row, Caller(address=address, audience=AUDIENCE)
@@ -82,7 +83,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
 
 
 def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None:
-    at = clock.now()
+    at = timezone.now()
     FactorChallenge.objects.create(factor=factor, created_at=at, ip_address=address, otp_code="texted-code")
     RecoveryCode.objects.create(user=user, code_hash="recovery-digest", created_at=at)
     Passkey.objects.create(
@@ -119,7 +120,7 @@ def tables_with(*texts: object) -> dict[str, int]:
 
 def waiting_for(email: str) -> int:
     """Messages in the queue, which tell nobody without a key to whom they go."""
-    held = personal_data.sources()
+    held = personal_data.sources
     person = DataSubject(id=uuid4(), addresses=frozenset({email}))
     return sum(1 for source in held for table, rows in source.export(person) if table == "messages" for _ in rows)
 
@@ -155,7 +156,7 @@ def _tables_of_people() -> set[str]:
 
 def test_no_table_with_a_user_in_it_is_forgotten() -> None:
     person = DataSubject(id=uuid4())
-    shown = {namespaced(table) for source in personal_data.sources() for table, _ in source.export(person)}
+    shown = {namespaced(table) for source in personal_data.sources for table, _ in source.export(person)}
     assert _tables_of_people() - shown == set(), "an app's personal_data.py must show and forget these"
 
 
@@ -166,7 +167,7 @@ def test_no_column_that_could_open_anything_is_shown() -> None:
     person = DataSubject(id=user.id, addresses=frozenset({EMAIL, PHONE}))
     shown = {
         (table, column)
-        for source in personal_data.sources()
+        for source in personal_data.sources
         for table, rows in source.export(person)
         for row in rows
         for column in row
@@ -329,7 +330,7 @@ def test_an_erased_actor_is_removed_from_entries_about_others() -> None:
     user, other = make_plain_user(email=EMAIL), make_plain_user(email="bob@example.com")
     traits = {"user_id": str(other.id), "user_email": "bob@example.com"}
     payload = {"action": "user_modified", "actor_id": str(user.id), "actor_username": EMAIL, "traits": traits}
-    entry = AuditLogEntry.objects.create(id=uuid4(), payload=payload, created_at=clock.now(), ip_address=ADDRESS)
+    entry = AuditLogEntry.objects.create(id=uuid4(), payload=payload, created_at=timezone.now(), ip_address=ADDRESS)
     name = erase(str(user.id))["pseudonym"]
     entry.refresh_from_db()
     assert entry.payload == {**payload, "actor_id": name, "actor_username": name}

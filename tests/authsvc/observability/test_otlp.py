@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import pytest
 import requests
+from django.utils import timezone
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 import authsvc
-from authsvc import clock
 from tests.fakes.collector import Collector, Span
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.live import servers
@@ -40,7 +40,7 @@ def beneath(parent: Span, name: str) -> Callable[[Span], bool]:
 
 
 def administrator() -> dict[str, str]:
-    token = access_tokens.issue_service_token(role="service_role", lifetime=timedelta(minutes=5), at=clock.now())
+    token = access_tokens.issue_service_token(role="service_role", lifetime=timedelta(minutes=5), at=timezone.now())
     return {"Authorization": f"Bearer {token}"}
 
 

@@ -12,9 +12,9 @@ import pytest
 import requests
 from django.core.management import CommandError, call_command
 from django.db.models import Model
+from django.utils import timezone
 
 from accounts.models import Factor, FactorStatus, FactorType, User
-from authsvc import clock
 from authsvc.conf import Secret
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
@@ -51,8 +51,8 @@ def make_factor(user: User, secret: str) -> Factor:
         factor_type=FactorType.TOTP,
         status=FactorStatus.VERIFIED,
         secret=encryption.encrypt(secret, bound_to=factor_id),
-        created_at=clock.now(),
-        updated_at=clock.now(),
+        created_at=timezone.now(),
+        updated_at=timezone.now(),
     )
 
 

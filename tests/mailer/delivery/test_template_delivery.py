@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
-from authsvc import clock, jobs, messaging
+from authsvc import jobs, messaging
 from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind
 from mailer.delivery import attempt, encryption
@@ -145,5 +146,5 @@ def deliver(message: Email) -> None:
         encrypted=encryption.encrypt(message),
         attempt=1,
         retry_delay=timedelta(seconds=5),
-        at=clock.now(),
+        at=timezone.now(),
     )

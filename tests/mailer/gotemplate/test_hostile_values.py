@@ -12,6 +12,7 @@ from uuid import UUID
 
 import orjson
 import pytest
+from django.utils import timezone
 from django.utils.encoding import punycode
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from accounts.messages import confirmation_emails
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
-from authsvc import clock, errors
+from authsvc import errors
 from authsvc.caller import Caller
 from authsvc.messaging import Email, EmailKind
 from mailer import gotemplate
@@ -93,7 +94,7 @@ def send(peer: FakeSmtp, message: Email) -> Received | None:
     opened = encryption.decrypt(encryption.encrypt(message), message_id=message.id)
     assert isinstance(opened, Email)
     try:
-        mail.send(opened, renderer.render(opened.kind, opened.variables), at=clock.now())
+        mail.send(opened, renderer.render(opened.kind, opened.variables), at=timezone.now())
     except REFUSALS:
         assert peer.received == []
         return None
@@ -125,7 +126,7 @@ def assert_sound(received: Received, message: Email, *, headers: list[str] = HEA
 
 
 def a_user(*, address: str = "ada@example.com", **metadata: Any) -> UserRecord:
-    now = clock.now()
+    now = timezone.now()
     return UserRecord(
         id=UUID(int=1),
         aud="authenticated",
@@ -145,7 +146,7 @@ def a_magic_link(user: UserRecord, *, redirect_to: str = "http://localhost:3000"
         secret=OneTimeSecret(code="123456", link_token="0" * 56),
         redirect_to=redirect_to,
         caller=Caller(link_base="http://127.0.0.1:8081"),
-        at=clock.now(),
+        at=timezone.now(),
     )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.core import checks
 from django.db import transaction
+from django.utils import timezone
 
-from authsvc import clock, jobs, messaging
+from authsvc import jobs, messaging
 from authsvc.messaging import Sms, SmsKind
 from mailer.checks import check_sms_templates
 from mailer.delivery import attempt, encryption
@@ -169,7 +170,7 @@ def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
     use_gateway("twilio")
     peer.answer(BUSY)
     with transaction.atomic():
-        messaging.send(a_text(expires_at=clock.now() + timedelta(seconds=3)))
+        messaging.send(a_text(expires_at=timezone.now() + timedelta(seconds=3)))
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "failed")]
     assert len(peer.received) == 1

@@ -18,7 +18,7 @@ from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.recordings import Recording
-from tests.observations import fragment_of
+from tests.observations import redirect_fragment
 from tokens.models import FlowState
 
 pytestmark = pytest.mark.django_db
@@ -85,7 +85,7 @@ def test_somebody_signs_in_and_is_known_again(
     auth_config(
         mailer={"allow_unverified_email_sign_ins": not is_verified}, smtp={"max_frequency": timedelta(microseconds=1)}
     )
-    first = fragment_of(sign_in(api, moved))
+    first = redirect_fragment(sign_in(api, moved))
     assert first["provider"] == recording.name
     assert first["provider_token"] == "t"
     assert first.get("provider_refresh_token") == (None if recording.is_oauth1 else "r")
@@ -101,7 +101,7 @@ def test_somebody_signs_in_and_is_known_again(
     claimed = {"email": "ada@example.com", "email_verified": is_verified, "phone_verified": False}
     assert said == {**moved.identity_data, **claimed}
     assert [str(mail.kind) for mail in mailbox.emails] == ([] if is_verified else ["confirmation"])
-    again = fragment_of(sign_in(api, moved))
+    again = redirect_fragment(sign_in(api, moved))
     assert api.get("/user", bearer=again["access_token"]).json()["id"] == user["id"]
 
 
@@ -118,7 +118,7 @@ def test_nobody_signs_in_whom_the_provider_does_not_know(
     )
     answer = sign_in(api, nobody)
     assert answer.status_code == 302
-    told = fragment_of(answer)
+    told = redirect_fragment(answer)
     assert told["error"] == "server_error"
     assert told["error_code"] == "unexpected_failure"
     assert "access_token" not in told

@@ -7,14 +7,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from accounts.identities import external_sign_in
 from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
 from accounts.models import Identity, User
-from authsvc import clock
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.conf import Provider
@@ -23,7 +25,7 @@ from oauthproviders.models import ClientState
 from oauthproviders.oidc import openid_connect
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -38,8 +40,9 @@ from tests.oauthproviders.browser import (
     address,
     configured,
     link,
+    refused_with,
 )
-from tests.observations import refused
+from tests.observations import assert_error
 from tokens.models import FlowState, Session
 from tokens.sessions import revocation
 
@@ -130,7 +133,7 @@ def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: G
     with ThreadPoolExecutor(1) as elsewhere:
         # Confirmed, but not committed yet: what the callback decides on is what it was before.
         with transaction.atomic():
-            User.objects.filter(id=user.id).update(email_confirmed_at=clock.now())
+            User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
             landing = elsewhere.submit(together, lambda: browser.come_back(state))
             wait_until(somebody_waits)
         (location,) = landing.result()
@@ -140,6 +143,63 @@ def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: G
     assert "#access_token=" in location
     assert user.password == password
     assert Identity.objects.filter(user=user).count() == 2
+
+
+def _sign_in_while_the_account_changes(sign_in: Callable[[], Answer], user: User, **changes: Any) -> Answer:
+    """Runs `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            User.objects.filter(id=user.id).update(**changes)
+            signing_in = threads.submit(_in_own_connection, sign_in)
+            wait_until(somebody_waits)
+        return signing_in.result()
+
+
+def _in_own_connection(call: Callable[[], Answer]) -> Answer:
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
+def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new_account(
+    github: GitHub, browser: Browser, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(smtp={"max_frequency": timedelta(seconds=60)})
+    user = make_user(email="work@example.com")
+    github.is_visited_by(
+        address("ada@example.com", verified=False), address("work@example.com", verified=True, primary=False)
+    )
+    state = browser.depart()
+
+    answer = _sign_in_while_the_account_changes(lambda: browser.come_back(state), user, email="other@example.com")
+
+    refused_with(
+        answer,
+        "access_denied",
+        "provider_email_needs_verification",
+        "Unverified email with github. A confirmation email has been sent to your github email",
+    )
+    assert [email.to for email in mailbox.emails] == ["ada@example.com"]
+    assert Identity.objects.get(provider="github").user_id != user.id
+
+
+def test_a_sign_in_with_an_id_token_whose_account_changes_creates_another_account(
+    peer: HttpPeer, api: Api, auth_config: ChangeConfig
+) -> None:
+    issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
+    auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
+    openid_connect.clear_caches()
+    user = make_user(email="ada@example.com")
+    body = {"id_token": issuer.token(), "provider": "keycloak"}
+
+    answer = _sign_in_while_the_account_changes(
+        lambda: api.post("/token?grant_type=id_token", body), user, email="other@example.com"
+    )
+
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["user"]["email"] == "ada@example.com"
+    assert answer.json()["user"]["id"] != str(user.id)
 
 
 def log_out(signed_in: SignIn) -> None:
@@ -152,7 +212,7 @@ def ban(signed_in: SignIn) -> None:
 
 def evict(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=clock.now())
+    revocation.revoke_session_as_operator(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}
@@ -204,7 +264,7 @@ def test_what_ends_before_somebody_is_sent_to_a_provider_begins_no_linking(
         ENDINGS[ending](signed_in)
         answer = setting_out.result()
 
-    refused(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert not FlowState.objects.exists()
     assert not ClientState.objects.exists()
 
@@ -275,9 +335,9 @@ def _come(subject: str) -> User:
     email = "lower@example.com" if subject.islower() else "upper@example.com"
     profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
     identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
-    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=clock.now())
+    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=timezone.now())
     with transaction.atomic():
         signed_in = external_sign_in.sign_in(
-            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=clock.now()
+            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=timezone.now()
         )
     return User.objects.get(id=signed_in.user.id)

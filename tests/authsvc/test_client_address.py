@@ -8,7 +8,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from authsvc.api import client_ip
+from authsvc.caller import resolve_address, svc_forwarded_address
 
 AuthConfig = Callable[..., object]
 
@@ -44,16 +44,16 @@ AuthConfig = Callable[..., object]
 def test_forwarded_addresses_count_behind_trusted_proxies_only(
     peer: str, forwarded_for: str | None, address: str
 ) -> None:
-    assert client_ip.resolve(peer=peer, forwarded_for=forwarded_for, svc_forwarded_for=None) == address
+    assert resolve_address(peer=peer, forwarded_for=forwarded_for, svc_forwarded_for=None) == address
 
 
 def test_the_operator_says_which_proxies_are_trusted(auth_config: AuthConfig) -> None:
     auth_config(api={"trusted_proxies": (ip_network("192.0.2.0/24"),)})
     header = "203.0.113.9, 10.0.0.5"
-    assert client_ip.resolve(peer="192.0.2.1", forwarded_for=header, svc_forwarded_for=None) == "10.0.0.5"
-    assert client_ip.resolve(peer="127.0.0.1", forwarded_for=header, svc_forwarded_for=None) == "127.0.0.1"
+    assert resolve_address(peer="192.0.2.1", forwarded_for=header, svc_forwarded_for=None) == "10.0.0.5"
+    assert resolve_address(peer="127.0.0.1", forwarded_for=header, svc_forwarded_for=None) == "127.0.0.1"
     auth_config(api={"trusted_proxies": ()})
-    assert client_ip.resolve(peer="192.0.2.1", forwarded_for=header, svc_forwarded_for=None) == "192.0.2.1"
+    assert resolve_address(peer="192.0.2.1", forwarded_for=header, svc_forwarded_for=None) == "192.0.2.1"
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_the_operator_says_which_proxies_are_trusted(auth_config: AuthConfig) ->
 )
 def test_the_own_header_wins_where_it_is_enabled(auth_config: AuthConfig, header: str | None, address: str) -> None:
     auth_config(api={"forwarded_for_enabled": True})
-    assert client_ip.resolve(peer="192.0.2.1", forwarded_for=None, svc_forwarded_for=header) == address
+    assert resolve_address(peer="192.0.2.1", forwarded_for=None, svc_forwarded_for=header) == address
     auth_config(api={"forwarded_for_enabled": False})
-    assert client_ip.resolve(peer="192.0.2.1", forwarded_for=None, svc_forwarded_for=header) == "192.0.2.1"
+    assert resolve_address(peer="192.0.2.1", forwarded_for=None, svc_forwarded_for=header) == "192.0.2.1"
 
 
 def test_an_unreadable_own_header_is_warned_about(auth_config: AuthConfig, caplog: pytest.LogCaptureFixture) -> None:
     auth_config(api={"forwarded_for_enabled": True})
     with caplog.at_level(logging.WARNING):
-        assert client_ip.svc_forwarded_address("invalid") is None
+        assert svc_forwarded_address("invalid") is None
     assert [record.message for record in caplog.records] == ["error processing Svc-Forwarded-For"]

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from accounts.users import payloads
+from accounts.users import records
 from accounts.users.records import FactorRecord, IdentityRecord, UserRecord
 
 ID = UUID("11111111-2222-4333-8444-555555555555")
@@ -36,7 +36,7 @@ def record(**values: Any) -> UserRecord:
 
 def shown(of: UserRecord) -> dict[str, Any]:
     """What a client reads."""
-    decoded: dict[str, Any] = orjson.loads(orjson.dumps(payloads.user(of)))
+    decoded: dict[str, Any] = orjson.loads(orjson.dumps(records.render_user(of)))
     return decoded
 
 
@@ -91,7 +91,7 @@ def test_times_have_six_digits_and_a_z(moment: datetime, text: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"a": 1.0, "b": [18446744073709551616]}', "{}", '{"\\u00fc": "\\ud83d\\udd11"}'])
 def test_metadata_passes_as_it_is_stored(text: str) -> None:
-    dumped = orjson.dumps(payloads.user(record(user_metadata_json=text, app_metadata_json=text))).decode()
+    dumped = orjson.dumps(records.render_user(record(user_metadata_json=text, app_metadata_json=text))).decode()
     assert f'"user_metadata":{text}' in dumped
     assert f'"app_metadata":{text}' in dumped
 
