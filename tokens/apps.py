@@ -19,8 +19,8 @@ class TokensConfig(AppConfig):
         from tokens.personal_data import SignIns
 
         checks.register(check_signing_keys, checks.Tags.security)
-        grants.register("refresh_token", grants.RefreshTokenGrant(), order=20)
-        grants.register("pkce", grants.PkceGrant(), order=30)
-        captcha.exemption.register(AdminCaptchaExemption())
-        diagnostics.register(SigningKeyDiagnostic(), order=20)
-        personal_data.register(SignIns(), order=20)
+        grants.register("refresh_token", grants.RefreshTokenGrant(), position=2)
+        grants.register("pkce", grants.PkceGrant(), position=3)
+        captcha.exemption = AdminCaptchaExemption()
+        diagnostics.append(SigningKeyDiagnostic())
+        personal_data.sources.append(SignIns())

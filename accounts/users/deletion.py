@@ -43,7 +43,7 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
         else:
             return
         person = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
-        for source in personal_data.sources():
+        for source in personal_data.sources:
             source.erase(person)
 
 

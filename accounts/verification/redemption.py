@@ -19,10 +19,11 @@ from accounts.passwords import hashing, policy
 from accounts.users import identifiers, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
+from authsvc.messaging import contract
 from authsvc.security import crypto, encryption
 from tokens.flows import flow_states
 from tokens.models import TokenType
@@ -154,7 +155,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
     elif conf.current().sms.provider == "twilio_verify":
-        verifier = messaging.phone_verifier.get()
+        verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
             raise account_errors.CodeExpired

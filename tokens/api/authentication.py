@@ -200,7 +200,7 @@ def _load_signed_in_user(claims: Claims) -> SignedInUser:
         raise errors.SubjectNotAUuid
     session_id = _uuid(claims.session_id) if claims.session_id else None
     has_session = bool(claims.session_id)
-    signed_in = users.user_source.get().find_signed_in_user(user_id=user_id, session_id=session_id)
+    signed_in = users.user_source.find_signed_in_user(user_id=user_id, session_id=session_id)
     if signed_in is None:
         raise session_errors.UserNotFoundForToken
     if has_session and session_id is None:

@@ -11,7 +11,6 @@ import msgspec
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
-from authsvc.registration import OrderedRegistry
 from tokens.api import errors, schemas
 from tokens.flows import errors as flow_errors
 from tokens.flows import flow_states
@@ -36,22 +35,24 @@ class Grant(Protocol):
         """The token response for a parsed body."""
 
 
-_grants: OrderedRegistry[tuple[str, Grant]] = OrderedRegistry()
+_grants: dict[str, Grant] = {}
+_positions: dict[str, int] = {}
 
 
-def register(grant_type: str, grant: Grant, *, order: int) -> None:
-    """Adds a grant to the token endpoint; `order` is its position in the API documentation."""
-    _grants.register((grant_type, grant), order=order)
+def register(grant_type: str, grant: Grant, *, position: int) -> None:
+    """Adds a grant to the token endpoint; `position` is that in the API documentation."""
+    _grants[grant_type] = grant
+    _positions[grant_type] = position
 
 
 def registered() -> Mapping[str, Grant]:
-    """The grants of all installed apps by `grant_type`."""
-    return dict(_grants)
+    """The grants of all installed apps by `grant_type`, in the order of the API documentation."""
+    return {grant_type: _grants[grant_type] for grant_type in sorted(_grants, key=_positions.__getitem__)}
 
 
 def choose(grant_type: str) -> Grant:
     """Raises UnsupportedGrantType."""
-    grant = registered().get(grant_type)
+    grant = _grants.get(grant_type)
     if grant is None:
         raise errors.UnsupportedGrantType
     return grant
@@ -65,7 +66,7 @@ def token_response(tokens: TokenPair, *, user: TokenUser, **additional: Any) -> 
         "expires_in": tokens.access.expires_in,
         "expires_at": tokens.access.expires_at,
         "refresh_token": tokens.refresh_token,
-        "user": users.user_source.get().user_json(user),
+        "user": users.user_source.user_json(user),
         **additional,
     }
 

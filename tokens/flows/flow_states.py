@@ -147,7 +147,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
         raise errors.FlowStateNotFound
     if is_expired(flow, at):
         raise errors.FlowStateExpired
-    user = users.user_source.get().find_user(flow.user_id)
+    user = users.user_source.find_user(flow.user_id)
     if user is None:
         raise UnexpectedFailure
     if not pkce.matches(
@@ -161,7 +161,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
             raise errors.FlowStateNotFound
         traits = {"provider_type": flow.provider_type}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-        user = users.user_source.get().record_sign_in(user, at=at)
+        user = users.user_source.record_sign_in(user, at=at)
         tokens = lifecycle.start_session(
             user=user,
             method=flow.authentication_method,

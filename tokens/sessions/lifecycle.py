@@ -185,7 +185,7 @@ def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
         raise errors.UserNotFoundForToken
     session_id = signed_in.session.id if signed_in.session is not None else None
     # A separate statement reads the session as it is after the wait for the lock.
-    current = users.user_source.get().find_signed_in_user(user_id=signed_in.user.id, session_id=session_id)
+    current = users.user_source.find_signed_in_user(user_id=signed_in.user.id, session_id=session_id)
     if current is None:
         raise errors.UserNotFoundForToken
     if session_id is not None and current.session is None:

@@ -93,7 +93,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> RefreshResult | Non
     if refresh_tokens.is_legacy(token):
         return _attempt_legacy(token, caller=caller, at=at)
     presented = refresh_tokens.decode(token)
-    signed_in = users.user_source.get().find_by_session(presented.session_id)
+    signed_in = users.user_source.find_by_session(presented.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.RefreshTokenNotFound
     key = session_key(signed_in.session)
@@ -104,7 +104,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> RefreshResult | Non
 
 def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResult | None:
     legacy = legacy_refresh.find(token)
-    signed_in = users.user_source.get().find_by_session(legacy.session_id)
+    signed_in = users.user_source.find_by_session(legacy.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.NoValidSession
     key = session_key(signed_in.session)

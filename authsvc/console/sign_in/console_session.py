@@ -86,7 +86,7 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
     session_id = request.session.get(_SESSION)
     if session_id is None:
         return None
-    current = users.user_source.get().find_by_session(UUID(session_id))
+    current = users.user_source.find_by_session(UUID(session_id))
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
     level = request.session.get(_LEVEL, lifecycle.AAL1)
     if current is None or not _is_valid(current, level=level, seen_at=seen_at, at=at):
