@@ -22,6 +22,7 @@ from django.conf import settings
 
 import authsvc
 from authsvc.server import serving
+from tests import ports
 from tests.live import servers as live
 
 Serve = Callable[..., live.LiveServer]
@@ -123,7 +124,7 @@ def test_an_address_in_use_is_logged_and_ends_the_start(tmp_path: Path, fresh_da
 
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
 def test_an_unreachable_database_is_logged_and_ends_the_start(http_server: str, tmp_path: Path) -> None:
-    url = f"postgres://u:hidden@127.0.0.1:{live.free_port()}/auth"
+    url = f"postgres://u:hidden@127.0.0.1:{ports.free_port()}/auth"
     server = live.LiveServer(folder=tmp_path, database_url=url, command=live.COMMANDS[http_server])
     server.launch()
 
