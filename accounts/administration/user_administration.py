@@ -24,7 +24,7 @@ from authsvc.errors import ApiError
 from authsvc.security import encryption
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
 
 _MAX_NAME_LENGTH = 255
 _MAX_HASH_LENGTH = 1024
@@ -246,7 +246,7 @@ def _revoke_outdated(user: UserRecord, request: UserChanges, *, email: str, phon
     if request.password is not None or has_moved:
         flow_states.delete_user_flows(user.id)
     if request.password is not None:
-        lifecycle.revoke_all_sessions(user.id)
+        revocation.revoke_all_sessions(user.id)
 
 
 def _store_identity(user_id: UUID, provider: str, *, value: str, is_verified: bool, at: datetime) -> None:

@@ -28,7 +28,6 @@ from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.mfa import errors as mfa_errors
 from accounts.passkeys import errors as passkey_errors
 from accounts.passkeys import management
-from accounts.passkeys import payloads as passkey_payloads
 from accounts.passkeys import schemas as passkey_schemas
 from accounts.users import deletion, identifiers, queries, records
 from accounts.users.search import filters, listing, payload
@@ -38,7 +37,7 @@ from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
-from tokens.api import admin_auth
+from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
@@ -113,7 +112,7 @@ class UsersView(AdminEndpoint):
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -150,7 +149,7 @@ class UserView(AdminEndpoint):
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -186,7 +185,7 @@ class UserView(AdminEndpoint):
         user = user_administration.update(
             chosen,
             UserChanges(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -204,7 +203,7 @@ class UserView(AdminEndpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -241,7 +240,7 @@ class UserFactorView(AdminEndpoint):
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -261,7 +260,7 @@ class UserPasskeysView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(_user_id(user_id))
-        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([management.render_passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class UserPasskeyView(AdminEndpoint):
@@ -269,7 +268,7 @@ class UserPasskeyView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
-        actor = admin_auth.get_admin(request).actor
+        actor = authentication.get_admin(request).actor
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=timezone.now()
         )
@@ -293,7 +292,7 @@ class InviteView(AdminEndpoint):
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -333,7 +332,7 @@ class GenerateLinkView(AdminEndpoint):
         )
         made = action_links.generate(
             link_request,
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )

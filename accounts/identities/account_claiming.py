@@ -16,7 +16,7 @@ from accounts.users import account_creation, updates
 from accounts.users.records import UserRecord
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
 
 _OWN_PROVIDERS = ("email", "phone")
 
@@ -93,5 +93,5 @@ def merge_user_metadata(
 def _delete_credentials(user_id: UUID) -> None:
     for model in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
         model._default_manager.filter(user_id=user_id).delete()
-    lifecycle.revoke_all_sessions(user_id)
+    revocation.revoke_all_sessions(user_id)
     flow_states.delete_user_flows(user_id)

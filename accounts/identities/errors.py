@@ -5,7 +5,7 @@ from __future__ import annotations
 from accounts import error_sets
 from accounts import errors as account_errors
 from authsvc.errors import ApiError, UnexpectedFailure, ValidationFailed
-from tokens.errors import UserBanned
+from tokens.sessions.errors import UserBanned
 
 
 class AmbiguousAccount(UnexpectedFailure):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.db import IntegrityError, transaction
 
 from accounts import errors as account_errors
-from accounts.identities import account_claiming, errors, primary_email
+from accounts.identities import account_claiming, errors
 from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
@@ -20,9 +22,9 @@ from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
+from tokens.sessions.errors import UserBanned
 from tokens.sessions.users import SignedInUser
 
 
@@ -54,6 +56,14 @@ class Linked:
     user: UserRecord
     error: errors.LinkedEmailNotVerified | None
     """The caller raises it after the commit, without starting a session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimaryEmail:
+    """The account's new address, `""` for none."""
+
+    email: str
+    verified: bool
 
 
 def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
@@ -137,6 +147,24 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
             messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
 
 
+def choose_primary_email(
+    email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]
+) -> PrimaryEmail | None:
+    """The replacement for an account's `email`; None when a remaining identity still has it.
+
+    `remaining` is in order of creation; `taken` are addresses of other accounts. A verified address is preferred to an
+    unverified one, and that to none. Raises NoFreeEmail.
+    """
+    if email and any(identity.email == email for identity in remaining):
+        return None
+    for identity in sorted(remaining, key=_email_rank):
+        if not identity.email:
+            return PrimaryEmail(email="", verified=False)
+        if identity.email not in taken:
+            return PrimaryEmail(email=identity.email, verified=_has_verified_email(identity))
+    raise errors.NoFreeEmail
+
+
 def _check(request: LinkRequest) -> None:
     identity, user = request.identity, request.user
     linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
@@ -175,10 +203,7 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
 def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
     """Give the account the address of a remaining identity when the removed identity was the source of its address."""
     taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
-    try:
-        email = primary_email.choose(user.email, remaining, taken=taken)
-    except primary_email.NoAvailableEmail:
-        raise errors.NoFreeEmail from None
+    email = choose_primary_email(user.email, remaining, taken=taken)
     if email is None:
         return
     columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email.email or None}
@@ -196,3 +221,13 @@ def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
     rows = identity_queries.address_owners(emails) if emails else []
     return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}
+
+
+def _email_rank(identity: IdentityRecord) -> int:
+    if not identity.email:
+        return 2
+    return 0 if _has_verified_email(identity) else 1
+
+
+def _has_verified_email(identity: IdentityRecord) -> bool:
+    return orjson.loads(identity.data_json).get("email_verified") is True

@@ -28,10 +28,10 @@ from authsvc.errors import RequestRateExceeded
 from authsvc.messaging import MessageNotAccepted
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
-from tokens.errors import TooManyConcurrentRefreshes
+from tokens.sessions.errors import TooManyConcurrentRefreshes
 
 
 class _Endpoint(Endpoint):

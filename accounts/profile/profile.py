@@ -25,7 +25,7 @@ from authsvc.security import encryption
 from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
-from tokens.sessions import aal, lifecycle
+from tokens.sessions import lifecycle, revocation
 from tokens.sessions.users import SignedInUser
 
 _RECENT_SESSION = timedelta(hours=24)
@@ -161,7 +161,7 @@ def _reauthenticate(signed_in: SignedInUser, user: UserRecord, request: UserUpda
             raise errors.ReauthenticationNeeded
         reauthentication.redeem_code(user, nonce=request.nonce, at=at)
     stored = hashing.stored_hash(user)
-    recovering = aal.is_recovery(entry.method for entry in signed_in.amr)
+    recovering = lifecycle.is_recovery(entry.method for entry in signed_in.amr)
     if config.update_requires_current and stored and not recovering:
         if not request.current_password:
             raise errors.CurrentPasswordRequired
@@ -213,7 +213,7 @@ def _set_password(
     User.objects.filter(id=user.id).update(password=encrypted, updated_at=at, **updates.cleared_pending_changes())
     one_time_tokens.delete_all(user.id)
     flow_states.delete_user_flows(user.id)
-    lifecycle.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
+    revocation.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
         messaging.send(notification_emails.password_changed(user))

@@ -22,10 +22,9 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
 from tokens.api import authentication
-from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
-from tokens.errors import AudienceMismatch
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class UserInput(Body, frozen=True):
@@ -52,11 +51,11 @@ class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @document(responses={200: schemas.User}, errors=(AudienceMismatch,))
+    @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Return the signed-in user."""
         if not authentication.has_requested_audience(request):
-            raise AudienceMismatch
+            raise errors.AudienceMismatch
         return Response(records.render_user(get_user_record(authentication.get_signed_in_user(request))))
 
     @document(
@@ -68,7 +67,7 @@ class UserView(Endpoint):
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
             *error_sets.NEW_PASSWORD,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
             account_errors.EmailExists,

@@ -21,8 +21,8 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
-from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
+from tokens.flows.errors import PKCE_ERRORS
 from tokens.flows.pkce import Challenge
 
 
@@ -46,7 +46,7 @@ class RecoverView(Endpoint):
         errors=(
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             errors.RecoveryAddressMissing,
             errors.MailRequestsDisabled,
         ),

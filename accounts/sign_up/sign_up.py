@@ -29,7 +29,7 @@ from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.lifecycle import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,9 @@ from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
-from tokens.api import error_sets as token_error_sets
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.schemas import Session
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class SignUpInput(Body, frozen=True):
@@ -51,7 +51,7 @@ class SignUpView(Endpoint):
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
             *error_sets.NEW_PASSWORD,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnSignup,

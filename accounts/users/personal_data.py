@@ -75,7 +75,7 @@ def erase(
     with transaction.atomic(durable=True):
         if keep_id:
             _erase_columns(data_subject.id, at=at)
-        for source in personal_data.sources():
+        for source in personal_data.sources:
             source.erase(data_subject)
     rewritten = 0
     for number in erasure.pseudonymise_entries(data_subject, keep_id=keep_id):
@@ -93,7 +93,7 @@ def erase(
 
 def has_data(data_subject: DataSubject) -> bool:
     """True if there is data of a data subject, including audit entries that an earlier erasure has pseudonymised."""
-    has_rows = any(True for source in personal_data.sources() for _, rows in source.export(data_subject) for _ in rows)
+    has_rows = any(True for source in personal_data.sources for _, rows in source.export(data_subject) for _ in rows)
     return has_rows or erasure.has_entries_of_pseudonym(personal_data.pseudonym(data_subject.id))
 
 
@@ -101,7 +101,7 @@ def _count_rows(data_subject: DataSubject) -> Counter[str]:
     """Table → number of rows of the data subject, without the audit log, from which nothing is removed."""
     return Counter(
         table
-        for source in personal_data.sources()
+        for source in personal_data.sources
         for table, rows in source.export(data_subject)
         if table != _AUDIT_TABLE
         for _ in rows

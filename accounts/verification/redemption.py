@@ -19,18 +19,19 @@ from accounts.passwords import hashing, policy
 from accounts.users import identifiers, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
+from authsvc.messaging import contract
 from authsvc.security import crypto, encryption
-from tokens.errors import UserBanned
 from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
-from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions import lifecycle, revocation, sign_in_metrics
+from tokens.sessions.errors import UserBanned
+from tokens.sessions.lifecycle import TokenPair
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
@@ -154,7 +155,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
     elif conf.current().sms.provider == "twilio_verify":
-        verifier = messaging.phone_verifier.get()
+        verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
             raise account_errors.CodeExpired
@@ -240,7 +241,7 @@ def _redeem(
         elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
             raise secret.error
         if new_hash is not None:
-            lifecycle.revoke_all_sessions(user.id)
+            revocation.revoke_all_sessions(user.id)
         stored = queries.get(user.id)
         if stored is None:
             raise secret.error  # deleted by a concurrent request

@@ -23,11 +23,11 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, RedirectEndpoint, ServiceRequest
 from authsvc.errors import BodyTooLarge
 from authsvc.security import redirects
-from tokens.api import error_sets as token_error_sets
-from tokens.api.payloads import token_fragment, token_response
+from tokens.api.grants import token_fragment, token_response
 from tokens.api.schemas import Session
-from tokens.errors import NoFlowForLink, UserBanned
+from tokens.flows.errors import PKCE_ERRORS, NoFlowForLink
 from tokens.one_time.one_time_tokens import PKCE_PREFIX
+from tokens.sessions.errors import UserBanned
 
 LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
 _LINK_TOKEN = re.compile(rf"(?:{PKCE_PREFIX})?[0-9a-f]{{56}}")
@@ -250,7 +250,7 @@ class ResendView(Endpoint):
             *error_sets.EMAIL_FORMAT,
             *error_sets.EMAIL_REQUEST,
             *error_sets.SMS_REQUEST,
-            *token_error_sets.PKCE,
+            *PKCE_ERRORS,
             account_errors.PhoneInvalid,
             errors.ResendTypeMissing,
             errors.ResendNeedsEmail,

@@ -180,10 +180,10 @@ def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
 ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
     "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
     "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
-    "eviction": lambda _api, owner: revocation.end_session(
+    "eviction": lambda _api, owner: revocation.revoke_session_as_operator(
         owner.session.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
-    "eviction of all": lambda _api, owner: revocation.end_all_sessions(
+    "eviction of all": lambda _api, owner: revocation.revoke_all_sessions_as_operator(
         owner.user.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
     "reuse": reuse_refresh_token,

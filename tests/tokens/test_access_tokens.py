@@ -18,10 +18,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from authsvc.conf import Secret
 from tests.conftest import ChangeConfig
-from tokens.errors import BadJwt
 from tokens.jwt import access_tokens, signing_keys
-from tokens.jwt.access_tokens import AmrEntry
-from tokens.sessions import issuance
+from tokens.jwt.access_tokens import AmrEntry, BadJwt
+from tokens.sessions import lifecycle
 from tokens.sessions.users import SessionRecord
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,7 +94,7 @@ def rsa_key(auth_config: ChangeConfig) -> dict[str, Any]:
 
 def test_a_token_says_who_acts_in_which_session_in_the_documented_order(auth_config: ChangeConfig) -> None:
     auth_config(jwt={"issuer": "https://auth.example.com"})
-    issued = issuance.issue_access_token(
+    issued = lifecycle.issue_access_token(
         user=Person(), session=session(), amr=[AmrEntry("password", AT)], at=AT + timedelta(milliseconds=900)
     )
     claims = jwt.decode(issued.token, SECRET, algorithms=["HS256"], options=UNCHECKED)
@@ -121,7 +120,7 @@ def test_a_token_says_who_acts_in_which_session_in_the_documented_order(auth_con
 
 def test_absent_things_are_left_out_or_empty_as_documented() -> None:
     person = Person(aud="", role="", email="", app_metadata_json="{}", user_metadata_json="{}", is_anonymous=True)
-    issued = issuance.issue_access_token(user=person, session=session(), amr=[], at=AT)
+    issued = lifecycle.issue_access_token(user=person, session=session(), amr=[], at=AT)
     claims = access_tokens.decode(issued.token, at=AT).raw
     assert not {"iss", "amr", "client_id", "scope", "nbf", "jti"} & claims.keys()
     assert (claims["aud"], claims["role"], claims["email"], claims["app_metadata"]) == ("", "", "", {})
@@ -130,7 +129,7 @@ def test_absent_things_are_left_out_or_empty_as_documented() -> None:
 
 def test_a_session_of_an_oauth_client_names_client_and_scope() -> None:
     oauth_session = session(oauth_client_id=CLIENT_ID, scopes="openid email")
-    issued = issuance.issue_access_token(user=Person(), session=oauth_session, amr=[], at=AT)
+    issued = lifecycle.issue_access_token(user=Person(), session=oauth_session, amr=[], at=AT)
     claims = access_tokens.decode(issued.token, at=AT).raw
     assert (claims["client_id"], claims["scope"]) == (str(CLIENT_ID), "openid email")
 
@@ -138,7 +137,7 @@ def test_a_session_of_an_oauth_client_names_client_and_scope() -> None:
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 def test_a_token_is_signed_with_the_configured_key(auth_config: ChangeConfig, algorithm: str) -> None:
     auth_config(jwt={"keys": (generated(algorithm, "k1"),)})
-    issued = issuance.issue_access_token(user=Person(), session=session(), amr=[], at=AT)
+    issued = lifecycle.issue_access_token(user=Person(), session=session(), amr=[], at=AT)
     assert jwt.get_unverified_header(issued.token) == {"alg": algorithm, "kid": "k1", "typ": "JWT"}
     public = jwt.PyJWK(signing_keys.current().jwks()["keys"][0])
     assert jwt.decode(issued.token, public, algorithms=[algorithm], options=UNCHECKED)["sub"] == str(USER_ID)
@@ -158,7 +157,7 @@ def test_a_low_level_session_gets_tokens_no_longer_than_it_is_allowed_itself(
     auth_config: ChangeConfig, methods: list[str], has_factor: bool, age: timedelta, lifetime: int
 ) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(minutes=5)})
-    issued = issuance.issue_access_token(
+    issued = lifecycle.issue_access_token(
         user=Person(has_verified_factor=has_factor),
         session=session(created_at=AT - age),
         amr=[AmrEntry(method, AT) for method in methods],
@@ -169,7 +168,7 @@ def test_a_low_level_session_gets_tokens_no_longer_than_it_is_allowed_itself(
 
 def test_the_limit_of_low_level_sessions_never_lengthens_a_token(auth_config: ChangeConfig) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(days=1)})
-    issued = issuance.issue_access_token(user=Person(has_verified_factor=True), session=session(), amr=[], at=AT)
+    issued = lifecycle.issue_access_token(user=Person(has_verified_factor=True), session=session(), amr=[], at=AT)
     assert issued.expires_in == 3600
 
 
@@ -178,7 +177,7 @@ def test_the_limit_of_low_level_sessions_never_lengthens_a_token(auth_config: Ch
 
 def test_an_issued_token_is_read_back_as_typed_claims() -> None:
     amr = [AmrEntry("password", AT), AmrEntry("totp", AT + timedelta(seconds=5))]
-    issued = issuance.issue_access_token(user=Person(), session=session(), amr=amr, at=AT)
+    issued = lifecycle.issue_access_token(user=Person(), session=session(), amr=amr, at=AT)
     claims = access_tokens.decode(issued.token, at=AT)
     assert (claims.sub, claims.aud, claims.role) == (str(USER_ID), ("authenticated",), "authenticated")
     assert (claims.session_id, claims.aal, claims.is_anonymous) == (str(SESSION_ID), "aal2", False)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tokens.jwt.access_tokens import AmrEntry
-from tokens.sessions import aal
+from tokens.sessions import lifecycle
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,8 +26,8 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_only_a_second_factor_reaches_the_second_level(methods: list[str], expected: str) -> None:
-    assert aal.level_of(methods) == expected
-    assert aal.level_of(iter(methods)) == expected
+    assert lifecycle.aal_of(methods) == expected
+    assert lifecycle.aal_of(iter(methods)) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_only_a_second_factor_reaches_the_second_level(methods: list[str], expec
     ],
 )
 def test_a_session_that_began_with_a_mail_counts_as_recovery(methods: list[str], expected: bool) -> None:
-    assert aal.is_recovery(methods) is expected
+    assert lifecycle.is_recovery(methods) is expected
 
 
 def test_the_claim_lists_the_most_recent_method_first() -> None:
@@ -51,7 +51,7 @@ def test_the_claim_lists_the_most_recent_method_first() -> None:
         AmrEntry("totp", AT + timedelta(seconds=90.7)),
         AmrEntry("sso/saml", AT + timedelta(seconds=30), provider="8d4c1d0e-5a0f-4f6a-9d1c-0f6a6f4b2c11"),
     ]
-    assert aal.amr_claim(entries) == [
+    assert lifecycle.amr_claim(entries) == [
         {"method": "totp", "timestamp": 1767225690},
         {"method": "sso/saml", "timestamp": 1767225630, "provider": "8d4c1d0e-5a0f-4f6a-9d1c-0f6a6f4b2c11"},
         {"method": "password", "timestamp": 1767225600},
@@ -60,4 +60,4 @@ def test_the_claim_lists_the_most_recent_method_first() -> None:
 
 @pytest.mark.parametrize(("enrolled", "expected"), [(True, "aal2"), (False, "aal1")])
 def test_the_highest_level_depends_on_a_verified_factor(enrolled: bool, expected: str) -> None:
-    assert aal.highest_available(SimpleNamespace(has_verified_factor=enrolled)) == expected
+    assert lifecycle.highest_aal(SimpleNamespace(has_verified_factor=enrolled)) == expected

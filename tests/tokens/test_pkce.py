@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from authsvc.errors import ApiError
-from tokens import errors
 from tokens.flows import pkce
+from tokens.flows.errors import UnknownChallengeMethod
 
 VERIFIER = "4a9505b9-0857-42bb-ab3c-098b4d28ddc2"
 S256 = "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM"
@@ -93,7 +93,7 @@ def test_only_the_right_verifier_answers_a_challenge(
 
 
 def test_a_stored_method_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(errors.UnknownChallengeMethod) as caught:
+    with pytest.raises(UnknownChallengeMethod) as caught:
         pkce.matches(challenge=S256, method="s512", verifier=VERIFIER)
     assert (caught.value.status, caught.value.error_code) == (400, "bad_code_verifier")
     assert caught.value.message == "code challenge method not supported"

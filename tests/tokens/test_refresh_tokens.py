@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from authsvc.security import crypto
-from tokens import errors
 from tokens.sessions import refresh_tokens
+from tokens.sessions.errors import RefreshTokenNotValid
 
 KEY = bytes(range(32))
 SESSION = UUID("a7e4ad19-bd3d-48a1-8c0e-0a3f4c1b2d5e")
@@ -102,7 +102,7 @@ def test_a_token_is_not_shown_by_its_repr() -> None:
     ["", "01234567890", "AAAAAAAAAAAA", "------------", "0000000000000", "0123456abcd\n", "ä" * 12, "a" * 21, "+" * 22],
 )
 def test_a_text_of_neither_form_is_refused_at_the_door(text: str) -> None:
-    with pytest.raises(errors.RefreshTokenNotValid) as caught:
+    with pytest.raises(RefreshTokenNotValid) as caught:
         refresh_tokens.check_format(text)
     assert (caught.value.status, caught.value.error_code) == (400, "validation_failed")
     assert caught.value.message == "Refresh token is not valid"

@@ -18,7 +18,7 @@ from authsvc.caller import caller_of
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
-from tokens.sessions import lifecycle, refresh_tokens
+from tokens.sessions import refresh_tokens, revocation
 
 
 class SignInForm(forms.Form):
@@ -60,7 +60,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session and clear the cookie."""
     if current := console_session.signed_in(request):
-        lifecycle.log_out(current, scope="local", caller=caller_of(request), at=timezone.now())
+        revocation.log_out(current, scope="local", caller=caller_of(request), at=timezone.now())
     console_session.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
 

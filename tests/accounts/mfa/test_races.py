@@ -90,7 +90,7 @@ def test_a_refresh_at_the_same_moment_is_waited_for(api: Api) -> None:
 
 
 def test_a_session_that_stays_busy_keeps_code_and_challenge(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accounts.mfa.step_up._TIMEOUT", 0.2)
+    monkeypatch.setattr("accounts.mfa.verification._TIMEOUT", 0.2)
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()
@@ -143,10 +143,10 @@ def test_wrong_codes_for_one_challenge_side_by_side_are_all_counted(api: Api, au
 GUESS_TWICE = """
 import sys, django
 django.setup()
-from accounts.mfa import attempt_limits
+from accounts.mfa import verification
 for _ in range(2):
     try:
-        with attempt_limits.limit_attempts(sys.argv[1], sys.argv[2]):
+        with verification.limit_attempts(sys.argv[1], sys.argv[2]):
             raise ValueError("a wrong code")
     except ValueError:
         print("counted")
