@@ -9,7 +9,15 @@ from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import SignIn
-from tests.tokens import wire
+from tests.tokens.token_requests import (
+    REFRESH_TOKEN_NOT_FOUND,
+    SESSION_NOT_FOUND,
+    error_of,
+    read_claims,
+    refresh,
+    rotate,
+    session_exists,
+)
 from tokens.jwt import signing_keys
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
 
@@ -25,7 +33,7 @@ def three() -> list[SignIn]:
 
 
 def alive(sign_ins: list[SignIn]) -> list[bool]:
-    return [wire.is_alive(each.session) for each in sign_ins]
+    return [session_exists(each.session) for each in sign_ins]
 
 
 @pytest.mark.parametrize(
@@ -56,14 +64,14 @@ def test_the_scope_decides_which_sessions_end(query: str, left: list[bool], thre
 @pytest.mark.parametrize("scope", ["foo", "GLOBAL", "local "])
 def test_another_scope_is_refused(scope: str, three: list[SignIn], api: Api) -> None:
     answer = api.post(f"/logout?scope={scope}", bearer=three[0].access_token)
-    assert wire.refusal(answer) == (400, "validation_failed", f'Unsupported logout scope "{scope}"')
+    assert error_of(answer) == (400, "validation_failed", f'Unsupported logout scope "{scope}"')
     assert alive(three) == [True, True, True]
     assert not AuditLogEntry.objects.exists()
 
 
 @pytest.mark.parametrize("scope", ["", "global", "local", "others"])
 def test_a_token_without_a_session_ends_them_all(scope: str, three: list[SignIn], api: Api) -> None:
-    claims = wire.claims(three[0].access_token)
+    claims = read_claims(three[0].access_token)
     del claims["session_id"]
     token = jwt.encode(claims, "test-secret-of-at-least-32-characters")
     assert api.post(f"/logout?scope={scope}", bearer=token).status_code == 204
@@ -84,16 +92,16 @@ def test_the_tokens_of_a_session_end_with_it(three: list[SignIn], api: Api) -> N
     gone = three[0]
     imported = factories.make_legacy_tokens(gone.user)
     api.post("/logout", bearer=gone.access_token)
-    assert wire.refusal(wire.refresh(api, gone.refresh_token)) == wire.NOT_FOUND
-    assert wire.refusal(wire.refresh(api, imported[1].token or "")) == wire.NOT_FOUND
+    assert error_of(refresh(api, gone.refresh_token)) == REFRESH_TOKEN_NOT_FOUND
+    assert error_of(refresh(api, imported[1].token or "")) == REFRESH_TOKEN_NOT_FOUND
     assert not LegacyRefreshToken.objects.exists()
-    assert wire.refusal(api.get("/user", bearer=gone.access_token)) == wire.NO_SESSION
-    assert wire.refusal(api.post("/logout", bearer=gone.access_token)) == wire.NO_SESSION
+    assert error_of(api.get("/user", bearer=gone.access_token)) == SESSION_NOT_FOUND
+    assert error_of(api.post("/logout", bearer=gone.access_token)) == SESSION_NOT_FOUND
 
 
 def test_others_go_on_after_a_local_logout(three: list[SignIn], api: Api) -> None:
     api.post("/logout?scope=local", bearer=three[0].access_token)
-    assert wire.refreshed(api, three[1].refresh_token) == factories.refresh_token(three[1].session, 1)
+    assert rotate(api, three[1].refresh_token) == factories.refresh_token(three[1].session, 1)
     assert api.get("/user", bearer=three[1].access_token).status_code == 200
 
 

@@ -22,7 +22,7 @@ from authsvc.security import crypto
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import SignIn
-from tests.tokens import wire
+from tests.tokens.token_requests import SESSION_NOT_FOUND, error_of, read_claims
 from tokens.jwt import signing_keys
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ def signed_in() -> SignIn:
 
 def token_with(signed_in: SignIn, **changes: Any) -> str:
     """The access token with other claims, properly signed; MISSING takes a claim away."""
-    claims = wire.claims(signed_in.access_token) | changes
+    claims = read_claims(signed_in.access_token) | changes
     kept = {name: value for name, value in claims.items() if value is not MISSING}
     return jwt.encode(kept, settings.AUTH.jwt.secret.reveal())
 
@@ -66,7 +66,7 @@ def test_the_user_behind_a_token_is_told(scheme: str, signed_in: SignIn, api: Ap
 def test_a_header_without_a_bearer_token(method: str, path: str, header: str, signed_in: SignIn, api: Api) -> None:
     sent = header.format(token=signed_in.access_token)
     answer = api.request(method, path, headers={"Authorization": sent} if sent else {})
-    assert wire.refusal(answer) == NO_AUTHORIZATION
+    assert error_of(answer) == NO_AUTHORIZATION
 
 
 def test_a_token_anywhere_else_is_not_looked_for(signed_in: SignIn, api: Api) -> None:
@@ -85,33 +85,33 @@ def test_a_token_anywhere_else_is_not_looked_for(signed_in: SignIn, api: Api) ->
     ],
 )
 def test_a_token_that_is_none(token: str, detail: str, api: Api) -> None:
-    status, error_code, message = wire.refusal(api.get("/user", bearer=token))
+    status, error_code, message = error_of(api.get("/user", bearer=token))
     assert (status, error_code) == (403, "bad_jwt")
     assert message.startswith(UNVERIFIABLE + detail)
 
 
 def test_an_unsigned_token_is_refused(signed_in: SignIn, api: Api) -> None:
-    unsigned = f"{segment({'alg': 'none'})}.{segment(wire.claims(signed_in.access_token))}."
+    unsigned = f"{segment({'alg': 'none'})}.{segment(read_claims(signed_in.access_token))}."
     message = UNVERIFIABLE + "token signature is invalid: signing method none is invalid"
-    assert wire.refusal(api.get("/user", bearer=unsigned)) == (403, "bad_jwt", message)
+    assert error_of(api.get("/user", bearer=unsigned)) == (403, "bad_jwt", message)
 
 
 def test_a_token_signed_by_somebody_else_is_refused(signed_in: SignIn, api: Api) -> None:
-    forged = jwt.encode(wire.claims(signed_in.access_token), "another secret of at least 32 characters")
+    forged = jwt.encode(read_claims(signed_in.access_token), "another secret of at least 32 characters")
     message = UNVERIFIABLE + "token signature is invalid: signature is invalid"
-    assert wire.refusal(api.get("/user", bearer=forged)) == (403, "bad_jwt", message)
+    assert error_of(api.get("/user", bearer=forged)) == (403, "bad_jwt", message)
 
 
 def test_a_changed_token_is_refused(signed_in: SignIn, api: Api) -> None:
     header, _, signature = signed_in.access_token.split(".")
     other = factories.make_session().access_token.split(".")[1]
-    assert wire.refusal(api.get("/user", bearer=f"{header}.{other}.{signature}"))[:2] == (403, "bad_jwt")
+    assert error_of(api.get("/user", bearer=f"{header}.{other}.{signature}"))[:2] == (403, "bad_jwt")
 
 
 def test_a_key_nobody_configured_is_refused(signed_in: SignIn, api: Api) -> None:
     stranger = rsa.generate_private_key(65537, 2048)
-    token = jwt.encode(wire.claims(signed_in.access_token), stranger, "RS256", headers={"kid": "stranger"})
-    assert wire.refusal(api.get("/user", bearer=token))[:2] == (403, "bad_jwt")
+    token = jwt.encode(read_claims(signed_in.access_token), stranger, "RS256", headers={"kid": "stranger"})
+    assert error_of(api.get("/user", bearer=token))[:2] == (403, "bad_jwt")
 
 
 def test_a_published_key_is_no_shared_secret(api: Api, auth_config: ChangeConfig) -> None:
@@ -122,14 +122,14 @@ def test_a_published_key_is_no_shared_secret(api: Api, auth_config: ChangeConfig
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
     (published,) = api.get("/.well-known/jwks.json").json()["keys"]
     public = jwt.PyJWK(published).key
-    claims = wire.claims(signed_in.access_token)
+    claims = read_claims(signed_in.access_token)
     for secret in (
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
         base64.urlsafe_b64decode(published["n"] + "=="),
     ):
         signed = f"{segment({'alg': 'HS256', 'kid': 'here'})}.{segment(claims)}"
         token = f"{signed}.{crypto.base64url_encode(hmac.digest(secret, signed.encode(), 'sha256'))}"
-        assert wire.refusal(api.get("/user", bearer=token))[:2] == (403, "bad_jwt")
+        assert error_of(api.get("/user", bearer=token))[:2] == (403, "bad_jwt")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_published_key_is_no_shared_secret(api: Api, auth_config: ChangeConfig
 )
 def test_a_token_out_of_its_time(claim: str, seconds: int, detail: str, signed_in: SignIn, api: Api) -> None:
     token = token_with(signed_in, **{claim: int(time.time()) + seconds})
-    assert wire.refusal(api.get("/user", bearer=token)) == (403, "bad_jwt", UNVERIFIABLE + detail)
+    assert error_of(api.get("/user", bearer=token)) == (403, "bad_jwt", UNVERIFIABLE + detail)
 
 
 @pytest.mark.parametrize(
@@ -180,18 +180,18 @@ SESSION_NO_UUID = (403, "bad_jwt", "invalid claim: session_id claim must be a UU
         ({"sub": str(uuid4())}, NO_USER),
         ({"sub": str(uuid4()), "session_id": "y"}, NO_USER),
         ({"session_id": "y"}, SESSION_NO_UUID),
-        ({"session_id": str(uuid4())}, wire.NO_SESSION),
+        ({"session_id": str(uuid4())}, SESSION_NOT_FOUND),
     ],
 )
 def test_claims_that_are_refused(
     changes: dict[str, Any], refusal: tuple[int, str, str], signed_in: SignIn, api: Api
 ) -> None:
-    assert wire.refusal(api.get("/user", bearer=token_with(signed_in, **changes))) == refusal
+    assert error_of(api.get("/user", bearer=token_with(signed_in, **changes))) == refusal
 
 
 def test_a_claim_of_another_type_is_refused(signed_in: SignIn, api: Api) -> None:
     for changes in ({"role": ["a"]}, {"aud": 5}, {"exp": "soon"}):
-        status, error_code, message = wire.refusal(api.get("/user", bearer=token_with(signed_in, **changes)))
+        status, error_code, message = error_of(api.get("/user", bearer=token_with(signed_in, **changes)))
         assert (status, error_code) == (403, "bad_jwt")
         assert "could not JSON decode claim: " in message
 
@@ -199,14 +199,14 @@ def test_a_claim_of_another_type_is_refused(signed_in: SignIn, api: Api) -> None
 def test_a_session_of_another_user_is_not_the_token_s(signed_in: SignIn, api: Api) -> None:
     other = factories.make_session()
     token = token_with(signed_in, session_id=str(other.session.id))
-    assert wire.refusal(api.get("/user", bearer=token)) == wire.NO_SESSION
+    assert error_of(api.get("/user", bearer=token)) == SESSION_NOT_FOUND
 
 
 def test_a_ban_holds_for_as_long_as_it_lasts(signed_in: SignIn, api: Api) -> None:
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     banned = (403, "user_banned", "User is banned")
-    assert wire.refusal(api.get("/user", bearer=signed_in.access_token)) == banned
-    assert wire.refusal(api.post("/logout", bearer=signed_in.access_token)) == banned
+    assert error_of(api.get("/user", bearer=signed_in.access_token)) == banned
+    assert error_of(api.post("/logout", bearer=signed_in.access_token)) == banned
     User.objects.update(banned_until=timezone.now() - timedelta(seconds=1))
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
 
@@ -214,15 +214,15 @@ def test_a_ban_holds_for_as_long_as_it_lasts(signed_in: SignIn, api: Api) -> Non
 def test_a_missing_session_is_told_before_a_ban(signed_in: SignIn, api: Api) -> None:
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     signed_in.session.delete()
-    assert wire.refusal(api.get("/user", bearer=signed_in.access_token)) == wire.NO_SESSION
+    assert error_of(api.get("/user", bearer=signed_in.access_token)) == SESSION_NOT_FOUND
 
 
 def test_a_token_seen_before_is_asked_about_again(signed_in: SignIn, api: Api) -> None:
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
     signed_in.session.delete()
-    assert wire.refusal(api.get("/user", bearer=signed_in.access_token)) == wire.NO_SESSION
+    assert error_of(api.get("/user", bearer=signed_in.access_token)) == SESSION_NOT_FOUND
     User.objects.all().delete()
-    assert wire.refusal(api.get("/user", bearer=signed_in.access_token)) == NO_USER
+    assert error_of(api.get("/user", bearer=signed_in.access_token)) == NO_USER
 
 
 MISMATCH = (400, "validation_failed", "Token audience doesn't match request audience")
@@ -249,12 +249,12 @@ def test_the_audience_asked_for_is_the_token_s_first(
 ) -> None:
     token = token_with(signed_in, **changes)
     answer = api.get("/user", bearer=token, headers={"X-JWT-AUD": asked} if asked else {})
-    assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
 
 
 def test_a_service_without_an_audience_works(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"aud": ""})
     user = factories.make_user(audience="")
     body = api.post("/token?grant_type=password", {"email": user.email, "password": factories.PASSWORD}).json()
-    assert wire.claims(body["access_token"])["aud"] == ""
+    assert read_claims(body["access_token"])["aud"] == ""
     assert api.get("/user", bearer=body["access_token"]).json()["aud"] == ""

@@ -16,7 +16,17 @@ from authsvc.models import AuditLogEntry
 from authsvc.security import crypto, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
-from tests.tokens import wire
+from tests.tokens.token_requests import (
+    REFRESH_TOKEN_NOT_FOUND,
+    REFRESH_TOKEN_REUSED,
+    SESSION_NOT_FOUND,
+    audited_actions,
+    error_of,
+    read_claims,
+    refresh,
+    rotate,
+    session_exists,
+)
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 from tokens.sessions import refresh_tokens
 
@@ -35,7 +45,7 @@ def test_a_refresh_token_is_exchanged_for_the_next_of_its_session(api: Api) -> N
     user.refresh_from_db()
     before = timezone.now()
 
-    answer = wire.refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
+    answer = refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
 
     assert answer.status_code == 200
     body = answer.json()
@@ -44,7 +54,7 @@ def test_a_refresh_token_is_exchanged_for_the_next_of_its_session(api: Api) -> N
     assert body["refresh_token"] == factories.refresh_token(session, 1)
     assert body["user"]["id"] == str(user.id)
     assert body["user"]["email"] == user.email
-    claims = wire.claims(body["access_token"])
+    claims = read_claims(body["access_token"])
     assert claims["session_id"] == str(session.id)
     assert claims["sub"] == str(user.id)
     assert [entry["method"] for entry in claims["amr"]] == ["password"]
@@ -60,7 +70,7 @@ def test_a_refresh_is_written_on_its_session_and_in_the_audit_trail_alone(api: A
     rows = User.objects.filter(id=user.id).values()
     as_it_was = rows.get()
 
-    wire.refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
+    refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
 
     key = session.refresh_token_hmac_key
     session.refresh_from_db()
@@ -84,15 +94,15 @@ def test_a_refresh_is_written_on_its_session_and_in_the_audit_trail_alone(api: A
 
 def test_a_caller_without_a_user_agent_leaves_none_on_the_session(api: Api) -> None:
     signed_in = factories.make_session(user_agent="before", ip="192.0.2.7")
-    wire.refresh(api, signed_in.refresh_token)
+    refresh(api, signed_in.refresh_token)
     signed_in.session.refresh_from_db()
     assert (signed_in.session.user_agent, signed_in.session.ip) == (None, "127.0.0.1")
 
 
 def test_the_token_grows_with_its_counter(api: Api) -> None:
     session = factories.make_session(refresh_token_counter=126).session
-    second = wire.refreshed(api, factories.refresh_token(session, 126))
-    third = wire.refreshed(api, second)
+    second = rotate(api, factories.refresh_token(session, 126))
+    third = rotate(api, second)
     assert (len(second), len(third)) == (51, 52)
     assert third == factories.refresh_token(session, 128)
 
@@ -127,7 +137,7 @@ def test_a_token_that_is_accepted(
     rotated = timezone.now() - age * SECOND
     signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=rotated)
 
-    answer = wire.refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
+    answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
     assert answer.status_code == 200, answer.content
     assert answer.json()["refresh_token"] == factories.refresh_token(signed_in.session, returned)
@@ -135,7 +145,7 @@ def test_a_token_that_is_accepted(
     assert signed_in.session.refresh_token_counter == returned
     # Where an interval can end a session, only a rotation moves the time that it is counted from.
     assert (signed_in.session.refreshed_at == rotated) is (returned == 5 and chosen is ON)
-    assert wire.audited(signed_in.user) == ["token_refreshed"]
+    assert audited_actions(signed_in.user) == ["token_refreshed"]
 
 
 @pytest.mark.parametrize(
@@ -151,22 +161,22 @@ def test_a_token_used_again_ends_its_session(behind: int, age: int, api: Api, au
     other = factories.make_session()
     signed_in = factories.make_session(other.user, refresh_token_counter=5, refreshed_at=timezone.now() - age * SECOND)
 
-    answer = wire.refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
+    answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
-    assert wire.refusal(answer) == wire.ALREADY_USED
-    assert not wire.is_alive(signed_in.session)
+    assert error_of(answer) == REFRESH_TOKEN_REUSED
+    assert not session_exists(signed_in.session)
     assert not AmrClaim.objects.filter(session_id=signed_in.session.id).exists()
-    assert wire.is_alive(other.session)
-    assert wire.refusal(wire.refresh(api, factories.refresh_token(signed_in.session, 5))) == wire.NOT_FOUND
-    assert wire.refusal(api.get("/user", bearer=signed_in.access_token)) == wire.NO_SESSION
-    assert wire.audited(signed_in.user) == []
+    assert session_exists(other.session)
+    assert error_of(refresh(api, factories.refresh_token(signed_in.session, 5))) == REFRESH_TOKEN_NOT_FOUND
+    assert error_of(api.get("/user", bearer=signed_in.access_token)) == SESSION_NOT_FOUND
+    assert audited_actions(signed_in.user) == []
 
 
 @pytest.mark.parametrize(
     ("chosen", "behind", "age", "refusal"),
     [
-        pytest.param(OFF, 2, 11, wire.ALREADY_USED, id="older after the interval, rotation off"),
-        pytest.param(OFF, 5, 5000, wire.ALREADY_USED, id="much older, rotation off"),
+        pytest.param(OFF, 2, 11, REFRESH_TOKEN_REUSED, id="older after the interval, rotation off"),
+        pytest.param(OFF, 5, 5000, REFRESH_TOKEN_REUSED, id="much older, rotation off"),
         pytest.param(ON, -1, 0, NOT_ISSUED_HERE, id="ahead"),
         pytest.param(OFF, -7, 0, NOT_ISSUED_HERE, id="ahead, rotation off"),
         pytest.param(LENIENT, -1, 0, NOT_ISSUED_HERE, id="ahead, reuse allowed"),
@@ -186,36 +196,36 @@ def test_a_refused_token_changes_nothing(
     rows = Session.objects.filter(id=signed_in.session.id).values()
     as_it_was = rows.get()
 
-    answer = wire.refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
+    answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
-    assert wire.refusal(answer) == refusal
+    assert error_of(answer) == refusal
     assert rows.get() == as_it_was
-    assert wire.audited(signed_in.user) == []
-    assert wire.refreshed(api, factories.refresh_token(signed_in.session, 5))
+    assert audited_actions(signed_in.user) == []
+    assert rotate(api, factories.refresh_token(signed_in.session, 5))
 
 
 @pytest.mark.parametrize(("age", "status"), [(9, 200), (11, 400)])
 def test_before_the_first_refresh_the_interval_counts_from_the_sign_in(age: int, status: int, api: Api) -> None:
     # A step-up moves the counter without a refresh.
     signed_in = factories.make_session(at=timezone.now() - age * SECOND, refresh_token_counter=1)
-    assert wire.refresh(api, signed_in.refresh_token).status_code == status
-    assert wire.is_alive(signed_in.session) is (status == 200)
+    assert refresh(api, signed_in.refresh_token).status_code == status
+    assert session_exists(signed_in.session) is (status == 200)
 
 
 def test_a_lost_answer_can_be_fetched_again(api: Api) -> None:
     first = factories.make_session().refresh_token
-    second = wire.refreshed(api, first)
-    assert wire.refreshed(api, first) == second
-    assert wire.refreshed(api, second) == wire.refreshed(api, second)
+    second = rotate(api, first)
+    assert rotate(api, first) == second
+    assert rotate(api, second) == rotate(api, second)
 
 
 def test_fetching_a_lost_answer_does_not_stretch_the_interval(api: Api) -> None:
     signed_in = factories.make_session()
-    wire.refreshed(api, signed_in.refresh_token)
+    rotate(api, signed_in.refresh_token)
     factories.backdate(signed_in.session, by=8 * SECOND)
-    wire.refreshed(api, signed_in.refresh_token)
+    rotate(api, signed_in.refresh_token)
     factories.backdate(signed_in.session, by=3 * SECOND)
-    assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.ALREADY_USED
+    assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_REUSED
 
 
 def test_a_stolen_token_signs_thief_and_owner_out(api: Api, auth_config: ChangeConfig) -> None:
@@ -223,22 +233,22 @@ def test_a_stolen_token_signs_thief_and_owner_out(api: Api, auth_config: ChangeC
     signed_in = factories.make_session()
     tokens = [signed_in.refresh_token]
     while len(tokens) < 4:
-        tokens.append(wire.refreshed(api, tokens[-1]))
-    assert wire.refusal(wire.refresh(api, tokens[0])) == wire.ALREADY_USED
+        tokens.append(rotate(api, tokens[-1]))
+    assert error_of(refresh(api, tokens[0])) == REFRESH_TOKEN_REUSED
     for token in reversed(tokens):
-        assert wire.refusal(wire.refresh(api, token)) == wire.NOT_FOUND
+        assert error_of(refresh(api, token)) == REFRESH_TOKEN_NOT_FOUND
 
 
 def test_with_rotation_off_an_old_token_is_refused_and_the_newest_works(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(refresh=OFF)
     signed_in = factories.make_session()
-    second = wire.refreshed(api, signed_in.refresh_token)
-    third = wire.refreshed(api, second)
-    assert wire.refreshed(api, signed_in.refresh_token) == third
+    second = rotate(api, signed_in.refresh_token)
+    third = rotate(api, second)
+    assert rotate(api, signed_in.refresh_token) == third
     factories.backdate(signed_in.session, by=11 * SECOND)
-    assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.ALREADY_USED
-    assert wire.refreshed(api, second) == third
-    assert wire.refreshed(api, third) == factories.refresh_token(signed_in.session, 3)
+    assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_REUSED
+    assert rotate(api, second) == third
+    assert rotate(api, third) == factories.refresh_token(signed_in.session, 3)
 
 
 # Strings that are no refresh token
@@ -260,25 +270,25 @@ def test_a_string_of_another_shape_is_refused_before_anything_is_read(
     text: str, api: Api, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(1):  # the request limit's
-        assert wire.refusal(wire.refresh(api, text)) == NOT_VALID
+        assert error_of(refresh(api, text)) == NOT_VALID
 
 
 @pytest.mark.parametrize("body", [{}, {"refresh_token": None}, None, "null"])
 def test_a_missing_token_is_refused_like_an_empty_one(body: object, api: Api) -> None:
     answer = api.post("/token?grant_type=refresh_token", "{}" if body is None else body)
-    assert wire.refusal(answer) == NOT_VALID
+    assert error_of(answer) == NOT_VALID
 
 
 @pytest.mark.parametrize("body", ["", "[]", '{"refresh_token": 5}', '{"refresh_token": ', "grant_type=refresh_token"])
 def test_a_body_of_another_shape_is_refused(body: str, api: Api) -> None:
-    status, error_code, _ = wire.refusal(api.post("/token?grant_type=refresh_token", body))
+    status, error_code, _ = error_of(api.post("/token?grant_type=refresh_token", body))
     assert (status, error_code) == (400, "bad_json")
 
 
 @pytest.mark.parametrize("query", ["", "?grant_type=", "?grant_type=foo", "?grant_type=REFRESH_TOKEN"])
 def test_an_unknown_grant_is_refused_before_the_body_is_read(query: str, api: Api) -> None:
     answer = api.post(f"/token{query}", "no JSON")
-    assert wire.refusal(answer) == (400, "invalid_credentials", "unsupported_grant_type")
+    assert error_of(answer) == (400, "invalid_credentials", "unsupported_grant_type")
 
 
 @pytest.mark.parametrize(
@@ -287,35 +297,35 @@ def test_an_unknown_grant_is_refused_before_the_body_is_read(query: str, api: Ap
     ids=["legacy", "older legacy", "counter form of no session"],
 )
 def test_an_unknown_token_of_a_known_shape_is_not_found(token: str, api: Api) -> None:
-    assert wire.refusal(wire.refresh(api, token)) == wire.NOT_FOUND
+    assert error_of(refresh(api, token)) == REFRESH_TOKEN_NOT_FOUND
 
 
 def test_a_token_sealed_with_another_key_is_not_found(api: Api) -> None:
     session = factories.make_session().session
     for key in (bytes(32), secrets.token_bytes(32)):
         forged = refresh_tokens.encode(session_id=session.id, counter=0, key=key)
-        assert wire.refusal(wire.refresh(api, forged)) == wire.NOT_FOUND
-    assert wire.is_alive(session)
+        assert error_of(refresh(api, forged)) == REFRESH_TOKEN_NOT_FOUND
+    assert session_exists(session)
 
 
 @pytest.mark.parametrize("column", ["refresh_token_hmac_key", "refresh_token_counter"])
 def test_a_session_without_key_or_counter_has_no_tokens_of_this_form(column: str, api: Api) -> None:
     signed_in = factories.make_session()
     Session.objects.filter(id=signed_in.session.id).update(**{column: None})
-    assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.NOT_FOUND
-    assert wire.is_alive(signed_in.session)
+    assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_NOT_FOUND
+    assert session_exists(signed_in.session)
 
 
 def test_a_token_whose_session_is_gone_is_not_found(api: Api) -> None:
     signed_in = factories.make_session()
     signed_in.session.delete()
-    assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.NOT_FOUND
+    assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_NOT_FOUND
 
 
 def test_a_token_whose_user_is_gone_is_not_found(api: Api) -> None:
     signed_in = factories.make_session()
     User.objects.filter(id=signed_in.user.id).delete()
-    assert wire.refusal(wire.refresh(api, signed_in.refresh_token)) == wire.NOT_FOUND
+    assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_NOT_FOUND
 
 
 # Sessions that may not go on
@@ -324,15 +334,15 @@ def test_a_token_whose_user_is_gone_is_not_found(api: Api) -> None:
 def test_a_banned_user_is_refused_until_the_ban_ends(api: Api) -> None:
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     signed_in = factories.make_session(user)
-    answer = wire.refresh(api, signed_in.refresh_token)
-    assert wire.refusal(answer) == (400, "user_banned", "Invalid Refresh Token: User Banned")
+    answer = refresh(api, signed_in.refresh_token)
+    assert error_of(answer) == (400, "user_banned", "Invalid Refresh Token: User Banned")
     factories.backdate(user, by=timedelta(hours=2))
-    assert wire.refreshed(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
+    assert rotate(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
 
 
 def test_a_session_of_an_oauth_client_asks_for_the_client(api: Api) -> None:
     signed_in = factories.make_session(oauth_client_id=uuid4())
-    answer = wire.refresh(api, signed_in.refresh_token)
+    answer = refresh(api, signed_in.refresh_token)
     assert answer.status_code == 400
     assert answer.json() == {
         "error": "invalid_client",
@@ -347,13 +357,13 @@ def test_a_ban_is_told_before_an_expiry_and_an_expiry_before_a_reuse(api: Api) -
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     session = factories.make_session(user, not_after=past, refresh_token_counter=9).session
     old = factories.refresh_token(session, 0)
-    assert wire.refusal(wire.refresh(api, old))[1] == "user_banned"
+    assert error_of(refresh(api, old))[1] == "user_banned"
     User.objects.filter(id=user.id).update(banned_until=None)
-    assert wire.refusal(wire.refresh(api, old))[1] == "session_expired"
-    assert wire.is_alive(session)
+    assert error_of(refresh(api, old))[1] == "session_expired"
+    assert session_exists(session)
     Session.objects.filter(id=session.id).update(not_after=None)
-    assert wire.refusal(wire.refresh(api, old)) == wire.ALREADY_USED
-    assert not wire.is_alive(session)
+    assert error_of(refresh(api, old)) == REFRESH_TOKEN_REUSED
+    assert not session_exists(session)
 
 
 # The key behind the tokens, encrypted
@@ -379,12 +389,12 @@ def test_a_refresh_moves_the_key_under_the_present_encryption(api: Api, auth_con
 
     for signed_in in (plain, sealed):
         key = encryption.decrypt(signed_in.session.refresh_token_hmac_key or "", bound_to=signed_in.session.id)
-        second = wire.refreshed(api, signed_in.refresh_token)
+        second = rotate(api, signed_in.refresh_token)
         signed_in.session.refresh_from_db()
         stored = signed_in.session.refresh_token_hmac_key or ""
         assert '"key_id":"B"' in stored
         assert encryption.decrypt(stored, bound_to=signed_in.session.id) == key
-        wire.refreshed(api, second)
+        rotate(api, second)
         signed_in.session.refresh_from_db()
         assert signed_in.session.refresh_token_hmac_key == stored
 
@@ -393,7 +403,7 @@ def test_an_encrypted_key_stays_as_it_is_when_encryption_is_off(api: Api, auth_c
     auth_config(database=encryption_settings("A", A=crypto.generate_key()))
     signed_in = factories.make_session()
     auth_config(database={"encrypt": False})
-    wire.refreshed(api, signed_in.refresh_token)
+    rotate(api, signed_in.refresh_token)
     assert Session.objects.get().refresh_token_hmac_key == signed_in.session.refresh_token_hmac_key
 
 
@@ -411,9 +421,9 @@ def test_a_key_that_cannot_be_decrypted_is_our_failure(
     rows = Session.objects.values()
     as_it_was = rows.get()
 
-    answer = wire.refresh(api, signed_in.refresh_token)
+    answer = refresh(api, signed_in.refresh_token)
 
-    assert wire.refusal(answer) == (
+    assert error_of(answer) == (
         500,
         "unexpected_failure",
         "Unable to decrypt the refresh token key of the session",

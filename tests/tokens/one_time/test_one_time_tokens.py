@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import User
 from tests import factories
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.tokens import wire
+from tests.tokens.token_requests import error_of
 from tokens.models import OneTimeToken, Session, TokenType
 from tokens.one_time.one_time_tokens import OneTimeSecret
 
@@ -84,7 +84,7 @@ def test_a_link_signs_in_once(api: Api) -> None:
     user = factories.make_user()
     secret = factories.make_one_time_token(user)
     assert by_link(api, secret).status_code == 200
-    assert wire.refusal(by_link(api, secret)) == BAD_LINK
+    assert error_of(by_link(api, secret)) == BAD_LINK
     assert Session.objects.count() == 1
 
 
@@ -92,7 +92,7 @@ def test_a_code_signs_in_once(api: Api) -> None:
     user = factories.make_user()
     secret = factories.make_one_time_token(user)
     assert by_code(api, user, secret.code).status_code == 200
-    assert wire.refusal(by_code(api, user, secret.code)) == BAD_CODE
+    assert error_of(by_code(api, user, secret.code)) == BAD_CODE
     assert Session.objects.count() == 1
 
 
@@ -100,10 +100,10 @@ def test_code_and_link_are_one_secret(api: Api) -> None:
     user = factories.make_user()
     first = factories.make_one_time_token(user)
     assert by_link(api, first).status_code == 200
-    assert wire.refusal(by_code(api, user, first.code)) == BAD_CODE
+    assert error_of(by_code(api, user, first.code)) == BAD_CODE
     second = factories.make_one_time_token(user)
     assert by_code(api, user, second.code).status_code == 200
-    assert wire.refusal(by_link(api, second)) == BAD_LINK
+    assert error_of(by_link(api, second)) == BAD_LINK
 
 
 def test_the_code_of_a_pkce_mail_can_be_typed_by_hand(api: Api) -> None:
@@ -135,9 +135,9 @@ def test_a_newer_mail_ends_the_older(path: str, api: Api, mailbox: Mailbox, auth
         OneTimeSecret(code=mail.variables["Token"], link_token=mail.variables["TokenHash"]) for mail in mailbox.emails
     )
     assert OneTimeToken.objects.count() == 1
-    assert wire.refusal(by_link(api, older)) == BAD_LINK
+    assert error_of(by_link(api, older)) == BAD_LINK
     if older.code != newer.code:
-        assert wire.refusal(by_code(api, user, older.code)) == BAD_CODE
+        assert error_of(by_code(api, user, older.code)) == BAD_CODE
     assert by_link(api, newer).status_code == 200
 
 
@@ -146,11 +146,11 @@ def test_secrets_of_different_types_stand_beside_each_other(api: Api) -> None:
     confirmation = factories.make_one_time_token(user, TokenType.CONFIRMATION)
     recovery = factories.make_one_time_token(user)
     assert OneTimeToken.objects.count() == 2
-    assert wire.refusal(by_link(api, confirmation, "recovery")) == BAD_LINK
-    assert wire.refusal(by_link(api, recovery, "signup")) == BAD_LINK
+    assert error_of(by_link(api, confirmation, "recovery")) == BAD_LINK
+    assert error_of(by_link(api, recovery, "signup")) == BAD_LINK
     if confirmation.code != recovery.code:
-        assert wire.refusal(by_code(api, user, confirmation.code, "recovery")) == BAD_CODE
-        assert wire.refusal(by_code(api, user, recovery.code, "signup")) == BAD_CODE
+        assert error_of(by_code(api, user, confirmation.code, "recovery")) == BAD_CODE
+        assert error_of(by_code(api, user, recovery.code, "signup")) == BAD_CODE
     assert by_code(api, user, recovery.code, "email").status_code == 200
 
 
@@ -158,14 +158,14 @@ def test_a_secret_for_something_else_does_not_sign_in(api: Api) -> None:
     user = factories.make_user()
     secret = factories.make_one_time_token(user, TokenType.REAUTHENTICATION)
     for type in ("signup", "recovery", "magiclink", "invite", "email"):
-        assert wire.refusal(by_link(api, secret, type)) == BAD_LINK
-        assert wire.refusal(by_code(api, user, secret.code, type)) == BAD_CODE
+        assert error_of(by_link(api, secret, type)) == BAD_LINK
+        assert error_of(by_code(api, user, secret.code, type)) == BAD_CODE
 
 
 def test_a_code_counts_for_its_address_only(api: Api) -> None:
     user, stranger = factories.make_user(), factories.make_user()
     secret = factories.make_one_time_token(user)
-    assert wire.refusal(by_code(api, stranger, secret.code)) == BAD_CODE
+    assert error_of(by_code(api, stranger, secret.code)) == BAD_CODE
     assert by_code(api, user, secret.code).status_code == 200
 
 
@@ -178,7 +178,7 @@ def test_a_secret_dies_with_its_time(form: str, age: int, accepted: bool, api: A
     if accepted:
         assert answer.status_code == 200
     else:
-        assert wire.refusal(answer) == (BAD_LINK if form == "link" else BAD_CODE)
+        assert error_of(answer) == (BAD_LINK if form == "link" else BAD_CODE)
         assert OneTimeToken.objects.exists()
         assert not Session.objects.exists()
 
@@ -187,9 +187,9 @@ def test_a_ban_keeps_the_secret_for_later(api: Api) -> None:
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     secret = factories.make_one_time_token(user)
     banned = (403, "user_banned", "User is banned")
-    assert wire.refusal(by_link(api, secret)) == banned
-    assert wire.refusal(by_code(api, user, secret.code)) == banned
-    assert wire.refusal(by_code(api, user, wrong(secret.code))) == BAD_CODE
+    assert error_of(by_link(api, secret)) == banned
+    assert error_of(by_code(api, user, secret.code)) == banned
+    assert error_of(by_code(api, user, wrong(secret.code))) == BAD_CODE
     factories.backdate(user, by=timedelta(hours=2))
     assert by_link(api, secret).status_code == 200
 
@@ -202,9 +202,9 @@ def test_wrong_codes_are_counted_until_the_code_is_dead(api: Api, auth_config: C
     user = factories.make_user()
     secret = factories.make_one_time_token(user)
     for count in range(1, 4):
-        assert wire.refusal(by_code(api, user, wrong(secret.code))) == BAD_CODE
+        assert error_of(by_code(api, user, wrong(secret.code))) == BAD_CODE
         assert attempts() == count
-    assert wire.refusal(by_code(api, user, secret.code)) == BAD_CODE
+    assert error_of(by_code(api, user, secret.code)) == BAD_CODE
     assert not Session.objects.exists()
     assert by_link(api, secret).status_code == 200
 
@@ -223,7 +223,7 @@ def test_ten_guesses_are_the_default(api: Api) -> None:
     secret = factories.make_one_time_token(user, attempts=9)
     assert by_code(api, user, secret.code).status_code == 200
     secret = factories.make_one_time_token(user, attempts=10)
-    assert wire.refusal(by_code(api, user, secret.code)) == BAD_CODE
+    assert error_of(by_code(api, user, secret.code)) == BAD_CODE
 
 
 def test_a_new_mail_starts_the_count_anew(api: Api) -> None:
@@ -246,7 +246,7 @@ def test_the_count_of_guesses_has_an_end_and_nobody_notices(limit: int, api: Api
     auth_config(codes={"max_attempts": limit})
     user = factories.make_user()
     secret = factories.make_one_time_token(user, attempts=2**15 - 1)
-    assert wire.refusal(by_code(api, user, wrong(secret.code))) == BAD_CODE
+    assert error_of(by_code(api, user, wrong(secret.code))) == BAD_CODE
 
 
 def test_a_guess_counts_against_every_secret_it_could_have_been(api: Api) -> None:
@@ -266,10 +266,10 @@ def test_a_guess_counts_against_every_secret_it_could_have_been(api: Api) -> Non
 def test_a_wrong_link_is_no_guess(api: Api) -> None:
     factories.make_one_time_token(factories.make_user())
     stranger = OneTimeSecret(code="", link_token="0" * 56)
-    assert wire.refusal(by_link(api, stranger)) == BAD_LINK
+    assert error_of(by_link(api, stranger)) == BAD_LINK
     assert attempts() == 0
 
 
 def test_a_guess_at_an_unknown_address_is_answered_the_same(api: Api) -> None:
     answer = api.post("/verify", {"type": "email", "email": "nobody@example.com", "token": "123456"})
-    assert wire.refusal(answer) == BAD_CODE
+    assert error_of(answer) == BAD_CODE

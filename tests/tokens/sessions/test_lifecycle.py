@@ -11,7 +11,15 @@ from accounts.models import User
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
-from tests.tokens import wire
+from tests.tokens.token_requests import (
+    REFRESH_TOKEN_NOT_FOUND,
+    audited_actions,
+    error_of,
+    read_claims,
+    refresh,
+    rotate,
+    session_exists,
+)
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +75,7 @@ def test_a_sign_in_starts_one_session(api: Api) -> None:
 def test_what_an_access_token_says_of_a_session(api: Api) -> None:
     user = factories.make_user(data={"nickname": "kit"})
     body = api.post("/token?grant_type=password", {"email": user.email, "password": PASSWORD}).json()
-    claims = wire.claims(body["access_token"])
+    claims = read_claims(body["access_token"])
     session = Session.objects.get()
     assert session.created_at is not None
     iat = int(session.created_at.timestamp())
@@ -97,7 +105,7 @@ def test_every_sign_in_has_a_session_of_its_own(api: Api) -> None:
     first, second = Session.objects.order_by("created_at")
     assert first.refresh_token_hmac_key != second.refresh_token_hmac_key
     for session, body in zip((first, second), bodies, strict=True):
-        assert wire.refreshed(api, body["refresh_token"]) == factories.refresh_token(session, 1)
+        assert rotate(api, body["refresh_token"]) == factories.refresh_token(session, 1)
 
 
 # Limits of time
@@ -120,10 +128,10 @@ def test_a_session_that_was_never_refreshed(
 ) -> None:
     auth_config(sessions=limits)
     signed_in = factories.make_session(at=timezone.now() - age * SECOND)
-    answer = wire.refresh(api, signed_in.refresh_token)
-    assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
     # An expired session is only refused.
-    assert wire.is_alive(signed_in.session)
+    assert session_exists(signed_in.session)
 
 
 @pytest.mark.parametrize(
@@ -144,15 +152,15 @@ def test_a_refresh_counts_as_activity_but_not_as_a_new_start(
     auth_config(sessions=limits)
     now = timezone.now()
     signed_in = factories.make_session(at=now - 7200 * SECOND, refreshed_at=now - since_refresh * SECOND)
-    answer = wire.refresh(api, signed_in.refresh_token)
-    assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
 
 
 @pytest.mark.parametrize(("seconds", "refusal"), [(-1, expired()), (60, None)])
 def test_a_session_with_an_end_of_its_own(seconds: int, refusal: tuple[int, str, str] | None, api: Api) -> None:
     signed_in = factories.make_session(not_after=timezone.now() + seconds * SECOND)
-    answer = wire.refresh(api, signed_in.refresh_token)
-    assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
 
 
 @pytest.mark.parametrize(
@@ -179,8 +187,8 @@ def test_a_session_below_what_its_user_could_prove(
     if status:
         factories.make_factor(user, status=status)
     signed_in = factories.make_session(user, at=timezone.now() - age * SECOND, aal=aal)
-    answer = wire.refresh(api, signed_in.refresh_token)
-    assert (wire.refusal(answer) if answer.status_code != 200 else None) == refusal
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
 
 
 @pytest.mark.parametrize(
@@ -197,9 +205,9 @@ def test_an_access_token_does_not_outlive_the_time_a_low_level_is_allowed(
         factories.make_factor(user)
     signed_in = factories.make_session(user, method=method, at=timezone.now() - 60 * SECOND)
 
-    body = wire.refresh(api, signed_in.refresh_token).json()
+    body = refresh(api, signed_in.refresh_token).json()
 
-    claims = wire.claims(body["access_token"])
+    claims = read_claims(body["access_token"])
     assert claims["aal"] == ("aal2" if method == "totp" else "aal1")
     assert body["expires_at"] == claims["exp"]
     assert body["expires_in"] == claims["exp"] - claims["iat"]
@@ -224,11 +232,11 @@ def single(auth_config: ChangeConfig) -> None:
 def test_the_newer_sign_in_is_the_one_that_goes_on(api: Api) -> None:
     user = factories.make_user()
     first, second = factories.make_session(user), factories.make_session(user)
-    assert wire.refusal(wire.refresh(api, first.refresh_token)) == NEWER_LOGIN
-    assert wire.refreshed(api, second.refresh_token) == factories.refresh_token(second.session, 1)
-    assert wire.is_alive(first.session)
+    assert error_of(refresh(api, first.refresh_token)) == NEWER_LOGIN
+    assert rotate(api, second.refresh_token) == factories.refresh_token(second.session, 1)
+    assert session_exists(first.session)
     assert Session.objects.get(id=first.session.id).refresh_token_counter == 0
-    assert wire.audited(user) == ["token_refreshed"]
+    assert audited_actions(user) == ["token_refreshed"]
 
 
 @pytest.mark.usefixtures("single")
@@ -237,23 +245,23 @@ def test_a_refresh_makes_a_session_the_newer_one(api: Api) -> None:
     now = timezone.now()
     first = factories.make_session(user, at=now - 60 * SECOND, refreshed_at=now - 10 * SECOND)
     second = factories.make_session(user, at=now - 30 * SECOND)
-    assert wire.refusal(wire.refresh(api, second.refresh_token)) == NEWER_LOGIN
-    assert wire.refreshed(api, first.refresh_token)
+    assert error_of(refresh(api, second.refresh_token)) == NEWER_LOGIN
+    assert rotate(api, first.refresh_token)
 
 
 @pytest.mark.usefixtures("single")
 def test_newer_sessions_of_other_users_do_not_count(api: Api) -> None:
     first = factories.make_session()
     factories.make_session()
-    assert wire.refreshed(api, first.refresh_token)
+    assert rotate(api, first.refresh_token)
 
 
 @pytest.mark.usefixtures("single")
 def test_a_newer_session_that_has_expired_does_not_count(api: Api) -> None:
     first = factories.make_session()
     second = factories.make_session(first.user, not_after=timezone.now() - SECOND)
-    assert wire.refreshed(api, first.refresh_token)
-    assert wire.refusal(wire.refresh(api, second.refresh_token)) == expired()
+    assert rotate(api, first.refresh_token)
+    assert error_of(refresh(api, second.refresh_token)) == expired()
 
 
 @pytest.mark.usefixtures("single")
@@ -261,7 +269,7 @@ def test_an_imported_session_gives_way_to_a_newer_one_and_stays_as_it_is(api: Ap
     user = factories.make_user()
     rows = factories.make_legacy_tokens(user, at=timezone.now() - 60 * SECOND)
     factories.make_session(user)
-    assert wire.refusal(wire.refresh(api, rows[1].token or "")) == NEWER_LOGIN
+    assert error_of(refresh(api, rows[1].token or "")) == NEWER_LOGIN
     assert LegacyRefreshToken.objects.get(id=rows[1].id).revoked is False
 
 
@@ -282,23 +290,23 @@ def test_one_session_for_each_tag(
     auth_config(sessions={"single_per_user": True, "tags": tags})
     older = factories.make_session(tag=first)
     factories.make_session(older.user, tag=second)
-    answer = wire.refresh(api, older.refresh_token)
+    answer = refresh(api, older.refresh_token)
     assert (answer.status_code == 200) is goes_on
     if not goes_on:
-        assert wire.refusal(answer) == NEWER_LOGIN
+        assert error_of(answer) == NEWER_LOGIN
 
 
 @pytest.mark.usefixtures("single")
 def test_a_session_of_an_oauth_client_is_told_about_the_client_first(api: Api) -> None:
     first = factories.make_session(oauth_client_id=factories.make_user().id)
     factories.make_session(first.user)
-    assert wire.refresh(api, first.refresh_token).json()["error"] == "invalid_client"
+    assert refresh(api, first.refresh_token).json()["error"] == "invalid_client"
 
 
 def test_without_the_rule_every_session_goes_on(api: Api) -> None:
     first = factories.make_session()
     factories.make_session(first.user)
-    assert wire.refreshed(api, first.refresh_token)
+    assert rotate(api, first.refresh_token)
 
 
 # The end
@@ -310,6 +318,6 @@ def test_a_user_who_is_deleted_takes_sessions_and_tokens_along(api: Api) -> None
     User.objects.all().delete()
     assert not Session.objects.exists()
     assert not AmrClaim.objects.exists()
-    assert wire.refusal(wire.refresh(api, rows[1].token or "")) == wire.NOT_FOUND
-    status, error_code, _ = wire.refusal(api.get("/user", bearer=signed_in.access_token))
+    assert error_of(refresh(api, rows[1].token or "")) == REFRESH_TOKEN_NOT_FOUND
+    status, error_code, _ = error_of(api.get("/user", bearer=signed_in.access_token))
     assert (status, error_code) == (403, "user_not_found")
