@@ -127,7 +127,9 @@ class UserAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end_sessions(self, row: User, context: ActionContext) -> str | None:
-        ended = revocation.end_all_sessions(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        ended = revocation.revoke_all_sessions_as_operator(
+            row.pk, actor=context.actor, caller=context.caller, at=context.at
+        )
         return f"{self.display_name(row)}: {ended} {'session' if ended == 1 else 'sessions'} ended"
 
     @model_admin.action(

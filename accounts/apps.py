@@ -9,13 +9,13 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        from accounts.sign_in.views import PasswordGrant
+        from accounts.sign_in.password import PasswordGrant
         from accounts.users.personal_data import Account
-        from accounts.users.user_source import AccountUsers
+        from accounts.users.queries import AccountUsers
         from authsvc import personal_data
         from tokens.api import grants
-        from tokens.sessions.users import user_source
+        from tokens.sessions import users
 
-        user_source.register(AccountUsers())
-        grants.register("password", PasswordGrant(), order=10)
-        personal_data.register(Account(), order=10)
+        users.user_source = AccountUsers()
+        grants.register("password", PasswordGrant(), position=1)
+        personal_data.sources.append(Account())

@@ -1,4 +1,4 @@
-"""Response schemas that several endpoints share. `payloads` builds the responses."""
+"""Response schemas that several endpoints share. `users.records` builds the responses."""
 
 from __future__ import annotations
 

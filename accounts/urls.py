@@ -12,7 +12,7 @@ from accounts.recovery import views as recovery_views
 from accounts.sign_in import views as sign_in_views
 from accounts.sign_up import views as sign_up_views
 from accounts.verification import views as verification_views
-from authsvc.api.routes import slash_optional
+from authsvc.api.views import slash_optional
 
 # The most frequent routes come first.
 urlpatterns = [

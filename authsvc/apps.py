@@ -27,16 +27,13 @@ class AuthsvcConfig(AppConfig):
         from authsvc.diagnostics.proxy import ProxyDiagnostic
         from authsvc.diagnostics.registry import diagnostics
         from authsvc.diagnostics.telemetry import TelemetryDiagnostic
-        from authsvc.security.personal_data import RateLimitCounters
+        from authsvc.security.models import RateLimitCounters
 
         # These modules register checks and console pages when they are imported.
         for name in ("diagnostics.deploy_checks", "audit.admin"):
             import_module(f"authsvc.{name}")
-        diagnostics.register(DatabaseDiagnostic(), order=10)
-        diagnostics.register(TelemetryDiagnostic(), order=70)
-        diagnostics.register(ProxyDiagnostic(), order=80)
-        personal_data.register(RateLimitCounters(), order=40)
-        personal_data.register(AuditTrail(), order=50)
+        diagnostics.extend([DatabaseDiagnostic(), TelemetryDiagnostic(), ProxyDiagnostic()])
+        personal_data.sources.extend([RateLimitCounters(), AuditTrail()])
         if conf.current().telemetry.metrics:
             # Not loaded otherwise, as are the libraries that they import.
             from authsvc.jobs.queue_metrics import QueueCollector

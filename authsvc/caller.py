@@ -1,8 +1,25 @@
-"""The part of a request that services may use."""
+"""The caller of a request: client IP address, user agent and the other parts of a request that services may use."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+
+from django.http import HttpRequest
+
+from authsvc import conf
+from authsvc.conf import Network
+from authsvc.errors import ValidationFailed
+
+logger = logging.getLogger(__name__)
+
+_MAX_AUDIENCE_LENGTH = 255
+# An IPv6 address whose last two groups are written as an IPv4 address.
+_MAX_ADDRESS_LENGTH = 45
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,3 +34,108 @@ class Caller:
     """The URL of this service as the client reached it, for links in emails."""
     authorization: str = field(default="", repr=False)
     """The unverified Authorization header, `""` without one."""
+    audit_payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False, compare=False)
+    """The payloads of the audit entries of this request, for the access log."""
+
+
+def caller_of(request: HttpRequest) -> Caller:
+    """The Caller of a request, computed once per request.
+
+    Raises ValidationFailed for an audience longer than 255 characters.
+    """
+    meta = request.META
+    caller: Caller | None = meta.get("authsvc.caller")
+    if caller is None:
+        audience = meta.get("HTTP_X_JWT_AUD") or conf.current().jwt.aud
+        if len(audience) > _MAX_AUDIENCE_LENGTH:
+            raise ValidationFailed("The audience is too long")
+        caller = meta["authsvc.caller"] = Caller(
+            address=client_address(request),
+            user_agent=meta.get("HTTP_USER_AGENT", ""),
+            request_id=meta["authsvc.request_id"],
+            audience=audience,
+            link_base=_link_base(request),
+            authorization=meta.get("HTTP_AUTHORIZATION", ""),
+        )
+    return caller
+
+
+def client_address(request: HttpRequest) -> str:
+    """The client IP address in canonical form; computed once per request."""
+    meta = request.META
+    address: str | None = meta.get("authsvc.address")
+    if address is None:
+        address = meta["authsvc.address"] = resolve_address(
+            peer=meta.get("REMOTE_ADDR", ""),
+            forwarded_for=meta.get("HTTP_X_FORWARDED_FOR"),
+            svc_forwarded_for=meta.get("HTTP_SVC_FORWARDED_FOR"),
+        )
+    return address
+
+
+def resolve_address(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | None) -> str:
+    """The client IP address in canonical form, `""` for a peer on a local socket.
+
+    `peer` is the address of the connection; a peer without an IP address (a local socket) is trusted. The other
+    arguments are the headers X-Forwarded-For and Svc-Forwarded-For. X-Forwarded-For is used only behind trusted
+    proxies and is read from the right: each proxy appends the address it saw, and clients can forge everything to the
+    left of the first untrusted address.
+    """
+    forwarded = svc_forwarded_address(svc_forwarded_for)
+    if forwarded is not None:
+        return forwarded
+    networks = conf.current().api.trusted_proxies
+    address, trusted = _classify_address(peer.partition("%")[0], networks)
+    if not forwarded_for or not (trusted or address is None):
+        return address or ""
+    for text in reversed(forwarded_for.split(",")):
+        hop, trusted = _classify_address(text.strip(), networks)
+        if hop is None:
+            break
+        address = hop
+        if not trusted:
+            break
+    return address or ""
+
+
+def svc_forwarded_address(header: str | None) -> str | None:
+    """The address in Svc-Forwarded-For; None if the setting is off, or the header is missing or invalid."""
+    if not header or not conf.current().api.forwarded_for_enabled:
+        return None
+    address = _parse_address(header.partition(",")[0].strip())
+    if address is None:
+        logger.warning("error processing Svc-Forwarded-For")
+        return None
+    return str(address)
+
+
+def _link_base(request: HttpRequest) -> str:
+    """The URL of the host that the client used, if AUTH_MAILER_EXTERNAL_HOSTS lists it, else the external URL."""
+    hosts = conf.current().mailer.external_hosts
+    if not hosts:
+        return conf.current().api.external_url
+    host = request.META.get("HTTP_X_FORWARDED_HOST") or request.META.get("HTTP_HOST", "").rsplit(":", 1)[0]
+    if host not in hosts:
+        return conf.current().api.external_url
+    is_http = host == "localhost" and "http" in (request.META.get("HTTP_X_FORWARDED_PROTO"), request.scheme)
+    return f"{'http' if is_http else 'https'}://{host}"
+
+
+@lru_cache(maxsize=4096)
+def _classify_address(text: str, networks: tuple[Network, ...]) -> tuple[str | None, bool]:
+    """The canonical address (None: invalid), and whether it belongs to one of the networks."""
+    address = _parse_address(text)
+    if address is None:
+        return None, False
+    return str(address), any(address in network for network in networks)
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    if len(text) > _MAX_ADDRESS_LENGTH or "%" in text:
+        return None
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses.
+    return getattr(address, "ipv4_mapped", None) or address

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from authsvc.registration import OrderedRegistry
 from authsvc.security import crypto
 
 _KEY_LABEL = "personal_data.pseudonym"
@@ -48,16 +47,8 @@ class PersonalDataSource(Protocol):
         """
 
 
-_sources: OrderedRegistry[PersonalDataSource] = OrderedRegistry()
-
-
-def register(source: PersonalDataSource, *, order: int) -> None:
-    """Adds the source of an app; `order` is its position in an export."""
-    _sources.register(source, order=order)
-
-
-def sources() -> Iterable[PersonalDataSource]:
-    return _sources
+sources: list[PersonalDataSource] = []
+"""The sources of all installed apps; `AppConfig.ready()` adds that of an app."""
 
 
 def pseudonym(user_id: UUID) -> UUID:

@@ -36,7 +36,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     # Before all others, so that their responses are counted too.
     *(["authsvc.observability.django_metrics.measure_requests"] if AUTH.telemetry.metrics else []),
-    "authsvc.api.cors.CorsMiddleware",
+    "authsvc.api.middleware.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
     "authsvc.console.middleware.ConsoleMiddleware",
 ]
@@ -50,7 +50,7 @@ WSGI_APPLICATION = "authsvc.wsgi.application"
 DATABASES = {"default": postgresql.settings_from(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))}
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # operators sign in with the services of `accounts`
-PASSWORD_HASHERS = ["accounts.passwords.hashers.Argon2id"]
+PASSWORD_HASHERS = ["accounts.passwords.hashing.Argon2id"]
 
 # Computed from the current configuration at each use, because a reload may change it.
 SECRET_KEY = lazy(lambda: conf.secret_key(conf.current()), str)()

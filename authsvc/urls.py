@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 
 from authsvc import views
 from authsvc.api.openapi import views as openapi
-from authsvc.api.routes import slash_optional
+from authsvc.api.views import slash_optional
 
 # Django tries routes in order, so the most frequent ones come first.
 urlpatterns = [

@@ -7,6 +7,7 @@ from importlib import import_module
 from django.apps import AppConfig
 
 from authsvc import messaging
+from authsvc.messaging import contract
 
 
 class MailerConfig(AppConfig):
@@ -27,8 +28,6 @@ class MailerConfig(AppConfig):
         messaging.placeholder_requested.connect(
             receivers.enqueue_placeholder, dispatch_uid="mailer.enqueue_placeholder"
         )
-        messaging.phone_verifier.register(TwilioPhoneVerifier())
-        diagnostics.register(EmailDiagnostic(), order=30)
-        diagnostics.register(TemplateDiagnostic(), order=40)
-        diagnostics.register(SmsDiagnostic(), order=50)
-        personal_data.register(Messages(), order=30)
+        contract.phone_verifier = TwilioPhoneVerifier()
+        diagnostics.extend([EmailDiagnostic(), TemplateDiagnostic(), SmsDiagnostic()])
+        personal_data.sources.append(Messages())

@@ -14,5 +14,5 @@ class OAuthProvidersConfig(AppConfig):
         from oauthproviders.flow.id_token_grant import IdTokenGrant
         from tokens.api import grants
 
-        grants.register("id_token", IdTokenGrant(), order=40)
-        diagnostics.register(ProviderDiagnostic(), order=60)
+        grants.register("id_token", IdTokenGrant(), position=4)
+        diagnostics.append(ProviderDiagnostic())

@@ -84,7 +84,7 @@ class SessionAdmin(OperatorAdmin):
         is_dangerous=True,
     )
     def end(self, row: Session, context: ActionContext) -> str | None:
-        revocation.end_session(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        revocation.revoke_session_as_operator(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Session ended: {self.device(row)}"
 
     def display_name(self, row: Session) -> str:

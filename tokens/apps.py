@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from django.apps import AppConfig
+from django.core import checks
 
 
 class TokensConfig(AppConfig):
@@ -15,13 +14,13 @@ class TokensConfig(AppConfig):
         from authsvc.api import captcha
         from authsvc.diagnostics.registry import diagnostics
         from tokens.api import grants
-        from tokens.api.admin_auth import AdminCaptchaExemption
-        from tokens.diagnostics import SigningKeyDiagnostic
+        from tokens.api.authentication import AdminCaptchaExemption
+        from tokens.diagnostics import SigningKeyDiagnostic, check_signing_keys
         from tokens.personal_data import SignIns
 
-        import_module("tokens.checks")  # registers itself
-        grants.register("refresh_token", grants.RefreshTokenGrant(), order=20)
-        grants.register("pkce", grants.PkceGrant(), order=30)
-        captcha.exemption.register(AdminCaptchaExemption())
-        diagnostics.register(SigningKeyDiagnostic(), order=20)
-        personal_data.register(SignIns(), order=20)
+        checks.register(check_signing_keys, checks.Tags.security)
+        grants.register("refresh_token", grants.RefreshTokenGrant(), position=2)
+        grants.register("pkce", grants.PkceGrant(), position=3)
+        captcha.exemption = AdminCaptchaExemption()
+        diagnostics.append(SigningKeyDiagnostic())
+        personal_data.sources.append(SignIns())

@@ -1,4 +1,4 @@
-"""Doctor checks of the keys that sign and verify tokens."""
+"""Checks of the keys that sign and verify tokens: a system check, which prevents the start, and a doctor check."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 from jwt.algorithms import RSAAlgorithm
 
@@ -15,6 +16,14 @@ from tokens.jwt import signing_keys
 
 _MIN_RSA_BITS = 2048
 _MIN_SECRET_BYTES = 32
+
+
+def check_signing_keys(**_: Any) -> list[CheckMessage]:
+    try:
+        signing_keys.current()
+    except ImproperlyConfigured as error:
+        return [Error(str(error), id="tokens.E001")]
+    return []
 
 
 class SigningKeyDiagnostic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from authsvc.api.routes import slash_optional
+from authsvc.api.views import slash_optional
 from tokens.api import views
 
 urlpatterns = [

@@ -14,7 +14,7 @@ from accounts.administration import errors, invitations
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.passwords import hashing, policy
-from accounts.users import account_creation, identifiers, json_columns, queries
+from accounts.users import account_creation, identifiers, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -147,7 +147,7 @@ def _sign_up(address: str, request: LinkRequest, *, caller: Caller, at: datetime
                 at=at,
                 password=encryption.encrypt(password_hash, bound_to=found.id) if password_hash else "",
                 confirmation_sent_at=at,
-                raw_user_meta_data=json_columns.merged("raw_user_meta_data", request.data),
+                raw_user_meta_data=updates.merged_json("raw_user_meta_data", request.data),
             )
         secret = _issue(user, TokenType.CONFIRMATION, identifier=address, at=at)
         return _link("signup", user, secret, request, caller=caller)

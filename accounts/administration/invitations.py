@@ -20,7 +20,7 @@ from authsvc.messaging import EmailKind
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import OneTimeSecret
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
 
 
 def invite(
@@ -123,6 +123,6 @@ def reset_unconfirmed(found: UserRecord, *, password: str, at: datetime, **colum
         if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
         if found.confirmed_at is None:
-            lifecycle.revoke_all_sessions(found.id)
+            revocation.revoke_all_sessions(found.id)
             account_claiming.remove_unverified_identities(found, at=at)
         return queries.get(found.id) or found

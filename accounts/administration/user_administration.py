@@ -14,8 +14,8 @@ from django.db import IntegrityError, transaction
 from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
-from accounts.passwords import hashers, hashing, policy
-from accounts.users import account_creation, identifiers, json_columns, pending_changes, queries
+from accounts.passwords import hashing, policy
+from accounts.users import account_creation, identifiers, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.audit import Administrator
@@ -24,7 +24,7 @@ from authsvc.errors import ApiError
 from authsvc.security import encryption
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
 
 _MAX_NAME_LENGTH = 255
 _MAX_HASH_LENGTH = 1024
@@ -152,7 +152,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
     columns |= _confirmed(request, at=at)
     if request.password is not None:
         encrypted = encryption.encrypt(hashing.hash_password(request.password), bound_to=user_id)
-        columns |= {"password": encrypted, **pending_changes.cleared_columns()}
+        columns |= {"password": encrypted, **updates.cleared_pending_changes()}
     if email:
         columns["email"] = email
     if phone:
@@ -193,7 +193,7 @@ def confirm(
 def _first_password(request: NewUser) -> str:
     """The password hash of a new account: of an unknown password where none is given, `""` for a given hash."""
     if request.password_hash:
-        if len(request.password_hash) > _MAX_HASH_LENGTH or not hashers.is_supported(request.password_hash):
+        if len(request.password_hash) > _MAX_HASH_LENGTH or not hashing.is_supported(request.password_hash):
             raise errors.PasswordHashInvalid
         return ""
     return hashing.hash_password(request.password) if request.password else hashing.unusable_hash()
@@ -231,10 +231,10 @@ def _confirmed(request: NewUser | UserChanges, *, at: datetime) -> dict[str, Any
 def _metadata(request: UserChanges) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if request.app_metadata:
-        columns["raw_app_meta_data"] = json_columns.merged("raw_app_meta_data", request.app_metadata)
+        columns["raw_app_meta_data"] = updates.merged_json("raw_app_meta_data", request.app_metadata)
     verified = {"email_verified": True} if request.email_confirm else {}
     if user_metadata := {**verified, **(request.user_metadata or {})}:
-        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", user_metadata)
+        columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", user_metadata)
     return columns
 
 
@@ -246,14 +246,14 @@ def _revoke_outdated(user: UserRecord, request: UserChanges, *, email: str, phon
     if request.password is not None or has_moved:
         flow_states.delete_user_flows(user.id)
     if request.password is not None:
-        lifecycle.revoke_all_sessions(user.id)
+        revocation.revoke_all_sessions(user.id)
 
 
 def _store_identity(user_id: UUID, provider: str, *, value: str, is_verified: bool, at: datetime) -> None:
     """Update the user's email or phone identity, or create it."""
     claims = {provider: value, f"{provider}_verified": is_verified}
     existing = Identity.objects.filter(user_id=user_id, provider=provider, provider_id=str(user_id))
-    if existing.update(identity_data=json_columns.merged("identity_data", claims), updated_at=at):
+    if existing.update(identity_data=updates.merged_json("identity_data", claims), updated_at=at):
         return
     data = {"sub": str(user_id), "email_verified": False, "phone_verified": False, **claims}
     Identity.objects.bulk_create(
@@ -282,7 +282,7 @@ def _add_email_identity(user_id: UUID, request: UserChanges, *, at: datetime) ->
     _store_identity(user_id, "email", value=user.email, is_verified=True, at=at)
     providers = [*user.providers, "email"]
     named = {"provider": providers[0], "providers": providers, **(request.app_metadata or {})}
-    User.objects.filter(id=user_id).update(raw_app_meta_data=json_columns.merged("raw_app_meta_data", named))
+    User.objects.filter(id=user_id).update(raw_app_meta_data=updates.merged_json("raw_app_meta_data", named))
 
 
 def _traits(user: UserRecord) -> dict[str, str]:

@@ -11,7 +11,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets
 from accounts import errors as account_errors
 from accounts import schemas as account_schemas
 from accounts.administration import action_links, admin_factors, errors, invitations, schemas, user_administration
@@ -28,9 +27,8 @@ from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.mfa import errors as mfa_errors
 from accounts.passkeys import errors as passkey_errors
 from accounts.passkeys import management
-from accounts.passkeys import payloads as passkey_payloads
 from accounts.passkeys import schemas as passkey_schemas
-from accounts.users import deletion, identifiers, payloads, queries
+from accounts.users import deletion, identifiers, queries, records
 from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
 from authsvc import conf
@@ -38,12 +36,12 @@ from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
-from tokens.api import admin_auth
+from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
 _NEW_USER_ERRORS = (
-    *error_sets.EMAIL_FORMAT,
+    *account_errors.EMAIL_FORMAT_ERRORS,
     account_errors.PhoneInvalid,
     account_errors.PasswordTooLong,
     errors.PasswordAndHash,
@@ -101,7 +99,7 @@ class UsersView(AdminEndpoint):
         page = pagination.parse(parameters)
         with _list_slot(user_filter):
             listed = listing.list_page(user_filter, page)
-            users = payload.users(listed.users)
+            users = payload.render_users(listed.users)
         response = Response({"users": users, "aud": user_filter.aud})
         response["X-Total-Count"] = str(listed.total)
         response["Link"] = pagination.links(request.http.path, parameters, page=page, total=listed.total)
@@ -113,11 +111,11 @@ class UsersView(AdminEndpoint):
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create(
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @staticmethod
     def _list_by_cursor(request: ServiceRequest, user_filter: UserFilter) -> HttpResponse:
@@ -125,7 +123,7 @@ class UsersView(AdminEndpoint):
         after, size = filters.parse_cursor_page(parameters)
         with _list_slot(user_filter):
             listed = listing.list_after(user_filter, after=after, size=size)
-            users = payload.users(listed.users)
+            users = payload.render_users(listed.users)
         position: dict[str, Any] = {"next_cursor": listed.next_cursor} if listed.next_cursor else {}
         position["has_more"] = bool(listed.next_cursor)
         response = Response({"users": users, "aud": user_filter.aud, "pagination": position})
@@ -150,24 +148,24 @@ class UserView(AdminEndpoint):
         user = user_administration.create_with_id(
             chosen,
             NewUser(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @document(responses={200: account_schemas.User}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Get a user."""
-        return Response(payloads.user(queries.require(_user_id(user_id))))
+        return Response(records.render_user(queries.require(_user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
         responses={200: account_schemas.User},
         errors=(
             *errors.USER_PATH,
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.NEW_PASSWORD,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
             account_errors.PhoneInvalid,
             account_errors.EmailExists,
             errors.PhoneRegistered,
@@ -186,11 +184,11 @@ class UserView(AdminEndpoint):
         user = user_administration.update(
             chosen,
             UserChanges(**msgspec.structs.asdict(body)),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
     @document(body=DeleteUserInput, body_optional=True, responses={200: Empty}, errors=errors.USER_PATH)
     def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
@@ -204,7 +202,7 @@ class UserView(AdminEndpoint):
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -216,7 +214,7 @@ class UserFactorsView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
         user = queries.require(_user_id(user_id))
-        return Response([payloads.factor(factor) for factor in user.factors])
+        return Response([records.render_factor(factor) for factor in user.factors])
 
 
 class UserFactorView(AdminEndpoint):
@@ -241,11 +239,11 @@ class UserFactorView(AdminEndpoint):
             factor,
             friendly_name=body.friendly_name or "",
             phone=body.phone or "",
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.factor(changed))
+        return Response(records.render_factor(changed))
 
     @document(responses={200: account_schemas.Factor}, errors=(*errors.USER_PATH, *mfa_errors.FACTOR_PATH))
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
@@ -253,7 +251,7 @@ class UserFactorView(AdminEndpoint):
         removed = admin_factors.remove(
             _user_id(user_id), _factor_id(factor_id), caller=request.caller, at=timezone.now()
         )
-        return Response(payloads.factor(removed))
+        return Response(records.render_factor(removed))
 
 
 class UserPasskeysView(AdminEndpoint):
@@ -261,7 +259,7 @@ class UserPasskeysView(AdminEndpoint):
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
         user = queries.require(_user_id(user_id))
-        return Response([passkey_payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([management.render_passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class UserPasskeyView(AdminEndpoint):
@@ -269,7 +267,7 @@ class UserPasskeyView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
         user = queries.require(_user_id(user_id))
-        actor = admin_auth.get_admin(request).actor
+        actor = authentication.get_admin(request).actor
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=timezone.now()
         )
@@ -281,7 +279,7 @@ class InviteView(AdminEndpoint):
         body=InviteInput,
         query=(REDIRECT_TO,),
         responses={200: account_schemas.User},
-        errors=(*error_sets.EMAIL_FORMAT, *error_sets.EMAIL_DELIVERY, account_errors.EmailExists),
+        errors=(*account_errors.EMAIL_FORMAT_ERRORS, *account_errors.EMAIL_DELIVERY_ERRORS, account_errors.EmailExists),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create an account for an email address and send an invitation.
@@ -293,11 +291,11 @@ class InviteView(AdminEndpoint):
             email=body.email or "",
             data=body.data or {},
             redirect_to=self.redirect_target(request),
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
 
 class GenerateLinkView(AdminEndpoint):
@@ -306,9 +304,9 @@ class GenerateLinkView(AdminEndpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.ActionLink},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_DELIVERY,
-            *error_sets.NEW_PASSWORD,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_DELIVERY_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
             errors.LinkTypeUnknown,
             account_errors.PasswordRequired,
             errors.UserWithEmailNotFound,
@@ -333,7 +331,7 @@ class GenerateLinkView(AdminEndpoint):
         )
         made = action_links.generate(
             link_request,
-            actor=admin_auth.get_admin(request).actor,
+            actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
@@ -354,7 +352,7 @@ def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:
 def _action_link(link: ActionLink) -> dict[str, Any]:
     """The User object, with the link and the code among its members."""
     return {
-        **payloads.user(link.user),
+        **records.render_user(link.user),
         "action_link": link.url,
         "email_otp": link.secret.code,
         "hashed_token": link.secret.link_token,

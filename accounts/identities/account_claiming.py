@@ -12,11 +12,11 @@ from django.db import transaction
 
 from accounts.identities import queries
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import account_creation, pending_changes
+from accounts.users import account_creation, updates
 from accounts.users.records import UserRecord
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
 
 _OWN_PROVIDERS = ("email", "phone")
 
@@ -37,7 +37,7 @@ def claim_unverified_account(user_id: UUID, *, keep_identity: UUID) -> None:
             phone=None,
             phone_confirmed_at=None,
             raw_user_meta_data={},
-            **pending_changes.cleared_columns(),
+            **updates.cleared_pending_changes(),
         )
         Identity.objects.filter(user_id=user_id).exclude(id=keep_identity).delete()
         _delete_credentials(user_id)
@@ -93,5 +93,5 @@ def merge_user_metadata(
 def _delete_credentials(user_id: UUID) -> None:
     for model in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
         model._default_manager.filter(user_id=user_id).delete()
-    lifecycle.revoke_all_sessions(user_id)
+    revocation.revoke_all_sessions(user_id)
     flow_states.delete_user_flows(user_id)

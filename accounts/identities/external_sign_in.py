@@ -21,8 +21,8 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
+from tokens.sessions.errors import UserBanned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.db import IntegrityError, transaction
 
 from accounts import errors as account_errors
-from accounts.identities import account_claiming, errors, primary_email
+from accounts.identities import account_claiming, errors
 from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.users import account_creation, json_columns, pending_changes, queries
+from accounts.users import account_creation, queries, updates
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from tokens.errors import UserBanned
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
+from tokens.sessions.errors import UserBanned
 from tokens.sessions.users import SignedInUser
 
 
@@ -54,6 +56,14 @@ class Linked:
     user: UserRecord
     error: errors.LinkedEmailNotVerified | None
     """The caller raises it after the commit, without starting a session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimaryEmail:
+    """The account's new address, `""` for none."""
+
+    email: str
+    verified: bool
 
 
 def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
@@ -137,6 +147,24 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
             messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
 
 
+def choose_primary_email(
+    email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]
+) -> PrimaryEmail | None:
+    """The replacement for an account's `email`; None when a remaining identity still has it.
+
+    `remaining` is in order of creation; `taken` are addresses of other accounts. A verified address is preferred to an
+    unverified one, and that to none. Raises NoFreeEmail.
+    """
+    if email and any(identity.email == email for identity in remaining):
+        return None
+    for identity in sorted(remaining, key=_email_rank):
+        if not identity.email:
+            return PrimaryEmail(email="", verified=False)
+        if identity.email not in taken:
+            return PrimaryEmail(email=identity.email, verified=_has_verified_email(identity))
+    raise errors.NoFreeEmail
+
+
 def _check(request: LinkRequest) -> None:
     identity, user = request.identity, request.user
     linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
@@ -156,8 +184,8 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     columns: dict[str, Any] = {}
     if email:
         one_time_tokens.delete_all(user.id)
-        metadata = json_columns.merged("raw_user_meta_data", {"email_verified": request.is_verified})
-        columns = {**pending_changes.cleared_columns(), "email": email, "raw_user_meta_data": metadata}
+        metadata = updates.merged_json("raw_user_meta_data", {"email_verified": request.is_verified})
+        columns = {**updates.cleared_pending_changes(), "email": email, "raw_user_meta_data": metadata}
         columns["email_confirmed_at"] = at if request.is_verified else None
         if not request.is_verified:
             columns["confirmation_sent_at"] = at
@@ -175,16 +203,13 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
 def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
     """Give the account the address of a remaining identity when the removed identity was the source of its address."""
     taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
-    try:
-        email = primary_email.choose(user.email, remaining, taken=taken)
-    except primary_email.NoAvailableEmail:
-        raise errors.NoFreeEmail from None
+    email = choose_primary_email(user.email, remaining, taken=taken)
     if email is None:
         return
-    columns: dict[str, Any] = {**pending_changes.cleared_columns(), "email": email.email or None}
+    columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email.email or None}
     if not email.email or not (email.verified or conf.current().mailer.autoconfirm):
         columns["email_confirmed_at"] = None
-        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": False})
+        columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": False})
     try:
         User.objects.filter(id=user.id).update(**columns)
     except IntegrityError:
@@ -196,3 +221,13 @@ def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
     rows = identity_queries.address_owners(emails) if emails else []
     return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}
+
+
+def _email_rank(identity: IdentityRecord) -> int:
+    if not identity.email:
+        return 2
+    return 0 if _has_verified_email(identity) else 1
+
+
+def _has_verified_email(identity: IdentityRecord) -> bool:
+    return orjson.loads(identity.data_json).get("email_verified") is True

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from accounts.identities import errors, linking
 from accounts.users import identifiers
-from accounts.users.user_source import get_user_record
+from accounts.users.queries import get_user_record
 from authsvc import conf
 from authsvc.api.openapi.document import Empty, document
 from authsvc.api.views import Endpoint, ServiceRequest

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from authsvc import audit
 from authsvc.db.sql import fetch_rows, namespaced
-from tokens.one_time import queries as one_time
-from tokens.one_time.queries import NewToken
+from tokens.one_time import one_time_tokens
+from tokens.one_time.one_time_tokens import NewToken
 
 
 @cache
@@ -25,7 +25,7 @@ def _store_secret_request(sent_at: str) -> str:
             INSERT INTO {namespaced("audit_log_entries")} (id, payload, created_at, ip_address)
             SELECT %(entry_id)s, %(entry)s::jsonb, %(at)s, '' FROM requested WHERE %(entry)s::jsonb IS NOT NULL
         )
-        {one_time.upsert_sql("requested.id", "FROM requested")}
+        {one_time_tokens.upsert_sql("requested.id", "FROM requested")}
     """
 
 

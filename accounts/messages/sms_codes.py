@@ -17,8 +17,7 @@ from authsvc.messaging import Sms, SmsKind
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import OneTimeSecret
-from tokens.one_time.queries import NewToken
+from tokens.one_time.one_time_tokens import NewToken, OneTimeSecret
 
 TEST_MESSAGE_ID = "test-otp"
 """The message id for a phone number with a test code, to which nothing is sent."""

@@ -15,7 +15,7 @@ from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
-from authsvc.messaging import Sms, SmsKind
+from authsvc.messaging import Sms, SmsKind, contract
 from authsvc.security import crypto, encryption, rate_limits
 
 _TURN = f"turn:{SmsKind.FACTOR}"
@@ -66,7 +66,7 @@ class Phone:
     def verify(self, attempt: VerificationAttempt) -> Proof:
         _require_gateway()
         if conf.current().sms.provider == "twilio_verify":
-            verifier = messaging.phone_verifier.get()
+            verifier = contract.phone_verifier
             if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.response.code):
                 raise account_errors.CodeExpired
         else:

@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db import transaction
 
 from accounts.messages import notification_emails
-from accounts.mfa import attempt_limits, errors, step_up
-from accounts.mfa.step_up import StepUpResult
+from accounts.mfa import errors, verification
+from accounts.mfa.verification import StepUpResult
 from accounts.models import RecoveryCode
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
@@ -84,8 +84,8 @@ def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Call
     if signed_in.session is None:
         raise UnexpectedFailure("Cannot read SessionId claim as UUID")
     digest = hash_code(code, user_id=user.id)
-    with attempt_limits.limit_attempts(user.id, METHOD):
-        return step_up.complete(
+    with verification.limit_attempts(user.id, METHOD):
+        return verification.complete_step_up(
             signed_in,
             method=METHOD,
             factor_id=None,

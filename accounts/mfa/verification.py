@@ -1,28 +1,49 @@
-"""Verification of second factors: checks the response to a challenge once and steps up the session."""
+"""Verification of second factors: checks the response to a challenge once, limits wrong codes, steps up the session."""
 
 from __future__ import annotations
 
 import contextlib
-from datetime import datetime
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Least
 
 from accounts.messages import notification_emails
-from accounts.mfa import attempt_limits, errors, registry, step_up
+from accounts.mfa import errors, registry
 from accounts.mfa.factor_types import FactorHandler, FactorResponse, Proof, VerificationAttempt
-from accounts.mfa.step_up import StepUpResult
 from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode
+from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.errors import UnexpectedFailure
-from tokens.sessions import sign_in_metrics
+from authsvc.errors import RequestRateExceeded, UnexpectedFailure
+from authsvc.observability import metrics
+from authsvc.security import rate_limits
+from tokens.sessions import lifecycle, sign_in_metrics, step_up
+from tokens.sessions.errors import TooManyConcurrentRefreshes, UserNotFoundForToken
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
 _LARGEST_SMALLINT = 32_767
+# Seconds that a verification waits for its session, while refreshes hold it.
+_TIMEOUT = 5.0
+_BUCKET = "WrongFactorCode"
+_PERIOD = timedelta(hours=1)
+_LIFE = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepUpResult:
+    user: UserRecord
+    """The user after the verification."""
+    tokens: TokenPair
 
 
 @sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
@@ -52,9 +73,9 @@ def verify(
     limit = conf.current().codes.max_attempts
     if handler.is_guessable and not _count_attempt(challenge, limit=limit):
         raise errors.FactorChallengeExpired(challenge.id)
-    with attempt_limits.limit_attempts(user.id, str(factor.id)) if handler.is_guessable else contextlib.nullcontext():
+    with limit_attempts(user.id, str(factor.id)) if handler.is_guessable else contextlib.nullcontext():
         proof = handler.verify(attempt)
-        return step_up.complete(
+        return complete_step_up(
             signed_in,
             method=handler.method,
             factor_id=proof.factor_id,
@@ -62,6 +83,62 @@ def verify(
             caller=caller,
             at=at,
         )
+
+
+@contextlib.contextmanager
+def limit_attempts(user_id: UUID, factor: str) -> Iterator[None]:
+    """Count the body as a wrong code for this factor of the user, unless it ends without an exception.
+
+    Allows as many wrong codes at once as a one-time code allows, and as many more in each hour. The attempt is counted
+    before the code is verified, so that concurrent attempts cannot exceed the limit. Raises RequestRateExceeded.
+    """
+    key = f"{user_id}/{factor}"
+    limit = conf.current().codes.max_attempts
+    if not limit:
+        yield
+        return
+    wait = rate_limits.consume(
+        bucket=_BUCKET, key=key, burst=limit, per_second=limit / _PERIOD.total_seconds(), life=_LIFE
+    )
+    if wait is not None:
+        metrics.LIMIT_REFUSALS.labels("wrong_codes").inc()
+        error = RequestRateExceeded()
+        error.retry_after = wait
+        raise error
+    yield
+    rate_limits.refund(bucket=_BUCKET, key=key)
+
+
+def complete_step_up(
+    signed_in: SignedInUser,
+    *,
+    method: str,
+    factor_id: UUID | None,
+    redeem: Callable[[SignedInUser], None],
+    caller: Caller,
+    at: datetime,
+) -> StepUpResult:
+    """Call `redeem`, which uses up the proof or raises, and step up the session in the same transaction.
+
+    `redeem` takes the sign-in as read under the lock of the user's row. While a refresh holds the session, the
+    transaction is rolled back and repeated. Raises the errors of `redeem`, SessionNotFound and
+    TooManyConcurrentRefreshes.
+    """
+    deadline = time.monotonic() + _TIMEOUT
+    while time.monotonic() < deadline:
+        with transaction.atomic(durable=True):
+            # One at a time per user, because each step-up ends other sessions of the user.
+            redeem(lifecycle.lock_signed_in_user(signed_in))
+            user = queries.get(signed_in.user.id)
+            if user is None:
+                raise UserNotFoundForToken
+            tokens = step_up.step_up(signed_in, user=user, method=method, factor_id=factor_id, caller=caller, at=at)
+            if tokens is None:
+                transaction.set_rollback(True)
+        if tokens is not None:
+            return StepUpResult(user=user, tokens=tokens)
+        time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (spreads out waiters)
+    raise TooManyConcurrentRefreshes
 
 
 def _find(

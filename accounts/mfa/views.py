@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets
 from accounts import errors as account_errors
 from accounts.mfa import challenges, enrolment, errors, recovery_codes, removal, schemas, verification
 from accounts.mfa.challenges import CreatedChallenge
@@ -18,8 +17,8 @@ from accounts.mfa.factor_types import FactorResponse
 from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
 from accounts.users import identifiers
+from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.user_source import get_user_record
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import document
 from authsvc.api.throttling import Bucket
@@ -28,10 +27,10 @@ from authsvc.errors import RequestRateExceeded
 from authsvc.messaging import MessageNotAccepted
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
-from tokens.errors import TooManyConcurrentRefreshes
+from tokens.sessions.errors import TooManyConcurrentRefreshes
 
 
 class _Endpoint(Endpoint):
@@ -99,7 +98,7 @@ class ChallengeView(_Endpoint):
         errors=(
             *errors.FACTOR_PATH,
             *errors.VERIFICATION_DISABLED,
-            *error_sets.SMS_REQUEST,
+            *account_errors.SMS_REQUEST_ERRORS,
             RequestRateExceeded,
         ),
     )

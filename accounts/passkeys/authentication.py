@@ -18,9 +18,9 @@ from accounts.webauthn import ceremonies, verification, webauthn_responses
 from accounts.webauthn.webauthn_responses import Assertion
 from authsvc import audit
 from authsvc.caller import Caller
-from tokens.errors import UserBanned
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import UserBanned
+from tokens.sessions.lifecycle import TokenPair
 
 logger = logging.getLogger(__name__)
 

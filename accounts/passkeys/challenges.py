@@ -84,3 +84,12 @@ def _delete(challenge_id: UUID, *, type: CeremonyType, user_id: UUID | None) -> 
     """  # noqa: S608  (the name of our table)
     found = fetch_row(sql, (challenge_id, type, user_id))
     return (orjson.loads(found[0]), found[1]) if found else None
+
+
+def render_challenge(started: StartedCeremony) -> dict[str, Any]:
+    """The PasskeyChallenge object of the API."""
+    return {
+        "challenge_id": str(started.challenge_id),
+        "options": started.options,
+        "expires_at": int(started.expires_at.timestamp()),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -11,6 +12,7 @@ from accounts.models import Passkey
 from accounts.passkeys import errors
 from accounts.users.records import UserRecord
 from authsvc import audit
+from authsvc.api.renderers import rfc3339
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle
@@ -64,6 +66,16 @@ def remove_as_admin(
         _delete(user.id, passkey_id)
         traits = {"user_id": str(user.id), "passkey_id": str(passkey_id)}
         audit.record(audit.Action.PASSKEY_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+
+
+def render_passkey(passkey: Passkey) -> dict[str, Any]:
+    """The Passkey object of the API."""
+    members = {"id": str(passkey.id), "created_at": rfc3339(passkey.created_at)}
+    if passkey.friendly_name:
+        members["friendly_name"] = passkey.friendly_name
+    if passkey.last_used_at:
+        members["last_used_at"] = rfc3339(passkey.last_used_at)
+    return members
 
 
 def _delete(user_id: UUID, passkey_id: UUID | None) -> None:

@@ -10,11 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.passkeys import authentication as passkey_authentication
-from accounts.passkeys import errors, management, payloads, registration, schemas
+from accounts.passkeys import challenges, errors, management, registration, schemas
 from accounts.passkeys.challenges import CredentialResponse
 from accounts.passkeys.schemas import CredentialInput, PasskeyInput
 from accounts.users import identifiers
-from accounts.users.user_source import get_user_record
+from accounts.users.queries import get_user_record
 from authsvc import conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import document
@@ -22,10 +22,10 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.permissions import IsNotAnonymous, IsSignedIn
 from tokens.api.schemas import Session
-from tokens.errors import UserBanned
+from tokens.sessions.errors import UserBanned
 
 
 class _Endpoint(Endpoint):
@@ -56,7 +56,7 @@ class RegistrationOptionsView(_Endpoint):
         """Start the registration of a passkey for the signed-in user."""
         signed_in = authentication.get_signed_in_user(request)
         return Response(
-            payloads.challenge(registration.start(signed_in, get_user_record(signed_in), at=timezone.now()))
+            challenges.render_challenge(registration.start(signed_in, get_user_record(signed_in), at=timezone.now()))
         )
 
 
@@ -82,7 +82,7 @@ class RegistrationView(_Endpoint):
         registration.check_allowed(signed_in)
         response = _response(request)
         made = registration.complete(signed_in, user, response, caller=request.caller, at=timezone.now())
-        return Response(payloads.passkey(made))
+        return Response(management.render_passkey(made))
 
 
 class AuthenticationOptionsView(_Endpoint):
@@ -92,7 +92,7 @@ class AuthenticationOptionsView(_Endpoint):
     @document(responses={200: schemas.PasskeyChallenge}, errors=(errors.RelyingPartyUnknown,))
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start a sign-in by passkey."""
-        return Response(payloads.challenge(passkey_authentication.start(at=timezone.now())))
+        return Response(challenges.render_challenge(passkey_authentication.start(at=timezone.now())))
 
 
 class AuthenticationView(_Endpoint):
@@ -120,7 +120,7 @@ class PasskeysView(_Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the signed-in user's passkeys."""
         user = get_user_record(authentication.get_signed_in_user(request))
-        return Response([payloads.passkey(passkey) for passkey in management.list_passkeys(user)])
+        return Response([management.render_passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
 class PasskeyView(_Endpoint):
@@ -140,7 +140,7 @@ class PasskeyView(_Endpoint):
             raise errors.PasskeyNotFound
         name = parsing.parse_body(request, PasskeyInput).friendly_name or ""
         renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=timezone.now())
-        return Response(payloads.passkey(renamed))
+        return Response(management.render_passkey(renamed))
 
     @document(
         responses={204: None},

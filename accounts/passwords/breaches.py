@@ -37,7 +37,7 @@ _no_advice_before = 0.0
 
 
 def is_breached(password: str) -> bool:
-    """True when a new password is known from a breach; False while the look-up is disabled.
+    """True when a new password is known from a breach.
 
     Raises BreachLookupFailed when the look-up fails and the operator has configured to refuse such passwords. Takes up
     to 5 seconds: call it outside a transaction.
@@ -73,8 +73,6 @@ class _LookupFailed(Exception):
 
 
 def _look_up(password: str, *, timeout: timedelta) -> bool:
-    if not conf.current().breaches.enabled:
-        return False
     digest = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
     cache = _cache()
     if cache is not None and digest in cache:

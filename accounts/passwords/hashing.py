@@ -1,21 +1,39 @@
 """Hashes and verifies passwords: bounded in concurrency, and as slow for unknown accounts as for known ones.
 
-Hashing takes tens of milliseconds and 19 MiB. Call these functions outside a transaction.
+New hashes are Argon2id; hashes of imported accounts are verified in their own formats. Django's hashers
+expect the algorithm's name in front of a hash, which is added and removed only here. New hashes use the first hasher of
+Django's PASSWORD_HASHERS; verifying needs no setting.
+
+Hashing takes tens of milliseconds and 19 MiB. Hash and verify passwords outside a transaction.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
+import hashlib
+import hmac
 import os
+import re
+import secrets
 import time
 from collections.abc import Iterator
 from functools import lru_cache
 from threading import BoundedSemaphore
+from typing import Any
 
-from django.contrib.auth.hashers import BasePasswordHasher, get_hasher
+import bcrypt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from django.contrib.auth.hashers import (
+    Argon2PasswordHasher,
+    BasePasswordHasher,
+    BCryptPasswordHasher,
+    get_hasher,
+    mask_hash,
+)
 
 from accounts import errors
-from accounts.passwords import hashers
 from accounts.users.records import UserRecord
 from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
@@ -28,17 +46,129 @@ MAX_BYTES = 72
 _SLOTS = os.cpu_count() or 1
 _semaphore = BoundedSemaphore(_SLOTS)
 
+_UNPADDED = r"[A-Za-z0-9+/]+"
+_PADDED = r"[A-Za-z0-9+/]+={0,2}"
+
+
+class Argon2id(Argon2PasswordHasher):
+    """Argon2id (RFC 9106) with OWASP's minimum costs; verifies Argon2i and Argon2id up to maximum costs."""
+
+    memory_cost = 19_456
+    time_cost = 2
+    parallelism = 1
+
+    _form = re.compile(
+        rf"argon2\$argon2(id?)\$v=19\$m=(\d{{1,7}}),t=(\d{{1,2}}),p=(\d{{1,2}})\${_UNPADDED}\${_UNPADDED}"
+    )
+    _max_costs = (1_048_576, 20, 16)
+
+    def accepts(self, encoded: str) -> bool:
+        form = self._form.fullmatch(encoded)
+        return form is not None and all(
+            int(cost) <= maximum for cost, maximum in zip(form.groups()[1:], self._max_costs, strict=True)
+        )
+
+    def verify(self, password: str, encoded: str) -> bool:
+        return self.accepts(encoded) and super().verify(password, encoded)
+
+    def must_update(self, encoded: str) -> bool:
+        """Depends only on algorithm and costs, because an imported salt is as good as our own."""
+        form = self._form.fullmatch(encoded)
+        costs = str(self.memory_cost), str(self.time_cost), str(self.parallelism)
+        return form is None or form.groups() != ("id", *costs)
+
+
+class Bcrypt(BCryptPasswordHasher):
+    """bcrypt, for imported accounts only; never used for new hashes."""
+
+    # All minor versions compute the same hash for passwords up to 72 bytes; the library does not know all of them.
+    _form = re.compile(r"bcrypt\$\$2[a-z]?(\$(?:0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53})")
+
+    def accepts(self, encoded: str) -> bool:
+        return self._form.fullmatch(encoded) is not None
+
+    def verify(self, password: str, encoded: str) -> bool:
+        form = self._form.fullmatch(encoded)
+        # bcrypt uses 72 bytes; the library refuses longer passwords.
+        return form is not None and bcrypt.checkpw(password.encode()[:72], f"$2b{form[1]}".encode())
+
+
+class FirebaseScrypt(BasePasswordHasher):
+    """Firebase's scrypt, for imported accounts only: the derived key encrypts the project's signer key."""
+
+    algorithm = "fbscrypt"
+    max_memory = 64 * 1024 * 1024
+    """Maximum bytes of memory for one verification; the usual parameters need 16 MiB."""
+
+    _form = re.compile(
+        r"fbscrypt\$fbscrypt\$v=1,n=(?P<n>\d{1,2}),r=(?P<r>\d{1,6}),p=(?P<p>\d{1,3})"
+        rf"(?:,ss=(?P<ss>{_PADDED}))?(?:,sk=(?P<sk>{_PADDED}))?\$(?P<salt>{_PADDED})\$(?P<hash>{_PADDED})"
+    )
+
+    def accepts(self, encoded: str) -> bool:
+        return self._read(encoded) is not None
+
+    def verify(self, password: str, encoded: str) -> bool:
+        stored = self._read(encoded)
+        if stored is None:
+            return False
+        (n, r, p), (salt, separator, signer_key, expected) = stored
+        # The library counts two more blocks than the algorithm needs.
+        max_memory = self.max_memory + 256 * r
+        key = hashlib.scrypt(password.encode(), salt=salt + separator, n=1 << n, r=r, p=p, maxmem=max_memory, dklen=32)
+        encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        return hmac.compare_digest(encryptor.update(signer_key) + encryptor.finalize(), expected)
+
+    def safe_summary(self, encoded: str) -> dict[Any, Any]:
+        return {"algorithm": self.algorithm, "hash": mask_hash(encoded.rpartition("$")[2])}
+
+    def must_update(self, encoded: str) -> bool:
+        return True
+
+    def harden_runtime(self, password: str, encoded: str) -> None:
+        """Does nothing: `verify_password` equalises the time that imported hashes take."""
+
+    def _read(self, encoded: str) -> tuple[tuple[int, int, int], tuple[bytes, bytes, bytes, bytes]] | None:
+        """(n, r, p) and (salt, separator, signer key, hash); None when malformed or too expensive."""
+        form = self._form.fullmatch(encoded)
+        if form is None:
+            return None
+        n, r, p = (int(form[name]) for name in "nrp")
+        # RFC 7914 §2: N is below 2^(16 r).
+        if not (0 < n < 16 * r and 0 < p < 256) or 128 * r * ((1 << n) + p) > self.max_memory:
+            return None
+        try:
+            salt, separator, signer_key, expected = (
+                base64.b64decode(form[name] or "", validate=True) for name in ("salt", "ss", "sk", "hash")
+            )
+        except binascii.Error:
+            return None
+        return (n, r, p), (salt, separator, signer_key, expected)
+
+
+_OWN_LABELS = "argon2id", f"m={Argon2id.memory_cost},t={Argon2id.time_cost},p={Argon2id.parallelism}"
+_FORMATS = (
+    (re.compile(r"\$(argon2id?)\$v=19\$(?P<cost>m=\d+,t=\d+,p=\d+)\$"), ""),
+    (re.compile(r"\$2[a-z]?\$(?P<cost>\d\d)\$"), "bcrypt"),
+    (re.compile(r"\$fbscrypt\$v=1,(?P<cost>n=\d+,r=\d+,p=\d+)"), "fbscrypt"),
+)
+_ARGON2 = Argon2id()
+_FIREBASE_SCRYPT = FirebaseScrypt()
+_BCRYPT = Bcrypt()
+
 
 def hash_password(password: str) -> str:
     """The hash to store. Raises PasswordTooLong."""
     check_length(password)
     with _hashing_slot():
-        return hashers.encode(password)
+        return _encode(password)
 
 
 def unusable_hash() -> str:
-    """A hash that no password matches, made without hashing one."""
-    return hashers.random_hash()
+    """A hash in our own format that no password matches: random bytes in place of the derived key."""
+    costs = f"m={Argon2id.memory_cost},t={Argon2id.time_cost},p={Argon2id.parallelism}"
+    salt, key = (base64.b64encode(secrets.token_bytes(size)).rstrip(b"=").decode() for size in (16, 32))
+    return f"$argon2id$v=19${costs}${salt}${key}"
 
 
 def verify_password(password: str, stored: str | None) -> bool:
@@ -50,11 +180,11 @@ def verify_password(password: str, stored: str | None) -> bool:
     is_valid = len(password.encode()) <= MAX_BYTES
     with _hashing_slot():
         if stored and is_valid:
-            if hashers.verify(password, stored):
+            if matches_hash(password, stored):
                 return True
-            if not hashers.needs_rehash(stored):
+            if not needs_rehash(stored):
                 return False
-        hashers.verify(password if is_valid else "", _comparison_hash(get_hasher()))
+        matches_hash(password if is_valid else "", _comparison_hash(get_hasher()))
         return False
 
 
@@ -72,6 +202,56 @@ def stored_hash(user: UserRecord) -> str | None:
         return encryption.decrypt(user.password_hash, bound_to=user.id)
     except encryption.DecryptionError as error:
         raise UnexpectedFailure("Unable to decrypt the password hash of the user") from error
+
+
+def matches_hash(password: str, stored: str) -> bool:
+    """True when the password matches the stored hash; False also for an unsupported hash.
+
+    Takes no slot, and its time depends on the hash: requests use `verify_password`.
+    """
+    hasher, encoded = _select(stored)
+    labels = _metric_labels(stored)
+    metrics.COMPARISONS_STARTED.labels(*labels).inc()
+    is_same = hasher.verify(password, encoded)
+    metrics.COMPARISONS_COMPLETED.labels(*labels, "true" if is_same else "false").inc()
+    return is_same
+
+
+def needs_rehash(stored: str) -> bool:
+    """True when the algorithm or the costs of the hash differ from those of new hashes."""
+    hasher, encoded = _select(stored)
+    return hasher is not _ARGON2 or get_hasher().must_update(encoded)
+
+
+def is_supported(stored: str) -> bool:
+    """True when passwords can be verified against this hash: a known format within the maximum costs."""
+    hasher, encoded = _select(stored)
+    return hasher.accepts(encoded)
+
+
+def _encode(password: str) -> str:
+    hasher = get_hasher()
+    metrics.HASHES_STARTED.labels(*_OWN_LABELS).inc()
+    encoded = hasher.encode(password, hasher.salt()).removeprefix(str(hasher.algorithm))
+    metrics.HASHES_COMPLETED.labels(*_OWN_LABELS).inc()
+    return encoded
+
+
+def _select(stored: str) -> tuple[Argon2id | FirebaseScrypt | Bcrypt, str]:
+    """The hasher of a stored hash, and the hash in Django's format."""
+    if stored.startswith("$argon2"):
+        return _ARGON2, f"{_ARGON2.algorithm}{stored}"
+    if stored.startswith("$fbscrypt"):
+        return _FIREBASE_SCRYPT, f"{_FIREBASE_SCRYPT.algorithm}{stored}"
+    return _BCRYPT, f"{_BCRYPT.algorithm}${stored}"
+
+
+def _metric_labels(stored: str) -> tuple[str, str]:
+    """Algorithm and costs of a stored hash; `unknown` for an unsupported hash."""
+    for form, name in _FORMATS:
+        if match := form.match(stored):
+            return name or match[1], match["cost"]
+    return "unknown", ""
 
 
 @contextlib.contextmanager
@@ -98,4 +278,4 @@ def _hashing_slot() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _comparison_hash(hasher: BasePasswordHasher) -> str:
     """The hash to compare with when there is no stored one, made by the current hasher."""
-    return hashers.encode(hasher.salt())
+    return _encode(hasher.salt())

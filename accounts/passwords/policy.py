@@ -29,7 +29,8 @@ def validate_password(password: str) -> None:
     May use the network: call it outside a transaction.
     """
     hashing.check_length(password)
-    weakness = _weakness(password, is_breached=breaches.is_breached(password))
+    is_breached = conf.current().breaches.enabled and breaches.is_breached(password)
+    weakness = _weakness(password, is_breached=is_breached)
     if weakness is not None:
         raise errors.WeakPassword(weakness.reasons, weakness.sentences)
 
@@ -40,7 +41,8 @@ def find_weakness(password: str) -> Weakness | None:
     Takes at most a second and never fails: without an answer from the breach service the password counts as unknown
     there. Call it outside a transaction.
     """
-    return _weakness(password, is_breached=breaches.is_known_breached(password))
+    is_breached = conf.current().breaches.enabled and breaches.is_known_breached(password)
+    return _weakness(password, is_breached=is_breached)
 
 
 def _weakness(password: str, *, is_breached: bool) -> Weakness | None:

@@ -77,3 +77,9 @@ class PhoneNotVerified(ApiError):
     status = 422
     error_code = "phone_not_confirmed"
     message = "Please verify your phone first."
+
+
+class AudienceMismatch(ApiError):
+    status = 400
+    error_code = "validation_failed"
+    message = "Token audience doesn't match request audience"

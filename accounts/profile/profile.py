@@ -15,7 +15,7 @@ from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.profile import errors, reauthentication
-from accounts.users import identifiers, json_columns, pending_changes, queries
+from accounts.users import identifiers, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
@@ -25,7 +25,7 @@ from authsvc.security import encryption
 from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
-from tokens.sessions import aal, lifecycle
+from tokens.sessions import lifecycle, revocation
 from tokens.sessions.users import SignedInUser
 
 _RECENT_SESSION = timedelta(hours=24)
@@ -161,7 +161,7 @@ def _reauthenticate(signed_in: SignedInUser, user: UserRecord, request: UserUpda
             raise errors.ReauthenticationNeeded
         reauthentication.redeem_code(user, nonce=request.nonce, at=at)
     stored = hashing.stored_hash(user)
-    recovering = aal.is_recovery(entry.method for entry in signed_in.amr)
+    recovering = lifecycle.is_recovery(entry.method for entry in signed_in.amr)
     if config.update_requires_current and stored and not recovering:
         if not request.current_password:
             raise errors.CurrentPasswordRequired
@@ -210,10 +210,10 @@ def _set_password(
 ) -> None:
     """Store the new password, invalidate all secrets and PKCE codes, and end all other sessions."""
     encrypted = encryption.encrypt(password_hash, bound_to=user.id)
-    User.objects.filter(id=user.id).update(password=encrypted, updated_at=at, **pending_changes.cleared_columns())
+    User.objects.filter(id=user.id).update(password=encrypted, updated_at=at, **updates.cleared_pending_changes())
     one_time_tokens.delete_all(user.id)
     flow_states.delete_user_flows(user.id)
-    lifecycle.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
+    revocation.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
         messaging.send(notification_emails.password_changed(user))
@@ -222,9 +222,9 @@ def _set_password(
 def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
     columns: dict[str, Any] = {}
     if change.data:
-        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", change.data)
+        columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", change.data)
     if change.app_metadata:
-        columns["raw_app_meta_data"] = json_columns.merged("raw_app_meta_data", change.app_metadata)
+        columns["raw_app_meta_data"] = updates.merged_json("raw_app_meta_data", change.app_metadata)
     User.objects.filter(id=user.id).update(**columns, updated_at=at)
 
 

@@ -13,7 +13,7 @@ from accounts.profile import errors
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import EmailKind, SmsKind, contract
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -70,7 +70,7 @@ def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
         raise errors.NonceInvalid
     sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
-        verifier = messaging.phone_verifier.get()
+        verifier = contract.phone_verifier
         if not verifier.is_approved(phone=user.phone, code=nonce):
             raise account_errors.CodeExpired
     elif not token.matches(nonce):

@@ -9,12 +9,12 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, schemas
 from accounts import errors as account_errors
+from accounts import schemas
 from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
-from accounts.users import payloads
-from accounts.users.user_source import get_user_record
+from accounts.users import records
+from accounts.users.queries import get_user_record
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
 from authsvc.api.parsing import Body
@@ -22,10 +22,9 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
 from tokens.api import authentication
-from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
-from tokens.errors import AudienceMismatch
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class UserInput(Body, frozen=True):
@@ -52,23 +51,23 @@ class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
-    @document(responses={200: schemas.User}, errors=(AudienceMismatch,))
+    @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Return the signed-in user."""
         if not authentication.has_requested_audience(request):
-            raise AudienceMismatch
-        return Response(payloads.user(get_user_record(authentication.get_signed_in_user(request))))
+            raise errors.AudienceMismatch
+        return Response(records.render_user(get_user_record(authentication.get_signed_in_user(request))))
 
     @document(
         body=UserInput,
         query=(REDIRECT_TO,),
         responses={200: schemas.User},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
-            *error_sets.NEW_PASSWORD,
-            *token_error_sets.PKCE,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
+            *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
             account_errors.EmailExists,
@@ -103,7 +102,7 @@ class UserView(Endpoint):
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(payloads.user(user))
+        return Response(records.render_user(user))
 
 
 class ReauthenticateView(Endpoint):
@@ -113,8 +112,8 @@ class ReauthenticateView(Endpoint):
     @document(
         responses={200: schemas.MessageSent},
         errors=(
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
             errors.NoContact,
             errors.EmailNotVerified,
             errors.PhoneNotVerified,

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, errors
+from accounts import errors
 from accounts.messages import confirmation_emails, recipients
 from accounts.users import identifiers, queries
 from authsvc import conf, messaging
@@ -21,8 +21,8 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
-from tokens.api import error_sets as token_error_sets
 from tokens.flows import pkce
+from tokens.flows.errors import PKCE_ERRORS
 from tokens.flows.pkce import Challenge
 
 
@@ -44,9 +44,9 @@ class RecoverView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: Empty},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *token_error_sets.PKCE,
+            *errors.EMAIL_FORMAT_ERRORS,
+            *errors.EMAIL_REQUEST_ERRORS,
+            *PKCE_ERRORS,
             errors.RecoveryAddressMissing,
             errors.MailRequestsDisabled,
         ),

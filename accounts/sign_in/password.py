@@ -1,4 +1,4 @@
-"""Password sign-in. Every failure before the password is verified returns the same error and takes the same time."""
+"""The password grant. Every failure before the password is verified returns the same error and takes the same time."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Literal, TypedDict
 
 from django.db import transaction
 
-from accounts.models import User
-from accounts.passwords import hashers, hashing, policy
+from accounts import errors as account_errors
+from accounts import models  # not `User`: the response schemas of this module refer to another class of that name
+from accounts.passwords import hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
+from authsvc.api.openapi.document import ErrorTypes
+from authsvc.api.parsing import Body
 from authsvc.caller import Caller
 from authsvc.security import encryption
-from tokens.errors import UserBannedAtSignIn
+from tokens.api import grants
+from tokens.api.schemas import Session
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import UserBannedAtSignIn
+from tokens.sessions.lifecycle import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,27 @@ class PasswordSignIn:
     tokens: TokenPair
     weakness: Weakness | None
     """The weakness of the password under the current policy; the sign-in succeeds anyway."""
+
+
+class PasswordInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("password",)
+    email: str | None = None
+    phone: str | None = None
+    password: str | None = None
+
+
+class WeakPassword(TypedDict):
+    """The reasons why a correct password should be changed."""
+
+    message: str
+    reasons: list[Literal["length", "characters", "pwned"]]
+
+
+class SessionByPassword(Session):
+    """A session started with a password."""
+
+    weak_password: WeakPassword | None
+    """The weakness of the password under the current policy."""
 
 
 @sign_in_metrics.measure_sign_in("password", user_id=lambda result: result.user.id)
@@ -66,6 +92,31 @@ def sign_in_with_password(
     raise errors.InvalidCredentials
 
 
+class PasswordGrant:
+    """Sign in with an email or phone and the password (RFC 6749 §4.3, kept for first-party clients)."""
+
+    input = PasswordInput
+    response_schema: ClassVar[Any] = SessionByPassword
+    documented_errors: ClassVar[ErrorTypes] = (
+        errors.InvalidCredentials,
+        errors.IdentifierMissing,
+        errors.OnlyOneIdentifierOnLogin,
+        account_errors.PasswordTooLong,
+        errors.EmailLoginsDisabled,
+        errors.PhoneLoginsDisabled,
+        errors.EmailNotConfirmed,
+        errors.PhoneNotConfirmed,
+        UserBannedAtSignIn,
+    )
+
+    def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        result = sign_in_with_password(
+            email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
+        )
+        weak = result.weakness and {"message": result.weakness.message, "reasons": list(result.weakness.reasons)}
+        return grants.token_response(result.tokens, user=result.user, weak_password=weak)
+
+
 def _sign_in(
     *,
     email: str,
@@ -90,12 +141,12 @@ def _sign_in(
     if phone and user.phone_confirmed_at is None:
         raise errors.PhoneNotConfirmed
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
-    new_hash = hashing.hash_password(password) if hashers.needs_rehash(stored) else stored
+    new_hash = hashing.hash_password(password) if hashing.needs_rehash(stored) else stored
     if new_hash != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(new_hash, bound_to=user.id)
     with transaction.atomic(durable=True):
         # A password change ends all sessions. It must also end a sign-in that started before it.
-        if not User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
+        if not models.User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
             return None
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)

@@ -1,28 +1,23 @@
-"""POST /otp and /magiclink, and the password grant of POST /token."""
+"""POST /otp and /magiclink."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, ClassVar, Literal, TypedDict
+from typing import Any, ClassVar
 
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, schemas
 from accounts import errors as account_errors
-from accounts.sign_in import errors, password, passwordless
+from accounts import schemas
+from accounts.sign_in import errors, passwordless
 from authsvc.api import parsing
-from authsvc.api.openapi.document import REDIRECT_TO, Empty, ErrorTypes, document
+from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
 from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
-from authsvc.caller import Caller
-from tokens.api import error_sets as token_error_sets
-from tokens.api import payloads
-from tokens.api.schemas import Session
-from tokens.errors import UserBannedAtSignIn
 from tokens.flows import pkce
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class OtpInput(Body, frozen=True):
@@ -60,10 +55,10 @@ class OtpView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.MessageSent},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
-            *token_error_sets.PKCE,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
+            *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnOtp,
@@ -122,9 +117,9 @@ class MagicLinkView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: Empty},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *token_error_sets.PKCE,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,
             account_errors.SignupDisabled,
@@ -146,49 +141,3 @@ class MagicLinkView(Endpoint):
             at=timezone.now(),
         )
         return Response({})
-
-
-class PasswordInput(Body, frozen=True):
-    needs: ClassVar[tuple[str, ...]] = ("password",)
-    email: str | None = None
-    phone: str | None = None
-    password: str | None = None
-
-
-class WeakPassword(TypedDict):
-    """The reasons why a correct password should be changed."""
-
-    message: str
-    reasons: list[Literal["length", "characters", "pwned"]]
-
-
-class SessionByPassword(Session):
-    """A session started with a password."""
-
-    weak_password: WeakPassword | None
-    """The weakness of the password under the current policy."""
-
-
-class PasswordGrant:
-    """Sign in with an email or phone and the password (RFC 6749 §4.3, kept for first-party clients)."""
-
-    input = PasswordInput
-    response_schema: ClassVar[Any] = SessionByPassword
-    documented_errors: ClassVar[ErrorTypes] = (
-        errors.InvalidCredentials,
-        errors.IdentifierMissing,
-        errors.OnlyOneIdentifierOnLogin,
-        account_errors.PasswordTooLong,
-        errors.EmailLoginsDisabled,
-        errors.PhoneLoginsDisabled,
-        errors.EmailNotConfirmed,
-        errors.PhoneNotConfirmed,
-        UserBannedAtSignIn,
-    )
-
-    def exchange(self, body: PasswordInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
-        result = password.sign_in_with_password(
-            email=body.email or "", phone=body.phone or "", password=body.password or "", caller=caller, at=at
-        )
-        weak = result.weakness and {"message": result.weakness.message, "reasons": list(result.weakness.reasons)}
-        return payloads.token_response(result.tokens, user=result.user, weak_password=weak)

@@ -18,7 +18,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
-from accounts.users import account_creation, identifiers, json_columns
+from accounts.users import account_creation, identifiers, updates
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
@@ -29,7 +29,7 @@ from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.lifecycle import TokenPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ def _repeat(
         if is_unowned:
             account_claiming.remove_unverified_identities(existing, identity_data=identity_data, at=at)
         if is_confirmed and request.email:
-            merged = json_columns.merged("raw_user_meta_data", {"email_verified": True})
+            merged = updates.merged_json("raw_user_meta_data", {"email_verified": True})
             User.objects.filter(id=existing.id).update(raw_user_meta_data=merged)
         user = user_queries.get(existing.id) or existing
         if is_confirmed:

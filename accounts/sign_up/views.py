@@ -8,11 +8,11 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, schemas
 from accounts import errors as account_errors
+from accounts import schemas
 from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
-from accounts.users import payloads
+from accounts.users import records
 from authsvc import conf
 from authsvc.api import parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, document
@@ -20,9 +20,9 @@ from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
-from tokens.api import error_sets as token_error_sets
-from tokens.api.payloads import token_response
+from tokens.api.grants import token_response
 from tokens.api.schemas import Session
+from tokens.flows.errors import PKCE_ERRORS
 
 
 class SignUpInput(Body, frozen=True):
@@ -47,11 +47,11 @@ class SignUpView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: (schemas.User, Session)},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
-            *error_sets.NEW_PASSWORD,
-            *token_error_sets.PKCE,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
+            *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
             errors.OnlyOneIdentifierOnSignup,
@@ -100,5 +100,5 @@ class SignUpView(Endpoint):
 def _payload(result: SignUpResult) -> dict[str, Any]:
     """The session when the sign-up started one, else the user."""
     if result.tokens is None:
-        return payloads.user(result.user)
+        return records.render_user(result.user)
     return token_response(result.tokens, user=result.user)

@@ -18,7 +18,7 @@ from authsvc.caller import Caller
 from authsvc.personal_data import DataSubject
 from authsvc.security import crypto
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
 
 _MAX_PHONE_LENGTH = 15
 
@@ -43,7 +43,7 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
         else:
             return
         person = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
-        for source in personal_data.sources():
+        for source in personal_data.sources:
             source.erase(person)
 
 
@@ -76,7 +76,7 @@ def _erase_columns(user: UserRecord, *, at: datetime) -> None:
     )
     delete_factors(user.id)
     one_time_tokens.delete_all(user.id)
-    lifecycle.revoke_all_sessions(user.id)
+    revocation.revoke_all_sessions(user.id)
 
 
 def delete_factors(user_id: UUID) -> None:

@@ -1,16 +1,22 @@
-"""Users by their columns, sessions and tokens, as hand-written SQL: one prepared statement for each look-up."""
+"""Look-ups of users by their columns, sessions and tokens: hand-written SQL, one prepared statement for each."""
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Literal
 from uuid import UUID
+
+import orjson
 
 from accounts import errors
 from accounts.models import Identity, User
 from accounts.users import records
 from accounts.users.records import USER_WIDTH, Row, UserRecord, user_columns
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
+from tokens.jwt.access_tokens import AmrEntry
+from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
 
 _SESSION = (
     "id user_id created_at refreshed_at not_after aal tag oauth_client_id scopes refresh_token_hmac_key"
@@ -21,8 +27,8 @@ _TOKEN = "id token_type token_hash relates_to created_at attempts".split()
 
 def get(user_id: UUID, *, lock: bool = False) -> UserRecord | None:
     """The user with this id; with `lock` the row stays locked until the caller's transaction is over."""
-    found = fetch_row(_select("WHERE u.id = %s" + (" FOR UPDATE OF u" if lock else "")), (user_id,))
-    return records.read(found) if found else None
+    row = fetch_row(_select("WHERE u.id = %s" + (" FOR UPDATE OF u" if lock else "")), (user_id,))
+    return records.read(row) if row else None
 
 
 def require(user_id: UUID) -> UserRecord:
@@ -39,29 +45,29 @@ def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, au
     It does not find users who are managed by SSO.
     """
     condition = f"WHERE u.{column} = %s AND NOT u.is_sso_user"
-    found = (
+    row = (
         fetch_row(_select(condition), (value,))
         if aud is None
         else fetch_row(_select(f"{condition} AND u.aud = %s"), (value, aud))
     )
-    return records.read(found) if found else None
+    return records.read(row) if row else None
 
 
 def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UUID] | None:
     """The user with this identity, and the id of the identity."""
-    found = fetch_row(
+    row = fetch_row(
         _select(
             f"JOIN {namespaced('identities')} i ON i.user_id = u.id WHERE i.provider_id = %s AND i.provider = %s",
             "i.id",
         ),
         (provider_id, provider),
     )
-    return (records.read(found), found[USER_WIDTH]) if found else None
+    return (records.read(row), row[USER_WIDTH]) if row else None
 
 
 def find_by_link(*, link_hash: str, token_types: list[str]) -> tuple[UserRecord, Row] | None:
     """The user to whom this link was sent, and the columns of its one-time token."""
-    found = fetch_row(
+    row = fetch_row(
         _select(
             f"JOIN {namespaced('one_time_tokens')} t ON t.user_id = u.id"
             " WHERE t.link_hash = %s AND t.token_type = ANY(%s)",
@@ -69,7 +75,7 @@ def find_by_link(*, link_hash: str, token_types: list[str]) -> tuple[UserRecord,
         ),
         (link_hash, token_types),
     )
-    return (records.read(found), found[USER_WIDTH:]) if found else None
+    return (records.read(row), row[USER_WIDTH:]) if row else None
 
 
 def find_newest_tokens(*, identifier: str, aud: str, token_types: list[str]) -> list[tuple[UserRecord, Row, int]]:
@@ -83,11 +89,11 @@ def find_newest_tokens(*, identifier: str, aud: str, token_types: list[str]) -> 
         " WHERE t.relates_to = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)"
         " ORDER BY t.token_type, t.created_at DESC, t.id)"
     )
-    found = fetch_rows(
+    rows = fetch_rows(
         _select(f"JOIN {newest} t ON t.user_id = u.id", f"{_columns('t', _TOKEN)}, t.waiting"),
         (identifier, aud, token_types),
     )
-    return [(records.read(each), each[USER_WIDTH:-1], each[-1]) for each in found]
+    return [(records.read(each), each[USER_WIDTH:-1], each[-1]) for each in rows]
 
 
 def is_email_taken(email: str, *, except_user: UUID | None = None) -> bool:
@@ -99,25 +105,6 @@ def is_email_taken(email: str, *, except_user: UUID | None = None) -> bool:
     if except_user is not None:
         users, identities = users.exclude(id=except_user), identities.exclude(user_id=except_user)
     return users.values("id").union(identities.values("user_id"), all=True).exists()
-
-
-def get_with_session(*, user_id: UUID, session_id: UUID | None) -> tuple[UserRecord, Row] | None:
-    """The user with this id, and the columns of the session when it exists and is theirs, else NULLs."""
-    sessions = namespaced("sessions")
-    found = fetch_row(
-        _select(f"LEFT JOIN {sessions} s ON s.user_id = u.id AND s.id = %s WHERE u.id = %s", _session_columns()),
-        (session_id, user_id),
-    )
-    return (records.read(found), found[USER_WIDTH:]) if found else None
-
-
-def find_by_session(session_id: UUID) -> tuple[UserRecord, Row] | None:
-    """The user of a session, and the columns of the session."""
-    found = fetch_row(
-        _select(f"JOIN {namespaced('sessions')} s ON s.user_id = u.id WHERE s.id = %s", _session_columns()),
-        (session_id,),
-    )
-    return (records.read(found), found[USER_WIDTH:]) if found else None
 
 
 @cache
@@ -144,6 +131,69 @@ def insert_user(**values: Any) -> None:
     has the address or phone.
     """
     fetch_rows(_insert_user(), values)
+
+
+class AccountUsers:
+    """Reads users and sessions for `tokens` (`tokens.sessions.users.UserSource`)."""
+
+    def find_user(self, user_id: UUID) -> UserRecord | None:
+        return get(user_id)
+
+    def find_signed_in_user(self, *, user_id: UUID, session_id: UUID | None) -> SignedInUser | None:
+        join = f"LEFT JOIN {namespaced('sessions')} s ON s.user_id = u.id AND s.id = %s WHERE u.id = %s"
+        row = fetch_row(_select(join, _session_columns()), (session_id, user_id))
+        return _signed_in_user(row) if row else None
+
+    def find_by_session(self, session_id: UUID) -> SignedInUser | None:
+        join = f"JOIN {namespaced('sessions')} s ON s.user_id = u.id WHERE s.id = %s"
+        row = fetch_row(_select(join, _session_columns()), (session_id,))
+        return _signed_in_user(row) if row else None
+
+    def record_sign_in(self, user: TokenUser, *, at: datetime) -> UserRecord:
+        User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
+        return dataclasses.replace(_as_record(user), last_sign_in_at=at, updated_at=at)
+
+    def user_json(self, user: TokenUser) -> dict[str, Any]:
+        return records.render_user(_as_record(user))
+
+
+def get_user_record(signed_in: SignedInUser) -> UserRecord:
+    """The user of a session that `AccountUsers` has read."""
+    return _as_record(signed_in.user)
+
+
+def _signed_in_user(row: Row) -> SignedInUser:
+    session, amr = _read_session(row[USER_WIDTH:])
+    return SignedInUser(user=records.read(row), session=session, amr=amr)
+
+
+def _as_record(user: TokenUser) -> UserRecord:
+    if not isinstance(user, UserRecord):
+        raise TypeError("the user was not read by AccountUsers")
+    return user
+
+
+def _read_session(row: Row) -> tuple[SessionRecord | None, tuple[AmrEntry, ...]]:
+    (
+        id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, key, counter, methods,
+    ) = row  # fmt: skip
+    if id_ is None:
+        return None, ()
+    session = SessionRecord(
+        id=id_,
+        user_id=user_id,
+        created_at=created_at or EPOCH,
+        refreshed_at=refreshed_at,
+        not_after=not_after,
+        aal=aal or "aal1",
+        tag=tag,
+        oauth_client_id=oauth_client_id,
+        scopes=scopes,
+        refresh_token_hmac_key=key,
+        refresh_token_counter=counter,
+    )
+    entries = orjson.loads(methods) if methods else []
+    return session, tuple(AmrEntry(method=method, at=datetime.fromtimestamp(at, UTC)) for method, at in entries)
 
 
 @cache

@@ -6,17 +6,21 @@ description in `accounts.schemas.User`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, get_type_hints
 from uuid import UUID
 
 import orjson
 
+from authsvc.api.renderers import rfc3339
 from authsvc.db.sql import namespaced
 
 Row = tuple[Any, ...]
+_Writer = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +210,67 @@ def read(row: Row) -> UserRecord:
 
 def read_factors(array: str | None) -> tuple[FactorRecord, ...]:
     return tuple([FactorRecord(*each) for each in orjson.loads(array)]) if array else ()
+
+
+def render_user(record: UserRecord) -> dict[str, Any]:
+    """The User object: strings never null, empty optional members left out, metadata passed through as text."""
+    shown: dict[str, Any] = {}
+    for (member, is_optional, write), value in zip(_MEMBERS, _values(record), strict=True):
+        if value:
+            shown[member] = write(value) if write else value
+        elif not is_optional:
+            shown[member] = value
+    user_id = shown["id"]
+    shown["identities"] = [render_identity(each, user_id=user_id) for each in record.identities]
+    return shown
+
+
+def render_identity(record: IdentityRecord, *, user_id: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "identity_id": record.id,
+        "id": record.provider_id,
+        "user_id": user_id,
+        "identity_data": orjson.Fragment(record.data_json),
+        "provider": record.provider,
+    }
+    if record.last_sign_in_at:
+        shown["last_sign_in_at"] = record.last_sign_in_at
+    shown["created_at"] = record.created_at
+    shown["updated_at"] = record.updated_at
+    if record.email:
+        shown["email"] = record.email
+    return shown
+
+
+def render_factor(record: FactorRecord) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "id": record.id,
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "status": record.status,
+        "factor_type": record.factor_type,
+        "phone": record.phone or "",
+        "last_challenged_at": record.last_challenged_at,
+    }
+    if record.friendly_name:
+        shown["friendly_name"] = record.friendly_name
+    if record.web_authn_aaguid:
+        shown["web_authn_aaguid"] = record.web_authn_aaguid
+    return shown
+
+
+def render_factors(records: Iterable[FactorRecord]) -> list[dict[str, Any]]:
+    return [render_factor(each) for each in records]
+
+
+def _writer(field: Field) -> _Writer | None:
+    if field.is_json:
+        return orjson.Fragment
+    if field.type == datetime | None:
+        return rfc3339
+    special: dict[str, _Writer] = {"id": str, "factors": render_factors}
+    return special.get(field.name)
+
+
+_MEMBERS = [(each.member, each.is_optional, _writer(each)) for each in USER_FIELDS if each.member]
+_values = attrgetter(*(each.name for each in USER_FIELDS if each.member))

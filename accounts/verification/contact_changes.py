@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from accounts import errors
 from accounts.messages import confirmation_emails, notification_emails, sms_codes
 from accounts.models import Identity, User
-from accounts.users import json_columns
+from accounts.users import updates
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.caller import Caller
@@ -121,7 +121,7 @@ def complete_email_change(user: UserRecord, *, email: str, at: datetime, **colum
     }
     if user.email_confirmed_at is None:
         changes["email_confirmed_at"] = at
-        changes["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
+        changes["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": True})
     _write(user, changes, taken=errors.EmailExists)
     _verify_own_identity(user, provider="email", data={"email": email, "email_verified": True}, at=at)
     if user.email and user.email != email:
@@ -157,7 +157,7 @@ def _write(user: UserRecord, changes: dict[str, Any], *, taken: type[errors.Emai
 def _verify_own_identity(user: UserRecord, *, provider: str, data: dict[str, Any], at: datetime) -> bool:
     """Update the user's email or phone identity with `data`, or create it; returns whether it was created."""
     existing = Identity.objects.filter(user_id=user.id, provider=provider)
-    if existing.update(identity_data=json_columns.merged("identity_data", data), updated_at=at):
+    if existing.update(identity_data=updates.merged_json("identity_data", data), updated_at=at):
         return False
     unverified = {"email_verified": False, "phone_verified": False}
     Identity.objects.bulk_create(
@@ -179,4 +179,4 @@ def _verify_own_identity(user: UserRecord, *, provider: str, data: dict[str, Any
 
 def _providers_with(user: UserRecord, provider: str) -> Any:
     providers = list(dict.fromkeys([*user.providers, provider]))
-    return json_columns.merged("raw_app_meta_data", {"provider": providers[0], "providers": providers})
+    return updates.merged_json("raw_app_meta_data", {"provider": providers[0], "providers": providers})

@@ -16,21 +16,22 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import identifiers, json_columns, pending_changes, queries
+from accounts.users import identifiers, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
+from authsvc.messaging import contract
 from authsvc.security import crypto, encryption
-from tokens.errors import UserBanned
 from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
-from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions import lifecycle, revocation, sign_in_metrics
+from tokens.sessions.errors import UserBanned
+from tokens.sessions.lifecycle import TokenPair
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
@@ -154,7 +155,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
     elif conf.current().sms.provider == "twilio_verify":
-        verifier = messaging.phone_verifier.get()
+        verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
             raise account_errors.CodeExpired
@@ -240,7 +241,7 @@ def _redeem(
         elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
             raise secret.error
         if new_hash is not None:
-            lifecycle.revoke_all_sessions(user.id)
+            revocation.revoke_all_sessions(user.id)
         stored = queries.get(user.id)
         if stored is None:
             raise secret.error  # deleted by a concurrent request
@@ -287,7 +288,7 @@ def _confirm_or_sign_in(
     if secret.type in _CONFIRMING or user.email_confirmed_at is None:
         audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "email"})
         columns["email_confirmed_at"] = at
-        columns["raw_user_meta_data"] = json_columns.merged("raw_user_meta_data", {"email_verified": True})
+        columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": True})
         if secret.type not in _CONFIRMING:
             # Another person may have set this password when signing up with the unverified address. Only the
             # confirmation of that sign-up makes it valid.
@@ -296,13 +297,13 @@ def _confirm_or_sign_in(
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
     if new_hash is not None:
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
-        columns |= pending_changes.cleared_columns()
+        columns |= updates.cleared_pending_changes()
     User.objects.filter(id=user.id).update(**columns)
     if secret.type not in _CONFIRMING and user.email_confirmed_at is None:
         account_claiming.remove_unverified_identities(user, at=at)
     if secret.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
-            identity_data=json_columns.merged("identity_data", {"email_verified": True})
+            identity_data=updates.merged_json("identity_data", {"email_verified": True})
         )
 
 
@@ -311,7 +312,7 @@ def _providers(user: UserRecord) -> dict[str, Any]:
     if not providers:
         return {}
     named = {"provider": providers[0], "providers": providers}
-    return {"raw_app_meta_data": json_columns.merged("raw_app_meta_data", named)}
+    return {"raw_app_meta_data": updates.merged_json("raw_app_meta_data", named)}
 
 
 def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:

@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 
 from authsvc import conf
-from authsvc.api import callers, parsing
+from authsvc.api import parsing
 from authsvc.api.parsing import Body
+from authsvc.caller import client_address
 from authsvc.errors import ApiError, UnexpectedFailure
 from authsvc.outgoing import http
-from authsvc.registration import Slot
 
 _SERVICES = {
     "hcaptcha": "https://hcaptcha.com/siteverify",
@@ -28,7 +28,8 @@ class CaptchaExemption(Protocol):
     def applies_to(self, request: HttpRequest) -> bool: ...
 
 
-exemption: Slot[CaptchaExemption] = Slot("CaptchaExemption")
+exemption: CaptchaExemption | None = None
+"""Set by `AppConfig.ready()` of the app that authenticates administrators."""
 
 
 class CaptchaFailed(ApiError):
@@ -61,16 +62,14 @@ class _Verdict(msgspec.Struct, frozen=True):
 
 
 def check(request: Request) -> None:
-    """Require a solved captcha, if captchas are enabled and the request is not exempt.
+    """Require a solved captcha if the request is not exempt.
 
     Raises BadJson, BodyTooLarge, and the errors of `verify`. The body can be read again.
     """
-    if not conf.current().captcha.enabled:
-        return
-    if exemption.get().applies_to(request):
+    if exemption is not None and exemption.applies_to(request):
         return
     answer = parsing.parse_body(request, WithCaptcha).gotrue_meta_security
-    verify(token=(answer and answer.captcha_token) or "", client_ip=callers.client_address(request))
+    verify(token=(answer and answer.captcha_token) or "", client_ip=client_address(request))
 
 
 def verify(*, token: str, client_ip: str) -> None:

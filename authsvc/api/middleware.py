@@ -1,4 +1,4 @@
-"""Assigns request ids, enforces the maximum duration, writes the access log and handles unexpected exceptions."""
+"""Middleware of all requests: CORS; request ids, maximum duration, access log and unexpected exceptions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from uuid import UUID, uuid4
 
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
+from django.utils.cache import patch_vary_headers
 
-from authsvc import audit, conf
-from authsvc.api import callers, exception_handler
+from authsvc import conf
+from authsvc.api import exception_handler
+from authsvc.caller import Caller, client_address
 from authsvc.errors import RequestTimedOut
 from authsvc.observability.routes import route_template
 from authsvc.security import redirects
@@ -21,8 +23,45 @@ logger = logging.getLogger("authsvc.api")
 _NO_ACTOR = str(UUID(int=0))
 _UNLOGGED = frozenset({"/health", "/health/"})
 
+_CORS_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_CORS_HEADERS = frozenset(
+    {
+        "accept",
+        "authorization",
+        "content-type",
+        "x-client-ip",
+        "x-client-info",
+        "x-jwt-aud",
+        "x-use-cookie",
+        "x-supabase-api-version",
+    }
+)
+_EXPOSED_HEADERS = "X-Total-Count, Link, X-Supabase-Api-Version"
+_PREFLIGHT_VARY = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
+
+
+class CorsMiddleware:
+    """Adds CORS headers to every response, including errors; the outermost middleware."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META:
+            return _preflight(request)
+        response = self._get_response(request)
+        patch_vary_headers(response, ["Origin"])
+        # HTML pages set this header, because they are for their own origin only.
+        if request.META.get("HTTP_ORIGIN") and "Cross-Origin-Resource-Policy" not in response:
+            response["Access-Control-Allow-Origin"] = "*"
+            response["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
+            response["Access-Control-Allow-Credentials"] = "true"
+        return response
+
 
 class RequestMiddleware:
+    """Assigns request ids, enforces the maximum duration, writes the access log, handles unexpected exceptions."""
+
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
@@ -30,7 +69,6 @@ class RequestMiddleware:
         started = time.monotonic()
         header = conf.current().api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
-        audit.clear_last_payload()
         response = self.get_response(request)
         duration = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
@@ -57,7 +95,7 @@ class RequestMiddleware:
             "component": "api",
             "method": request.method,
             "path": request.path_info,
-            "remote_addr": callers.client_address(request),
+            "remote_addr": client_address(request),
             # The query of a redirect target may contain a code.
             "referer": target.partition("#")[0].partition("?")[0],
             "status": status,
@@ -72,8 +110,9 @@ class RequestMiddleware:
                 fields[name] = value
         if request.resolver_match is not None:
             fields["route"] = route_template(request)
-        if (event := audit.last_payload()) is not None:
-            fields["auth_event"] = event
+        caller: Caller | None = request.META.get("authsvc.caller")
+        if caller is not None and caller.audit_payloads:
+            event = fields["auth_event"] = caller.audit_payloads[-1]
             if event["actor_id"] != _NO_ACTOR:
                 fields.setdefault("user_id", event["actor_id"])
         logger.log(level, "request completed", extra=fields)
@@ -85,3 +124,25 @@ def _query_parameter(request: HttpRequest, name: str) -> str | None:
         return request.GET.get(name)
     except SuspiciousOperation:
         return None
+
+
+def _preflight(request: HttpRequest) -> HttpResponse:
+    """Answer 204 on any path; the headers are missing if the request is not allowed."""
+    response = HttpResponse(status=204)
+    del response["Content-Type"]
+    response["Vary"] = _PREFLIGHT_VARY
+    method = request.META["HTTP_ACCESS_CONTROL_REQUEST_METHOD"]
+    headers = request.META.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
+    if request.META.get("HTTP_ORIGIN") and method in _CORS_METHODS and _are_allowed_headers(headers):
+        response["Access-Control-Allow-Origin"] = "*"
+        response["Access-Control-Allow-Methods"] = method
+        if headers:
+            response["Access-Control-Allow-Headers"] = headers
+        response["Access-Control-Allow-Credentials"] = "true"
+    return response
+
+
+def _are_allowed_headers(headers: str) -> bool:
+    configured = {name.lower() for name in conf.current().api.cors_allowed_headers}
+    names = {name.strip().lower() for name in headers.split(",")} - {""}
+    return names <= _CORS_HEADERS | configured

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from authsvc import conf
-from authsvc.api import callers, client_ip
+from authsvc.caller import client_address, svc_forwarded_address
 from authsvc.errors import RequestRateExceeded
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
@@ -146,12 +146,12 @@ def client_key(request: HttpRequest) -> str | None:
     A valid Svc-Forwarded-For address comes first, if that header is enabled; then the header of
     AUTH_RATE_LIMIT_HEADER. The client address is used only if no header is configured.
     """
-    forwarded = client_ip.svc_forwarded_address(request.META.get("HTTP_SVC_FORWARDED_FOR"))
+    forwarded = svc_forwarded_address(request.META.get("HTTP_SVC_FORWARDED_FOR"))
     if forwarded is not None:
         return forwarded
     name = conf.current().limits.header
     if not name:
-        return callers.client_address(request)
+        return client_address(request)
     value = request.headers.get(name)
     if not value:
         logger.warning(

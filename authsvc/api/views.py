@@ -1,21 +1,24 @@
-"""The base classes of the API's views."""
+"""The base classes and routes of the API's views."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any, ClassVar
 
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from authsvc.api import callers, captcha, exception_handler, parsing
+from authsvc import conf
+from authsvc.api import captcha, exception_handler, parsing
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.renderers import NO_STORE, SeeOther
 from authsvc.api.throttling import Bucket
-from authsvc.caller import Caller
+from authsvc.caller import Caller, caller_of
 from authsvc.errors import ApiError
 from authsvc.security import redirects
 
@@ -86,10 +89,16 @@ class Endpoint(APIView):
         request.version, request.versioning_scheme = self.determine_version(request, *args, **kwargs)
         self.check_throttles(request)
         if self.captcha:
-            captcha.check(request)
-        request.caller = callers.caller_of(request.http)
+            self.check_captcha(request)
+        request.caller = caller_of(request.http)
         self.perform_authentication(request)
         self.check_permissions(request)
+
+    @staticmethod
+    def check_captcha(request: Request) -> None:
+        """Require a solved captcha, if captchas are enabled. Raises the errors of `captcha.check`."""
+        if conf.current().captcha.enabled:
+            captcha.check(request)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
@@ -106,6 +115,11 @@ class Endpoint(APIView):
             query=request.query_params.get("redirect_to"),
             referer=request.META.get("HTTP_REFERER"),
         )
+
+
+def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
+    """The route with and without a trailing slash, for a URL list; neither redirects to the other."""
+    return [path(route, view, **kwargs), path(f"{route}/", view, **kwargs)]
 
 
 def _break_reference_cycles(response: Response) -> None:

@@ -10,8 +10,6 @@ from authsvc.audit.recording import (
     Actor,
     Administrator,
     PendingEntry,
-    clear_last_payload,
-    last_payload,
     prepare_entry,
     record,
 )
@@ -21,8 +19,6 @@ __all__ = [
     "Actor",
     "Administrator",
     "PendingEntry",
-    "clear_last_payload",
-    "last_payload",
     "prepare_entry",
     "record",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -128,18 +127,6 @@ class PendingEntry(NamedTuple):
     address: str = ""
 
 
-_last_payload: ContextVar[Mapping[str, Any] | None] = ContextVar("last_audit_entry", default=None)
-
-
-def last_payload() -> Mapping[str, Any] | None:
-    """The payload of the latest entry of this request, since `clear_last_payload`."""
-    return _last_payload.get()
-
-
-def clear_last_payload() -> None:
-    _last_payload.set(None)
-
-
 def record(
     action: Action,
     *,
@@ -178,7 +165,7 @@ def prepare_entry(
         payload["actor_name"] = actor.full_name
     if traits:
         payload["traits"] = dict(traits)
-    _last_payload.set(payload)
+    caller.audit_payloads.append(payload)
     entry_id = uuid4()
     address = caller.address if action in _ACTIONS_WITH_ADDRESS else ""
     if logger.isEnabledFor(logging.INFO):

@@ -12,8 +12,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
 from authsvc import conf
-from authsvc.api import callers, exception_handler
+from authsvc.api import exception_handler
 from authsvc.api.renderers import NO_STORE
+from authsvc.caller import client_address
 from authsvc.console import pages, static_files
 from authsvc.console.sign_in import console_session
 from authsvc.errors import BodyTooLarge
@@ -77,5 +78,5 @@ def _is_allowed(request: HttpRequest) -> bool:
         return False
     if not console.allowed_networks:
         return True
-    address = callers.client_address(request)
+    address = client_address(request)
     return bool(address) and any(ip_address(address) in network for network in console.allowed_networks)

@@ -22,8 +22,7 @@ from django.urls import URLPattern, reverse
 from django.utils import timezone
 
 from authsvc import audit
-from authsvc.api import callers
-from authsvc.caller import Caller
+from authsvc.caller import Caller, caller_of
 from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
 from authsvc.errors import ApiError
 
@@ -132,7 +131,7 @@ def action(
                 return page.confirm_action(request, rows, run=run, form=bound)
             context = ActionContext(
                 actor=audit.Administrator(role=operator_of(request).role),
-                caller=callers.caller_of(request),
+                caller=caller_of(request),
                 at=timezone.now(),
                 values=bound.cleaned_data if bound else {},
             )

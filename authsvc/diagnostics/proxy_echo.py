@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.core import signing
 from django.http import HttpRequest
 
-from authsvc.api import callers
+from authsvc.caller import client_address
 
 HEADER = "Authsvc-Mirror"
 _SALT = "authsvc.mirror"
@@ -34,7 +34,7 @@ def echo(request: HttpRequest) -> dict[str, str]:
     meta = request.META
     return {
         "peer": meta.get("REMOTE_ADDR", ""),
-        "address": callers.client_address(request),
+        "address": client_address(request),
         "forwarded_for": meta.get("HTTP_X_FORWARDED_FOR", ""),
         "svc_forwarded_for": meta.get("HTTP_SVC_FORWARDED_FOR", ""),
         "host": meta.get("HTTP_HOST", ""),

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from authsvc.registration import OrderedRegistry
-
 
 class Outcome(StrEnum):
     OK = "ok"
@@ -44,8 +42,8 @@ class Diagnostic(Protocol):
         ...
 
 
-diagnostics: OrderedRegistry[Diagnostic] = OrderedRegistry()
-"""In the order in which `manage.py doctor` prints their results."""
+diagnostics: list[Diagnostic] = []
+"""The diagnostics of all installed apps; `AppConfig.ready()` adds those of an app."""
 
 
 def ok(subject: str, message: str) -> CheckResult:

@@ -15,7 +15,6 @@ from django.dispatch import Signal
 
 from authsvc import conf
 from authsvc.errors import SmsGatewayMissing, UnexpectedFailure
-from authsvc.registration import Slot
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +97,8 @@ class PhoneVerifier(Protocol):
         """
 
 
-phone_verifier: Slot[PhoneVerifier] = Slot("PhoneVerifier")
+phone_verifier: PhoneVerifier
+"""Set by `AppConfig.ready()` of the mailer."""
 
 
 def send(*messages: Email | Sms) -> None:

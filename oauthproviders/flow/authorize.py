@@ -17,8 +17,8 @@ from oauthproviders.base import deadline
 from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.flow import errors
 from oauthproviders.models import ClientState
-from tokens.errors import ChallengeMethodNotKnown
 from tokens.flows import flow_states, pkce
+from tokens.flows.errors import ChallengeMethodNotKnown
 from tokens.sessions import lifecycle
 from tokens.sessions.users import SignedInUser
 

@@ -16,8 +16,8 @@ from accounts.identities import external_sign_in, invitation_acceptance, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.identities.external_sign_in import AccountMatch
 from accounts.users import identifiers
+from accounts.users.queries import AccountUsers
 from accounts.users.records import UserRecord
-from accounts.users.user_source import AccountUsers
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
@@ -28,7 +28,7 @@ from oauthproviders.base import claims, deadline
 from oauthproviders.base.contract import Provider, Token
 from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.flow import errors, flow_cookie
-from tokens.api import payloads
+from tokens.api import grants
 from tokens.flows import flow_states
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics
@@ -189,7 +189,7 @@ def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Cal
     provider_tokens = {"provider_token": token.access_token, "provider": flow.provider_type}
     if token.refresh_token:
         provider_tokens["provider_refresh_token"] = token.refresh_token
-    return redirects.with_fragment(pending.target, payloads.token_fragment(tokens, **provider_tokens))
+    return redirects.with_fragment(pending.target, grants.token_fragment(tokens, **provider_tokens))
 
 
 @deadline.shared()

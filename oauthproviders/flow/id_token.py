@@ -15,8 +15,8 @@ from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.identities.external_sign_in import AccountMatch
+from accounts.users.queries import AccountUsers, get_user_record
 from accounts.users.records import UserRecord
-from accounts.users.user_source import AccountUsers, get_user_record
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
@@ -27,9 +27,9 @@ from oauthproviders.flow import id_token_audiences
 from oauthproviders.flow.errors import SignInFailed
 from oauthproviders.flow.id_token_audiences import RequestedIssuer, TrustedIssuer
 from oauthproviders.oidc import openid_connect
-from tokens.api import bearer_auth
+from tokens.api import authentication
 from tokens.sessions import lifecycle, sign_in_metrics
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
 _INVALID = "invalid request"  # with a space: clients match on it
@@ -121,10 +121,10 @@ def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, a
 
 
 def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
-    token = bearer_auth.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
+    token = authentication.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
-    signed_in, _claims = bearer_auth.authenticate(token, at=at)
+    signed_in, _claims = authentication.authenticate_user(token, at=at)
     return signed_in
 
 

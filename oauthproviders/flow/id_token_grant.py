@@ -14,7 +14,7 @@ from authsvc.errors import OAuthError, ValidationFailed
 from oauthproviders.flow import errors, id_token
 from oauthproviders.flow.id_token import IdTokenCredential
 from oauthproviders.flow.inputs import IdTokenInput
-from tokens.api import payloads, schemas
+from tokens.api import grants, schemas
 from tokens.api.authentication import BearerAuthentication
 
 
@@ -34,4 +34,4 @@ class IdTokenGrant:
     def exchange(self, body: IdTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         parameters = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
         result = id_token.sign_in(IdTokenCredential(**{"id_token": "", **parameters}), caller=caller, at=at)
-        return payloads.token_response(result.tokens, user=result.user)
+        return grants.token_response(result.tokens, user=result.user)

@@ -21,9 +21,9 @@ from authsvc.errors import ApiError, BodyTooLarge, OAuthError
 from authsvc.security import redirects
 from oauthproviders.flow import authorize, callback, errors, flow_cookie, inputs
 from tokens.api import authentication
-from tokens.api import error_sets as token_error_sets
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
+from tokens.flows.errors import PKCE_ERRORS
 
 _FLOW_PARAMETERS = (
     Parameter("provider", "The provider: `github`, `google`, `custom:…`.", required=True),
@@ -35,7 +35,7 @@ _FLOW_PARAMETERS = (
 )
 _TO_PROVIDER = ResponseDoc("Redirect to the provider.", headers=("Location",))
 _START_ERRORS = (
-    *token_error_sets.PKCE,
+    *PKCE_ERRORS,
     errors.ChallengeMethodInvalid,
     errors.ProviderNotUsable,
     errors.InvitedUserNotFound,

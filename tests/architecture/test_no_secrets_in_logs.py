@@ -20,8 +20,7 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.sign_in.password import PasswordSignIn
-from accounts.sign_in.views import PasswordInput
+from accounts.sign_in.password import PasswordInput, PasswordSignIn
 from accounts.sign_up import sign_up
 from accounts.sign_up.views import SignUpInput
 from accounts.users import queries
@@ -332,7 +331,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     claims = access_tokens.decode(issued, at=at)
     record = queries.get(user.id)
     assert record is not None
-    signed_in = users.user_source.get().find_signed_in_user(user_id=user.id, session_id=made.session.id)
+    signed_in = users.user_source.find_signed_in_user(user_id=user.id, session_id=made.session.id)
     assert signed_in is not None
     secret = make_one_time_token(user)
     one_time = OneTimeToken.objects.get()

@@ -13,6 +13,7 @@ import pytest
 from catalogclient import CatalogError, RestCatalog, RetryPolicy
 from tests.catalogclient.servers import apache
 from tests.catalogclient.servers import lakana as lakana_server
+from tests.catalogclient.servers import nessie as nessie_server
 from tests.catalogclient.servers import seaweedfs as seaweedfs_server
 from tests.catalogclient.servers.running import CatalogServer
 from tests.fakes.http_peer import HttpPeer
@@ -68,18 +69,27 @@ def apache_servers(
 
 
 @pytest.fixture(scope="session")
+def nessie(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, seaweedfs: CatalogServer
+) -> Iterator[CatalogServer]:
+    jars = request.config.cache.mkdir("catalog-jars")
+    with nessie_server.serve(tmp_path_factory.mktemp("nessie"), cache=jars, storage=seaweedfs.storage) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def lakana(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
     with lakana_server.serve(tmp_path_factory.mktemp("lakana")) as server:
         yield server
 
 
-SERVERS = ["seaweedfs", *apache.ABILITIES, *(["lakana"] if lakana_server.program() else [])]
+SERVERS = ["seaweedfs", "nessie", *apache.ABILITIES, *(["lakana"] if lakana_server.program() else [])]
 
 
 @pytest.fixture(scope="session", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> CatalogServer:
     """Every server in turn."""
-    if request.param in ("seaweedfs", "lakana"):
+    if request.param in ("seaweedfs", "nessie", "lakana"):
         only: CatalogServer = request.getfixturevalue(request.param)
         return only
     servers: dict[str, CatalogServer] = request.getfixturevalue("apache_servers")

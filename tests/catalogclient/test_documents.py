@@ -117,13 +117,31 @@ def test_a_reference_has_the_limits_that_are_given() -> None:
     }  # fmt: skip
 
 
+def test_a_schema_is_sent_with_the_highest_field_id() -> None:
+    nested: Any = {
+        "type": "struct",
+        "fields": [
+            {"id": 2, "name": "a", "required": True, "type": "int"},
+            {"id": 1, "name": "b", "required": False, "type": {
+                "type": "map", "key-id": 3, "key": "string", "value-id": 4, "value-required": False, "value": {
+                    "type": "list", "element-id": 5, "element-required": True, "element": {
+                        "type": "struct", "fields": [{"id": 7, "name": "c", "required": True, "type": "int"}]
+                    },
+                },
+            }},
+        ],
+    }  # fmt: skip
+    assert updates.add_schema(nested)["last-column-id"] == 7
+    assert updates.add_schema(nested, last_column_id=9)["last-column-id"] == 9
+
+
 def test_the_updates_of_a_staged_table() -> None:
     found = updates.from_staged(METADATA)
     assert [each["action"] for each in found] == [
         "assign-uuid", "upgrade-format-version", "add-schema", "set-current-schema", "add-spec", "set-default-spec",
         "add-sort-order", "set-default-sort-order", "set-location", "set-properties",
     ]  # fmt: skip
-    assert found[2] == {"action": "add-schema", "schema": SCHEMA}
+    assert found[2] == {"action": "add-schema", "schema": SCHEMA, "last-column-id": 9}
     assert [each["action"] for each in updates.from_staged({"format-version": 1, "table-uuid": "u"})] == [
         "assign-uuid",
         "upgrade-format-version",

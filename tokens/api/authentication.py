@@ -1,20 +1,52 @@
-"""DRF authentication classes for signed-in users and for administrators."""
+"""Authentication of API requests by bearer token (RFC 6750): of signed-in users, and of administrators.
+
+An administrator is a user with an administrator role, or a program with a service token.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, cast
+from uuid import UUID
 
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from authsvc import conf
+from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
-from tokens import errors
-from tokens.api import admin_auth, bearer_auth
-from tokens.api.admin_auth import Admin
-from tokens.jwt.access_tokens import Claims
+from authsvc.errors import ApiError
+from tokens.api import errors
+from tokens.jwt import access_tokens
+from tokens.jwt.access_tokens import BadJwt, Claims
+from tokens.sessions import errors as session_errors
+from tokens.sessions import lifecycle, users
 from tokens.sessions.users import SignedInUser
+
+_BEARER = re.compile(r"bearer (\S+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    """The administrator of a request; `user_id` is None for a service token."""
+
+    role: str
+    user_id: UUID | None = None
+    is_authenticated: ClassVar[bool] = True
+    """Used by the permissions and throttles of DRF, like `pk`."""
+
+    @property
+    def pk(self) -> str:
+        return str(self.user_id or self.role)
+
+    @property
+    def actor(self) -> audit.Administrator:
+        """The actor in the audit trail."""
+        return audit.Administrator(role=self.role)
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -26,20 +58,20 @@ class BearerAuthentication(BaseAuthentication):
     scheme: ClassVar[str] = "bearer"
     documented_errors: ClassVar[ErrorTypes] = (
         errors.NoAuthorization,
-        errors.BadJwt,
+        BadJwt,
         errors.MissingSubject,
         errors.SubjectNotAUuid,
         errors.SessionIdNotAUuid,
-        errors.UserNotFoundForToken,
-        errors.SessionNotFound,
-        errors.UserBanned,
+        session_errors.UserNotFoundForToken,
+        session_errors.SessionNotFound,
+        session_errors.UserBanned,
     )
 
     def authenticate(self, request: Request) -> tuple[SignedInUser, Claims] | None:
-        token = bearer_auth.bearer_token(request.META)
+        token = bearer_token(request.META)
         if token is None:
             return None
-        signed_in, claims = bearer_auth.authenticate(token, at=timezone.now())
+        signed_in, claims = authenticate_user(token, at=timezone.now())
         request.META["authsvc.user_id"] = str(signed_in.user.id)
         return signed_in, claims
 
@@ -50,7 +82,7 @@ class BearerAuthentication(BaseAuthentication):
 class AdminAuthentication(BaseAuthentication):
     """Sets `request.user` to an Admin.
 
-    No statement for a service token, one for a user's token. Raises the errors of `admin_auth.authenticate`.
+    No statement for a service token, one for a user's token. Raises the errors of `authenticate_admin`.
     """
 
     scheme: ClassVar[str] = "admin"
@@ -62,10 +94,10 @@ class AdminAuthentication(BaseAuthentication):
     )
 
     def authenticate(self, request: Request) -> tuple[Admin, None] | None:
-        token = bearer_auth.bearer_token(request.META)
+        token = bearer_token(request.META)
         if token is None:
             return None
-        admin = admin_auth.authenticate(token, at=timezone.now())
+        admin = authenticate_admin(token, at=timezone.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
         return admin, None
@@ -83,6 +115,11 @@ def get_claims(request: Request) -> Claims:
     return cast(Claims, request.auth)
 
 
+def get_admin(request: Request) -> Admin:
+    """The administrator of a request, after IsAdmin."""
+    return cast(Admin, request.user)
+
+
 def has_requested_audience(request: Request) -> bool:
     """The token is for the audience in `X-JWT-AUD`; without the header, for the token's default audience."""
     claims, audience = get_claims(request), request.META.get("HTTP_X_JWT_AUD", "")
@@ -90,3 +127,91 @@ def has_requested_audience(request: Request) -> bool:
         config = conf.current().jwt
         audience = config.aud if not claims.aud or claims.role in config.admin_roles else claims.aud[0]
     return bool(claims.aud) and claims.aud[0] == audience
+
+
+class AdminCaptchaExemption:
+    """Exempts requests of administrators (`authsvc.api.captcha.CaptchaExemption`)."""
+
+    def applies_to(self, request: HttpRequest) -> bool:
+        """True if the request has a valid token of an administrator."""
+        token = bearer_token(request.META)
+        if token is None:
+            return False
+        try:
+            authenticate_admin(token, at=timezone.now())
+        except ApiError:
+            return False
+        return True
+
+
+def bearer_token(meta: Mapping[str, Any]) -> str | None:
+    """The token in the Authorization header; `meta` is the `META` of a request."""
+    match = _BEARER.fullmatch(meta.get("HTTP_AUTHORIZATION", ""))
+    return match[1] if match else None
+
+
+def authenticate_user(token: str, *, at: datetime) -> tuple[SignedInUser, Claims]:
+    """Verifies an access token, its user and its session. Raises the errors of a bearer token."""
+    claims = access_tokens.decode(token, at=at)
+    signed_in = _load_signed_in_user(claims)
+    if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
+        raise session_errors.UserBanned
+    return signed_in, claims
+
+
+def authenticate_admin(token: str, *, at: datetime) -> Admin:
+    """The administrator of a token.
+
+    The role in the token counts; a user must also have an administrator role now. Raises the errors of a bearer
+    token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor without a verified second factor.
+    """
+    roles = conf.current().jwt.admin_roles
+    claims = access_tokens.decode(token, at=at)
+    user_id = None
+    if claims.session_id:
+        signed_in = _load_signed_in_user(claims)
+        if signed_in.session is None:
+            raise session_errors.SessionNotFound
+        try:
+            lifecycle.check_limits(signed_in.session, user=signed_in.user, at=at)
+        except session_errors.SessionExpired:
+            raise errors.SessionNoLongerValid from None
+        if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
+            raise session_errors.UserBanned
+        if signed_in.session.oauth_client_id is not None or signed_in.user.role not in roles:
+            raise errors.NotAdmin
+        if signed_in.session.aal < lifecycle.highest_aal(signed_in.user):
+            raise errors.AdminNeedsSecondFactor
+        user_id = signed_in.user.id
+    if claims.role not in roles:
+        raise errors.NotAdmin
+    return Admin(role=claims.role, user_id=user_id)
+
+
+def _load_signed_in_user(claims: Claims) -> SignedInUser:
+    """Reads the user and session of the claims, without checking for a ban. One statement.
+
+    Raises MissingSubject, SubjectNotAUuid, UserNotFoundForToken, SessionIdNotAUuid or SessionNotFound.
+    """
+    if not claims.sub:
+        raise errors.MissingSubject
+    user_id = _uuid(claims.sub)
+    if user_id is None:
+        raise errors.SubjectNotAUuid
+    session_id = _uuid(claims.session_id) if claims.session_id else None
+    has_session = bool(claims.session_id)
+    signed_in = users.user_source.find_signed_in_user(user_id=user_id, session_id=session_id)
+    if signed_in is None:
+        raise session_errors.UserNotFoundForToken
+    if has_session and session_id is None:
+        raise errors.SessionIdNotAUuid
+    if has_session and signed_in.session is None:
+        raise session_errors.SessionNotFound
+    return signed_in
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Grants of the token endpoint (RFC 6749 §4, §6): their interface and registry, refresh tokens and PKCE codes."""
+"""Grants of the token endpoint (RFC 6749 §4, §6): interface, registry, response; refresh tokens and PKCE codes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import msgspec
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
-from authsvc.registration import OrderedRegistry
-from tokens import errors
-from tokens.api import payloads, schemas
+from tokens.api import errors, schemas
+from tokens.flows import errors as flow_errors
 from tokens.flows import flow_states
-from tokens.sessions import refresh
+from tokens.sessions import errors as session_errors
+from tokens.sessions import refresh, users
+from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.users import TokenUser
 
 
 class Grant(Protocol):
@@ -33,25 +35,53 @@ class Grant(Protocol):
         """The token response for a parsed body."""
 
 
-_grants: OrderedRegistry[tuple[str, Grant]] = OrderedRegistry()
+_grants: dict[str, Grant] = {}
+_positions: dict[str, int] = {}
 
 
-def register(grant_type: str, grant: Grant, *, order: int) -> None:
-    """Adds a grant to the token endpoint; `order` is its position in the API documentation."""
-    _grants.register((grant_type, grant), order=order)
+def register(grant_type: str, grant: Grant, *, position: int) -> None:
+    """Adds a grant to the token endpoint; `position` is that in the API documentation."""
+    _grants[grant_type] = grant
+    _positions[grant_type] = position
 
 
 def registered() -> Mapping[str, Grant]:
-    """The grants of all installed apps by `grant_type`."""
-    return dict(_grants)
+    """The grants of all installed apps by `grant_type`, in the order of the API documentation."""
+    return {grant_type: _grants[grant_type] for grant_type in sorted(_grants, key=_positions.__getitem__)}
 
 
 def choose(grant_type: str) -> Grant:
     """Raises UnsupportedGrantType."""
-    grant = registered().get(grant_type)
+    grant = _grants.get(grant_type)
     if grant is None:
         raise errors.UnsupportedGrantType
     return grant
+
+
+def token_response(tokens: TokenPair, *, user: TokenUser, **additional: Any) -> dict[str, Any]:
+    """The token response (RFC 6749 §5.1) with the user, and additional members."""
+    return {
+        "access_token": tokens.access.token,
+        "token_type": "bearer",
+        "expires_in": tokens.access.expires_in,
+        "expires_at": tokens.access.expires_at,
+        "refresh_token": tokens.refresh_token,
+        "user": users.user_source.user_json(user),
+        **additional,
+    }
+
+
+def token_fragment(tokens: TokenPair, **additional: str) -> dict[str, str]:
+    """The parameters for the fragment of a redirect, which do not include the user."""
+    return {
+        "access_token": tokens.access.token,
+        "expires_at": str(tokens.access.expires_at),
+        "expires_in": str(tokens.access.expires_in),
+        "refresh_token": tokens.refresh_token,
+        "sb": "",
+        "token_type": "bearer",
+        **additional,
+    }
 
 
 class RefreshTokenInput(Body, frozen=True):
@@ -65,20 +95,20 @@ class RefreshTokenGrant:
     input = RefreshTokenInput
     response_schema: ClassVar[Any] = schemas.Session
     documented_errors: ClassVar[ErrorTypes] = (
-        errors.RefreshTokenNotValid,
-        errors.RefreshTokenNotFound,
-        errors.RefreshTokenNotIssuedHere,
-        errors.RefreshTokenReused,
-        errors.NoValidSession,
-        errors.SessionExpired,
-        errors.UserBannedAtRefresh,
-        errors.TooManyConcurrentRefreshes,
-        errors.ClientAuthenticationRequired,
+        session_errors.RefreshTokenNotValid,
+        session_errors.RefreshTokenNotFound,
+        session_errors.RefreshTokenNotIssuedHere,
+        session_errors.RefreshTokenReused,
+        session_errors.NoValidSession,
+        session_errors.SessionExpired,
+        session_errors.UserBannedAtRefresh,
+        session_errors.TooManyConcurrentRefreshes,
+        session_errors.ClientAuthenticationRequired,
     )
 
     def exchange(self, body: RefreshTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
         result = refresh.refresh(token=body.refresh_token or "", caller=caller, at=at)
-        return payloads.token_response(result.tokens, user=result.user)
+        return token_response(result.tokens, user=result.user)
 
 
 class PkceInput(Body, frozen=True):
@@ -95,11 +125,11 @@ class PkceGrant:
     response_schema: ClassVar[Any] = schemas.SessionOfFlow
     documented_errors: ClassVar[ErrorTypes] = (
         errors.AuthCodeOrVerifierMissing,
-        errors.FlowStateNotFound,
-        errors.FlowStateExpired,
-        errors.BadCodeVerifier,
-        errors.UnknownChallengeMethod,
-        errors.UserBannedAtSignIn,
+        flow_errors.FlowStateNotFound,
+        flow_errors.FlowStateExpired,
+        flow_errors.BadCodeVerifier,
+        flow_errors.UnknownChallengeMethod,
+        session_errors.UserBannedAtSignIn,
     )
 
     def exchange(self, body: PkceInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -112,7 +142,7 @@ class PkceGrant:
             "provider_token": exchange.provider_token,
             "provider_refresh_token": exchange.provider_refresh_token,
         }
-        return payloads.token_response(
+        return token_response(
             exchange.tokens,
             user=exchange.user,
             **{name: token for name, token in provider_tokens.items() if token},

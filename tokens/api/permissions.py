@@ -9,9 +9,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from authsvc.api.openapi.document import ErrorTypes
-from tokens import errors
-from tokens.api import authentication
-from tokens.api.admin_auth import Admin
+from tokens.api import authentication, errors
+from tokens.api.authentication import Admin
 from tokens.sessions.users import SignedInUser
 
 

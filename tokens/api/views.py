@@ -11,12 +11,12 @@ from authsvc.api.openapi.document import BodyChoice, Parameter, document
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
-from tokens import errors
-from tokens.api import authentication, grants, schemas
+from tokens.api import authentication, errors, grants, schemas
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 from tokens.jwt import signing_keys
-from tokens.sessions import lifecycle
+from tokens.sessions import revocation
+from tokens.sessions.errors import UnsupportedLogoutScope
 
 _CACHE_CONTROL = "public, max-age=600"
 # The refresh token or code was issued after a captcha, or another issuer has authenticated the user.
@@ -38,7 +38,7 @@ class TokenView(Endpoint):
         """Start or refresh a session with a password, a refresh token, the code of a PKCE flow, or an ID token."""
         grant_type = parsing.query_parameter(request, "grant_type")
         if grant_type not in _WITHOUT_CAPTCHA:
-            captcha.check(request)
+            self.check_captcha(request)
         grant = grants.choose(grant_type)
         throttling.check(Bucket.TOKEN, request)
         body = parsing.parse_body(request, grant.input)
@@ -58,12 +58,12 @@ class LogoutView(Endpoint):
             ),
         ),
         responses={204: None},
-        errors=(errors.UnsupportedLogoutScope,),
+        errors=(UnsupportedLogoutScope,),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Revoke sessions. Other services accept issued access tokens until they expire."""
         scope = parsing.query_parameter(request, "scope")
-        lifecycle.log_out(
+        revocation.log_out(
             authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=timezone.now()
         )
         return Response(status=204)

@@ -13,12 +13,12 @@ from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
-from tokens import errors
-from tokens.flows import pkce
+from tokens.flows import errors, pkce
 from tokens.flows.pkce import Challenge
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics, users
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions.errors import UserBannedAtSignIn
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import TokenUser
 
 
@@ -147,7 +147,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
         raise errors.FlowStateNotFound
     if is_expired(flow, at):
         raise errors.FlowStateExpired
-    user = users.user_source.get().find_user(flow.user_id)
+    user = users.user_source.find_user(flow.user_id)
     if user is None:
         raise UnexpectedFailure
     if not pkce.matches(
@@ -155,13 +155,13 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     ):
         raise errors.BadCodeVerifier
     if user.banned_until is not None and at < user.banned_until:
-        raise errors.UserBannedAtSignIn
+        raise UserBannedAtSignIn
     with transaction.atomic(durable=True):
         if not delete_flow(flow.id):
             raise errors.FlowStateNotFound
         traits = {"provider_type": flow.provider_type}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-        user = users.user_source.get().record_sign_in(user, at=at)
+        user = users.user_source.record_sign_in(user, at=at)
         tokens = lifecycle.start_session(
             user=user,
             method=flow.authentication_method,

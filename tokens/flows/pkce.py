@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from authsvc.security import crypto
-from tokens import errors
+from tokens.flows import errors
 
 _UNRESERVED = re.compile(r"[A-Za-z0-9._~-]*")
 _METHODS = frozenset({"s256", "plain"})

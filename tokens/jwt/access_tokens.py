@@ -17,8 +17,8 @@ import msgspec
 import orjson
 
 from authsvc import conf
+from authsvc.errors import ApiError
 from authsvc.security import crypto
-from tokens.errors import BadJwt
 from tokens.jwt import signing_keys
 
 _CACHE_SIZE = 4096
@@ -34,6 +34,16 @@ _BAD_SIGNATURE = {
     "ES": "crypto/ecdsa: verification error",
     "Ed": "ed25519: verification error",
 }
+
+
+class BadJwt(ApiError):
+    """The token is malformed, its signature is invalid, or it is expired or not yet valid."""
+
+    status = 403
+    error_code = "bad_jwt"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"invalid JWT: unable to parse or verify signature, {detail}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, TypedDict
 from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models import F
 
 from authsvc import conf
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.security import crypto
 from tokens.models import OneTimeToken, TokenType
-from tokens.one_time import queries
 
 PKCE_PREFIX = "pkce_"
 _MAX_ATTEMPTS = 32_767
@@ -55,6 +56,17 @@ class StoredToken:
         return is_equal and self.attempts < _attempt_limit(by_code=True)
 
 
+class NewToken(TypedDict):
+    """The parameters of `upsert_sql`; hashes in hex."""
+
+    token_id: UUID
+    token_type: str
+    token_hash: str
+    link_hash: str | None
+    relates_to: str
+    at: datetime
+
+
 def from_row(row: tuple[Any, ...]) -> StoredToken:
     """From the values of a row in the order of the fields of StoredToken."""
     id_, token_type, token_hash, relates_to, created_at, attempts = row
@@ -71,16 +83,37 @@ def from_row(row: tuple[Any, ...]) -> StoredToken:
 def issue(*, user_id: UUID, token_type: TokenType, identifier: str, pkce: bool, at: datetime) -> OneTimeSecret:
     """Generates the secrets of an email and stores their hashes in place of the previous token. One statement."""
     secret = generate(pkce=pkce)
-    with transaction.atomic(savepoint=False):
-        queries.store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
+    _store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
     return secret
 
 
 def store_code(*, user_id: UUID, token_type: TokenType, identifier: str, code: str, at: datetime) -> None:
     """Stores the hash of a code without a link in place of the previous token of that type. One statement."""
     secret = OneTimeSecret(code=code, link_token="")
+    _store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
+
+
+def _store(token: NewToken, *, user_id: UUID) -> None:
     with transaction.atomic(savepoint=False):
-        queries.store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
+        fetch_rows(upsert_sql("%(user_id)s"), {**token, "user_id": user_id})
+
+
+@cache
+def upsert_sql(user_id: str, source: str = "") -> str:
+    """SQL that stores a one-time token and replaces the user's previous token of that type, including its id.
+
+    `user_id` is an SQL expression, over the rows of `source` if that is given; the parameters are those of NewToken.
+    """
+    return f"""
+        INSERT INTO {namespaced("one_time_tokens")}
+            (id, user_id, token_type, token_hash, link_hash, relates_to, attempts, created_at, updated_at)
+        SELECT %(token_id)s, {user_id}, %(token_type)s, %(token_hash)s, %(link_hash)s, %(relates_to)s, 0,
+            %(at)s, %(at)s {source}
+        ON CONFLICT (user_id, token_type) DO UPDATE SET
+            id = EXCLUDED.id, token_hash = EXCLUDED.token_hash, link_hash = EXCLUDED.link_hash,
+            relates_to = EXCLUDED.relates_to, attempts = 0, created_at = EXCLUDED.created_at,
+            updated_at = EXCLUDED.updated_at
+    """
 
 
 def generate(*, pkce: bool) -> OneTimeSecret:
@@ -89,7 +122,7 @@ def generate(*, pkce: bool) -> OneTimeSecret:
     return OneTimeSecret(code=code, link_token=(PKCE_PREFIX if pkce else "") + crypto.generate_link_token())
 
 
-def hash_secret(secret: OneTimeSecret, *, token_type: TokenType, identifier: str, at: datetime) -> queries.NewToken:
+def hash_secret(secret: OneTimeSecret, *, token_type: TokenType, identifier: str, at: datetime) -> NewToken:
     """The values to store for a secret that is sent to `identifier`."""
     prefix = PKCE_PREFIX if secret.link_token.startswith(PKCE_PREFIX) else ""
     return {
@@ -125,22 +158,25 @@ def delete(*, user_id: UUID, token_type: TokenType) -> bool:
 def consume_all(token: StoredToken, *, user_id: UUID, by_code: bool) -> bool:
     """Deletes this token and all other tokens of the user; False when another request has deleted it.
 
-    Also False with `by_code` when other requests have reached the limit of wrong codes since it was read. Joins the
-    caller's transaction: the second of two requests waits for the first one to commit.
+    Also False with `by_code` when other requests have reached the limit of wrong codes since it was read; the token
+    is kept then. One statement, which waits for concurrent updates of the row; joins the caller's transaction.
     """
+    sql = f"""
+        DELETE FROM {namespaced("one_time_tokens")} WHERE user_id = %s AND (id <> %s OR attempts < %s) RETURNING id
+    """  # noqa: S608  (own table names)
     with transaction.atomic(savepoint=False):
-        return queries.consume_all(id=token.id, user_id=user_id, attempts_below=_attempt_limit(by_code))
+        return (token.id,) in fetch_rows(sql, (user_id, token.id, _attempt_limit(by_code)))
 
 
 def consume(token: StoredToken, *, by_code: bool) -> bool:
     """As `consume_all`, for this token alone."""
-    with transaction.atomic(savepoint=False):
-        return queries.consume(id=token.id, attempts_below=_attempt_limit(by_code))
+    consumable = OneTimeToken.objects.filter(id=token.id, attempts__lt=_attempt_limit(by_code))
+    return bool(consumable._raw_delete("default"))
 
 
 def delete_all(user_id: UUID) -> None:
-    with transaction.atomic(savepoint=False):
-        queries.delete_all(user_id)
+    """Deletes all one-time tokens of a user. One statement; joins the caller's transaction."""
+    OneTimeToken.objects.filter(user_id=user_id)._raw_delete("default")
 
 
 def record_wrong_code(token_ids: list[UUID]) -> None:

@@ -11,9 +11,8 @@ from django.db.models import F
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
-from tokens import errors
 from tokens.models import LegacyRefreshToken, Session
-from tokens.sessions import refresh_tokens
+from tokens.sessions import errors, refresh_tokens
 from tokens.sessions.users import SessionRecord
 
 

@@ -1,22 +1,49 @@
-"""Starts, locks, limits and revokes sessions."""
+"""Sessions: start, access token, authenticator assurance level (AAL), limits and locks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
+import orjson
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
-from authsvc import audit, conf
+from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
-from tokens import errors
+from tokens.jwt import signing_keys
 from tokens.jwt.access_tokens import AmrEntry
 from tokens.models import AmrClaim, Session
-from tokens.sessions import aal, issuance, queries, refresh_tokens, users
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions import errors, refresh_tokens, users
 from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
+
+AAL1 = "aal1"
+AAL2 = "aal2"
+
+SECOND_FACTORS = frozenset({"totp", "mfa/phone", "mfa/webauthn", "mfa/recovery_code"})
+"""Methods that raise a session to `aal2`."""
+_RECOVERY_METHODS = frozenset({"otp", "magiclink", "recovery"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A new access token; `expires_in` in seconds, `expires_at` in Unix seconds."""
+
+    token: str = field(repr=False)
+    expires_in: int
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPair:
+    """The tokens of a sign-in or a refresh."""
+
+    access: AccessToken = field(repr=False)
+    refresh_token: str = field(repr=False)
 
 
 def start_session(
@@ -34,7 +61,7 @@ def start_session(
             user_id=user.id,
             created_at=at,
             updated_at=at,
-            aal=aal.AAL1,
+            aal=AAL1,
             not_after=not_after,
             user_agent=caller.user_agent or None,
             ip=caller.address or None,
@@ -44,9 +71,62 @@ def start_session(
         AmrClaim.objects.create(session=session, authentication_method=method, created_at=at, updated_at=at)
     record = SessionRecord(id=session_id, user_id=user.id, created_at=at)
     return TokenPair(
-        access=issuance.issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
+        access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
+
+
+def issue_access_token(
+    *, user: TokenUser, session: SessionRecord, amr: Sequence[AmrEntry], at: datetime
+) -> AccessToken:
+    """A token for this session of this user, issued at `at` and signed with the current signing key."""
+    config = conf.current().jwt
+    level = aal_of(entry.method for entry in amr)
+    issued_at = int(at.timestamp())
+    expires_at = _expiry(issued_at=issued_at, level=level, user=user, session=session)
+    claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
+    claims |= {
+        "sub": str(user.id),
+        "aud": user.aud,
+        "exp": expires_at,
+        "iat": issued_at,
+        "email": user.email,
+        "phone": user.phone,
+        "app_metadata": orjson.Fragment(user.app_metadata_json),
+        "user_metadata": orjson.Fragment(user.user_metadata_json),
+        "role": user.role,
+        "aal": level,
+    }
+    if amr:
+        claims["amr"] = amr_claim(amr)
+    claims["session_id"] = str(session.id)
+    claims["is_anonymous"] = user.is_anonymous
+    if session.oauth_client_id is not None:
+        claims["client_id"] = str(session.oauth_client_id)
+        claims["scope"] = session.scopes or ""
+    token = signing_keys.current().signing.encode(claims)
+    return AccessToken(token=token, expires_in=expires_at - issued_at, expires_at=expires_at)
+
+
+def aal_of(methods: Iterable[str]) -> str:
+    """`aal2` when a second factor is among the methods, else `aal1`."""
+    return AAL1 if SECOND_FACTORS.isdisjoint(methods) else AAL2
+
+
+def highest_aal(user: TokenUser) -> str:
+    """The highest level that the user can reach with their enrolled factors."""
+    return AAL2 if user.has_verified_factor else AAL1
+
+
+def is_recovery(methods: Iterable[str]) -> bool:
+    """True if the session began with a code or link from an email, so that the user may not know the password."""
+    return not _RECOVERY_METHODS.isdisjoint(methods)
+
+
+def amr_claim(entries: Iterable[AmrEntry]) -> list[dict[str, str | int]]:
+    """The `amr` claim, most recent method first; `timestamp` in Unix seconds."""
+    newest_first = sorted(entries, key=lambda entry: entry.at, reverse=True)
+    return [_amr_json(entry) for entry in newest_first]
 
 
 def check_limits(
@@ -65,7 +145,7 @@ def check_limits(
         raise errors.SessionExpired(errors.Expiry.INACTIVITY)
     if (
         limits.allow_low_aal is not None
-        and session.aal < aal.highest_available(user)
+        and session.aal < highest_aal(user)
         and at > session.created_at + limits.allow_low_aal
     ):
         raise errors.SessionExpired(errors.Expiry.LOW_AAL)
@@ -105,7 +185,7 @@ def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
         raise errors.UserNotFoundForToken
     session_id = signed_in.session.id if signed_in.session is not None else None
     # A separate statement reads the session as it is after the wait for the lock.
-    current = users.user_source.get().find_signed_in_user(user_id=signed_in.user.id, session_id=session_id)
+    current = users.user_source.find_signed_in_user(user_id=signed_in.user.id, session_id=session_id)
     if current is None:
         raise errors.UserNotFoundForToken
     if session_id is not None and current.session is None:
@@ -119,39 +199,19 @@ def lock_user(user_id: UUID) -> bool:
     return rows.filter(pk=user_id).values_list("pk").first() is not None
 
 
-def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime) -> None:
-    """Revokes sessions of a user: all (`global`), this one (`local`) or all other ones (`others`).
-
-    A token without a session revokes all sessions for every scope. Raises UnsupportedLogoutScope.
-    """
-    if scope not in ("", "global", "local", "others"):
-        raise errors.UnsupportedLogoutScope(scope)
-    own_session_id = signed_in.session.id if signed_in.session else None
-    with transaction.atomic(durable=True):
-        audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
-        if own_session_id and scope == "local":
-            # The database cascades the deletion; Django's cascade would read every dependent row first.
-            Session.objects.filter(id=own_session_id)._raw_delete("default")
-        else:
-            revoke_all_sessions(signed_in.user.id, except_session_id=own_session_id if scope == "others" else None)
+def _expiry(*, issued_at: int, level: str, user: TokenUser, session: SessionRecord) -> int:
+    expires_at = issued_at + int(conf.current().jwt.exp.total_seconds())
+    allow_low_aal = conf.current().sessions.allow_low_aal
+    if allow_low_aal is None or level >= highest_aal(user):
+        return expires_at
+    return min(expires_at, int((session.created_at + allow_low_aal).timestamp()))
 
 
-def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None) -> None:
-    """Revokes the sessions of a user, and deletes the user's unfinished flows that link an identity.
-
-    One statement; joins the caller's transaction.
-    """
-    with transaction.atomic(savepoint=False):
-        queries.delete_sessions(user_id=user_id, except_session_id=except_session_id)
-
-
-def revoke_session(session_id: UUID) -> None:
-    """Revokes a session, and deletes the user's unfinished flows that link an identity.
-
-    One statement; joins the caller's transaction.
-    """
-    with transaction.atomic(savepoint=False):
-        queries.delete_session(session_id=session_id)
+def _amr_json(entry: AmrEntry) -> dict[str, str | int]:
+    content: dict[str, str | int] = {"method": entry.method, "timestamp": int(entry.at.timestamp())}
+    if entry.provider is not None:
+        content["provider"] = entry.provider
+    return content
 
 
 def _is_valid(session: SessionRecord, user: TokenUser, at: datetime) -> bool:
@@ -176,6 +236,6 @@ def _record(session: Session) -> SessionRecord:
         created_at=session.created_at or EPOCH,
         refreshed_at=session.refreshed_at,
         not_after=session.not_after,
-        aal=session.aal or aal.AAL1,
+        aal=session.aal or AAL1,
         tag=session.tag,
     )

@@ -11,18 +11,19 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from functools import cache
 from uuid import UUID
 
 from django.db import transaction
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import crypto, encryption
-from tokens import errors
-from tokens.sessions import issuance, legacy_refresh, lifecycle, queries, refresh_tokens, sign_in_metrics, users
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions import errors, legacy_refresh, lifecycle, refresh_tokens, revocation, sign_in_metrics, users
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SessionRecord, SignedInUser, TokenUser
 
 _LOCK_TIMEOUT = 5.0
@@ -92,7 +93,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> RefreshResult | Non
     if refresh_tokens.is_legacy(token):
         return _attempt_legacy(token, caller=caller, at=at)
     presented = refresh_tokens.decode(token)
-    signed_in = users.user_source.get().find_by_session(presented.session_id)
+    signed_in = users.user_source.find_by_session(presented.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.RefreshTokenNotFound
     key = session_key(signed_in.session)
@@ -103,7 +104,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> RefreshResult | Non
 
 def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResult | None:
     legacy = legacy_refresh.find(token)
-    signed_in = users.user_source.get().find_by_session(legacy.session_id)
+    signed_in = users.user_source.find_by_session(legacy.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.NoValidSession
     key = session_key(signed_in.session)
@@ -142,7 +143,7 @@ def _rotate(
     with transaction.atomic(durable=True):
         locked = None
         if _lock_single_session(signed_in, at=at):
-            locked = queries.lock_and_rotate(
+            locked = _lock_and_rotate(
                 session_id=session.id,
                 presented=presented_counter,
                 reencrypted_key=reencrypted,
@@ -158,7 +159,7 @@ def _rotate(
         decision = decide_rotation(behind=counter - presented_counter, age=at - rotated_at, refresh=config)
         match decision:
             case RotationDecision.REUSED:
-                lifecycle.revoke_session(session.id)
+                revocation.revoke_session(session.id)
             case RotationDecision.REFUSED:
                 raise errors.RefreshTokenReused
             case RotationDecision.AHEAD:
@@ -171,6 +172,43 @@ def _rotate(
     newest = counter + 1 if decision is RotationDecision.ROTATE else counter
     text = refresh_tokens.encode(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))
     return _result(signed_in, refresh_token=text, at=at)
+
+
+def _lock_and_rotate(
+    *,
+    session_id: UUID,
+    presented: int,
+    reencrypted_key: str | None,
+    always_counts_as_use: bool,
+    user_agent: str | None,
+    ip: str | None,
+    at: datetime,
+) -> tuple[int, datetime] | None:
+    """Locks a session without waiting and increments its counter if it equals the presented one.
+
+    Returns the previous counter and the time of the previous rotation; None when the row is locked or gone.
+    Only a rotation updates `refreshed_at`, so that repeating a token does not extend its reuse interval;
+    `always_counts_as_use` updates it every time, for configurations without such an interval.
+    """
+    values = (session_id, presented, presented, always_counts_as_use, at, reencrypted_key, user_agent, ip, at)
+    previous = fetch_row(_rotation_sql(), values)
+    return (previous[0], previous[1]) if previous else None
+
+
+@cache
+def _rotation_sql() -> str:
+    table = namespaced("sessions")
+    return f"""
+        WITH locked AS (
+            SELECT id, refresh_token_counter AS counter, coalesce(refreshed_at, created_at) AS since
+            FROM {table} WHERE id = %s AND refresh_token_counter IS NOT NULL FOR UPDATE SKIP LOCKED)
+        UPDATE {table} s SET
+            refresh_token_counter = CASE WHEN l.counter = %s THEN l.counter + 1 ELSE l.counter END,
+            refreshed_at = CASE WHEN l.counter = %s OR %s THEN %s ELSE s.refreshed_at END,
+            refresh_token_hmac_key = coalesce(%s, s.refresh_token_hmac_key),
+            user_agent = %s, ip = %s, updated_at = %s
+        FROM locked l WHERE s.id = l.id RETURNING l.counter, l.since
+    """  # noqa: S608  (own table names)
 
 
 def session_key(session: SessionRecord) -> str | None:
@@ -207,5 +245,5 @@ def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
 
 def _result(signed_in: SignedInUser, *, refresh_token: str, at: datetime) -> RefreshResult:
     assert signed_in.session is not None  # noqa: S101  (narrowing; every caller has checked)
-    access = issuance.issue_access_token(user=signed_in.user, session=signed_in.session, amr=signed_in.amr, at=at)
+    access = lifecycle.issue_access_token(user=signed_in.user, session=signed_in.session, amr=signed_in.amr, at=at)
     return RefreshResult(user=signed_in.user, tokens=TokenPair(access=access, refresh_token=refresh_token))

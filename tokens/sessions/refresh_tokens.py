@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from authsvc.security import crypto
-from tokens import errors
+from tokens.sessions import errors
 
 _VERSION = b"\x00"
 _COUNTER_START = 17

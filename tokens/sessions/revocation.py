@@ -1,4 +1,4 @@
-"""Revocation of sessions by operators, for a lost device or a compromised account."""
+"""Revokes sessions: at logout, with changes of an account, and by operators."""
 
 from __future__ import annotations
 
@@ -10,30 +10,74 @@ from django.db import transaction
 from authsvc import audit
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from tokens import errors
+from authsvc.db.sql import fetch_rows, namespaced
 from tokens.models import Session
-from tokens.sessions import lifecycle
+from tokens.sessions import errors, lifecycle
+from tokens.sessions.users import SignedInUser
 
 
-def end_session(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
-    """Revokes a session and its refresh token. Raises SessionOver when it has already ended."""
+def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime) -> None:
+    """Revokes sessions of a user: all (`global`), this one (`local`) or all other ones (`others`).
+
+    A token without a session revokes all sessions for every scope. Raises UnsupportedLogoutScope.
+    """
+    if scope not in ("", "global", "local", "others"):
+        raise errors.UnsupportedLogoutScope(scope)
+    own_session_id = signed_in.session.id if signed_in.session else None
+    with transaction.atomic(durable=True):
+        audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
+        if own_session_id and scope == "local":
+            # The database cascades the deletion; Django's cascade would read every dependent row first.
+            Session.objects.filter(id=own_session_id)._raw_delete("default")
+        else:
+            revoke_all_sessions(signed_in.user.id, except_session_id=own_session_id if scope == "others" else None)
+
+
+def revoke_session(session_id: UUID) -> None:
+    """Revokes a session, and deletes the user's unfinished flows that link an identity.
+
+    One statement; joins the caller's transaction.
+    """
+    sql = f"""
+        WITH revoked AS (DELETE FROM {namespaced("sessions")} WHERE id = %s RETURNING user_id)
+        DELETE FROM {namespaced("flow_state")} WHERE linking_target_id IN (SELECT user_id FROM revoked)
+    """  # noqa: S608  (own table names)
+    with transaction.atomic(savepoint=False):
+        fetch_rows(sql, (session_id,))
+
+
+def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None) -> None:
+    """Revokes the sessions of a user, and deletes the user's unfinished flows that link an identity.
+
+    One statement; joins the caller's transaction.
+    """
+    sql = f"""
+        WITH abandoned AS (DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %s)
+        DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid
+    """  # noqa: S608  (own table names)
+    with transaction.atomic(savepoint=False):
+        fetch_rows(sql, (user_id, user_id, except_session_id))
+
+
+def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
+    """Revokes a session and its refresh token. Raises SessionAlreadyEnded when it has already ended."""
     with transaction.atomic(durable=True):
         owner = Session.objects.filter(id=session_id).values_list("user_id", flat=True).first()
         if owner is None or not lifecycle.lock_user(owner):
-            raise errors.SessionOver
+            raise errors.SessionAlreadyEnded
         if not Session.objects.select_for_update().filter(id=session_id).values_list("pk").first():
-            raise errors.SessionOver
+            raise errors.SessionAlreadyEnded
         traits = {"user_id": str(owner), "session_id": str(session_id)}
         audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
-        lifecycle.revoke_session(session_id)
+        revoke_session(session_id)
 
 
-def end_all_sessions(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
+def revoke_all_sessions_as_operator(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
     """Revokes all sessions of a user; returns their number."""
     with transaction.atomic(durable=True):
         lifecycle.lock_user(user_id)
         sessions = list(Session.objects.select_for_update().filter(user_id=user_id).values_list("id"))
         traits = {"user_id": str(user_id), "sessions": len(sessions)}
         audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
-        lifecycle.revoke_all_sessions(user_id)
+        revoke_all_sessions(user_id)
     return len(sessions)

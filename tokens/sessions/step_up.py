@@ -11,11 +11,10 @@ from django.db import transaction
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
-from tokens import errors
 from tokens.jwt.access_tokens import AmrEntry
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
-from tokens.sessions import aal, issuance, refresh, refresh_tokens
-from tokens.sessions.issuance import TokenPair
+from tokens.sessions import errors, lifecycle, refresh, refresh_tokens
+from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser, TokenUser
 
 _CHANGED_FIELDS = ("aal", "factor_id", "refresh_token_hmac_key", "refresh_token_counter", "updated_at")
@@ -36,14 +35,14 @@ def step_up(
     session_id = signed_in.session.id
     with transaction.atomic(savepoint=False):
         # Before the session is locked, so that a request that waits here holds no lock.
-        Session.objects.filter(user_id=user.id, aal__lt=aal.AAL2).exclude(id=session_id)._raw_delete("default")
+        Session.objects.filter(user_id=user.id, aal__lt=lifecycle.AAL2).exclude(id=session_id)._raw_delete("default")
         locked = Session.objects.select_for_update(skip_locked=True).filter(id=session_id).first()
         if locked is None:
             if not Session.objects.filter(id=session_id).exists():
                 raise errors.SessionNotFound
             return None
         key = _invalidate_refresh_tokens(locked, user=user, caller=caller, at=at)
-        locked.aal, locked.factor_id, locked.updated_at = aal.AAL2, factor_id, at
+        locked.aal, locked.factor_id, locked.updated_at = lifecycle.AAL2, factor_id, at
         locked.save(update_fields=_CHANGED_FIELDS)
         _record_method(locked, method=method, at=at)
         amr = [
@@ -52,10 +51,10 @@ def step_up(
                 "authentication_method", "updated_at"
             )
         ]
-    record = dataclasses.replace(signed_in.session, aal=aal.AAL2)
+    record = dataclasses.replace(signed_in.session, aal=lifecycle.AAL2)
     counter = locked.refresh_token_counter or 0
     return TokenPair(
-        access=issuance.issue_access_token(user=user, session=record, amr=amr, at=at),
+        access=lifecycle.issue_access_token(user=user, session=record, amr=amr, at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=counter, key=crypto.base64url_decode(key)),
     )
 
@@ -66,17 +65,17 @@ def step_down(user_id: UUID, *, factor_id: UUID | None = None) -> None:
     Deletes all second-factor methods of these sessions, so that the level in the row equals the level that the next
     access token computes from the methods.
     """
-    raised = Session.objects.filter(user_id=user_id, aal=aal.AAL2)
+    raised = Session.objects.filter(user_id=user_id, aal=lifecycle.AAL2)
     if factor_id is not None:
         raised = raised.filter(factor_id=factor_id)
     with transaction.atomic(savepoint=False):
         lowered = list(raised.select_for_update().order_by("id").values_list("id", flat=True))
         if not lowered:
             return
-        AmrClaim.objects.filter(session_id__in=lowered, authentication_method__in=aal.SECOND_FACTORS)._raw_delete(
+        AmrClaim.objects.filter(session_id__in=lowered, authentication_method__in=lifecycle.SECOND_FACTORS)._raw_delete(
             "default"
         )
-        Session.objects.filter(id__in=lowered).update(aal=aal.AAL1, factor_id=None)
+        Session.objects.filter(id__in=lowered).update(aal=lifecycle.AAL1, factor_id=None)
 
 
 def _invalidate_refresh_tokens(session: Session, *, user: TokenUser, caller: Caller, at: datetime) -> str:

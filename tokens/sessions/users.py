@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
-from authsvc.registration import Slot
 from tokens.jwt.access_tokens import AmrEntry
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -105,4 +104,5 @@ class UserSource(Protocol):
         """The user as the JSON-ready object of a token response."""
 
 
-user_source: Slot[UserSource] = Slot("UserSource")
+user_source: UserSource
+"""Set by `AppConfig.ready()` of the app that owns the users."""

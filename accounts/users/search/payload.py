@@ -1,4 +1,4 @@
-"""Listed users as JSON, encoded straight from the rows: the members of `payloads.user`, at a fifth of its cost."""
+"""Listed users as JSON, encoded from the rows: the members of `records.render_user`, at a fifth of the cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from accounts.users import payloads, records
+from accounts.users import records
 from accounts.users.records import Field, Row
 from accounts.users.search.queries import USER_COLUMNS, ListedUser
 from authsvc.api.renderers import json_time
@@ -42,7 +42,7 @@ _User = msgspec.defstruct(
 )
 
 
-def users(listed: Iterable[ListedUser]) -> orjson.Fragment:
+def render_users(listed: Iterable[ListedUser]) -> orjson.Fragment:
     """The array of User objects."""
     return orjson.Fragment(msgspec.json.encode([_user(user) for user in listed]))
 
@@ -75,7 +75,7 @@ def _writer(field: Field) -> Callable[[Any], Any] | None:
     if field.is_json:
         return lambda text: msgspec.Raw(text.encode())
     if field.name == "factors":
-        return lambda array: payloads.factors(records.read_factors(array))
+        return lambda array: records.render_factors(records.read_factors(array))
     return json_time if field.type == datetime | None else None
 
 

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from authsvc import conf
 from authsvc.console.model_admin import Operator
-from tokens import errors
-from tokens.sessions import aal, lifecycle, users
+from tokens.sessions import lifecycle, users
+from tokens.sessions.errors import SessionExpired
 from tokens.sessions.users import SignedInUser
 
 MAX_AGE = timedelta(hours=12)
@@ -34,7 +34,7 @@ def start(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
 
 def step_up(request: HttpRequest) -> None:
     """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid."""
-    request.session[_LEVEL] = aal.AAL2
+    request.session[_LEVEL] = lifecycle.AAL2
     rotate_token(request)
     request.META.pop(_CACHE_KEY, None)
 
@@ -68,7 +68,7 @@ def signed_in(request: HttpRequest) -> SignedInUser | None:
 
 def needs_second_factor(current: SignedInUser) -> bool:
     """True if the user has a second factor that this session has not verified yet."""
-    return current.session is None or current.session.aal < aal.highest_available(current.user)
+    return current.session is None or current.session.aal < lifecycle.highest_aal(current.user)
 
 
 def user(request: HttpRequest) -> Operator | AnonymousUser:
@@ -86,9 +86,9 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
     session_id = request.session.get(_SESSION)
     if session_id is None:
         return None
-    current = users.user_source.get().find_by_session(UUID(session_id))
+    current = users.user_source.find_by_session(UUID(session_id))
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
-    level = request.session.get(_LEVEL, aal.AAL1)
+    level = request.session.get(_LEVEL, lifecycle.AAL1)
     if current is None or not _is_valid(current, level=level, seen_at=seen_at, at=at):
         request.session.flush()
         return None
@@ -104,6 +104,6 @@ def _is_valid(current: SignedInUser, *, level: str, seen_at: datetime, at: datet
         return False
     try:
         lifecycle.check_limits(session, user=subject, at=at, token_used_at=seen_at)
-    except errors.SessionExpired:
+    except SessionExpired:
         return False
     return True

@@ -13,11 +13,12 @@ from django.views.decorators.http import require_http_methods
 from accounts.mfa import challenges, recovery_codes, verification
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
+from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.users.user_source import get_user_record
 from authsvc import conf
-from authsvc.api import callers, throttling
+from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
+from authsvc.caller import caller_of
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session, security_key
 from authsvc.errors import ApiError
@@ -87,7 +88,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 
 def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, choice: str, code: str) -> None:
     """Verify a code and step up the session. Raises the errors of verification."""
-    caller, at = callers.caller_of(request), timezone.now()
+    caller, at = caller_of(request), timezone.now()
     if choice == _RECOVERY_CODE:
         recovery_codes.verify(current, user, code=code, caller=caller, at=at)
         return
@@ -108,7 +109,7 @@ def _send_sms(request: HttpRequest, current: SignedInUser, user: UserRecord) -> 
     chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
     if not chosen:
         return _page(request, user, CodeForm(choices=_choices(user)), status=400)
-    made = challenges.create(current, user, UUID(chosen[0].id), caller=callers.caller_of(request), at=timezone.now())
+    made = challenges.create(current, user, UUID(chosen[0].id), caller=caller_of(request), at=timezone.now())
     console_session.set_value(request, _CHALLENGE, str(made.id))
     form = CodeForm(choices=_choices(user), initial={"factor": chosen[0].id})
     return _page(request, user, form, sent_to=_factor_name(chosen[0]))

@@ -13,7 +13,7 @@ from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
-from authsvc.api import callers
+from authsvc.caller import caller_of
 from authsvc.console.sign_in import console_session
 from tokens.sessions.users import SignedInUser
 
@@ -21,7 +21,7 @@ _CHALLENGE = "key_challenge"
 
 
 def first_key(user: UserRecord) -> FactorRecord | None:
-    """The key to challenge, or None if keys are disabled. Any other key of the user may response the challenge."""
+    """The key to challenge, or None if keys are disabled. Any other key of the user may answer the challenge."""
     if not conf.current().mfa.web_authn_verify_enabled or conf.current().webauthn.missing:
         return None
     keys = (
@@ -32,7 +32,7 @@ def first_key(user: UserRecord) -> FactorRecord | None:
 
 def request_options(request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. Returns the options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
-    made = challenges.create(current, user, UUID(key.id), caller=callers.caller_of(request), at=timezone.now())
+    made = challenges.create(current, user, UUID(key.id), caller=caller_of(request), at=timezone.now())
     console_session.set_value(request, _CHALLENGE, str(made.id))
     return orjson.dumps(made.members["webauthn"]["credential_options"]["publicKey"]).decode()
 
@@ -42,11 +42,11 @@ def verify(
 ) -> None:
     """Verify the browser's response (JSON) and step up the session. Raises the errors of verification."""
     try:
-        response = orjson.loads(credential)
+        credential_response = orjson.loads(credential)
     except orjson.JSONDecodeError:
-        response = None
+        credential_response = None
     response = FactorResponse(
         challenge_id=UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32),
-        webauthn={"type": "request", "credential_response": response},
+        webauthn={"type": "request", "credential_response": credential_response},
     )
-    verification.verify(current, user, UUID(key.id), response, caller=callers.caller_of(request), at=timezone.now())
+    verification.verify(current, user, UUID(key.id), response, caller=caller_of(request), at=timezone.now())

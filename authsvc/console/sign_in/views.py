@@ -12,12 +12,13 @@ from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as password_sign_in
 from authsvc import conf
-from authsvc.api import callers, throttling
+from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
+from authsvc.caller import caller_of
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
-from tokens.sessions import lifecycle, refresh_tokens
+from tokens.sessions import refresh_tokens, revocation
 
 
 class SignInForm(forms.Form):
@@ -59,7 +60,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session and clear the cookie."""
     if current := console_session.signed_in(request):
-        lifecycle.log_out(current, scope="local", caller=callers.caller_of(request), at=timezone.now())
+        revocation.log_out(current, scope="local", caller=caller_of(request), at=timezone.now())
     console_session.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
 
@@ -72,7 +73,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
         email=name if is_email else "",
         phone="" if is_email else name,
         password=password,
-        caller=callers.caller_of(request),
+        caller=caller_of(request),
         at=at,
         roles=conf.current().jwt.admin_roles,
         not_after=at + console_session.MAX_AGE,

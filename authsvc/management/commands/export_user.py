@@ -63,7 +63,7 @@ class Command(ServiceCommand):
 def _document(data_subject: DataSubject, *, progress: Progress) -> Iterator[str]:
     """Yield the document row by row, because the audit trail may be long."""
     yield f'{{"user_id":"{data_subject.id}","exported_at":"{rfc3339(timezone.now())}","held":{{'
-    tables = (table for source in personal_data.sources() for table in source.export(data_subject))
+    tables = (table for source in personal_data.sources for table in source.export(data_subject))
     for number, (table, rows) in enumerate(tables):
         yield f'{"," if number else ""}\n"{table}":['
         for count, row in enumerate(rows):

@@ -77,7 +77,7 @@ class Draft:
             schema: Any = {"type": "struct", "schema-id": schema_id, "fields": self.fields}
             if self.identifier_ids:
                 schema["identifier-field-ids"] = sorted(self.identifier_ids)
-            found += [updates.add_schema(schema), updates.set_current_schema()]
+            found += [updates.add_schema(schema, last_column_id=self.last_column_id), updates.set_current_schema()]
         if self.spec != before.spec:
             found += self._new_spec()
         if self.order != before.order:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from catalogclient import _guards
 from catalogclient.types import (
@@ -56,8 +56,10 @@ def upgrade_format_version(format_version: int) -> UpgradeFormatVersion:
     return {"action": "upgrade-format-version", "format-version": format_version}
 
 
-def add_schema(schema: Schema) -> AddSchema:
-    return {"action": "add-schema", "schema": schema}
+def add_schema(schema: Schema, *, last_column_id: int | None = None) -> AddSchema:
+    """`last_column_id` is deprecated by the specification, but required by Nessie. It is the highest id by default."""
+    last = _highest_id(schema) if last_column_id is None else last_column_id
+    return {"action": "add-schema", "schema": schema, "last-column-id": last}
 
 
 def set_current_schema(schema_id: int = LAST_ADDED) -> SetCurrentSchema:
@@ -181,7 +183,7 @@ def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
     ]
     for schema in metadata.get("schemas") or ():
         if schema.get("schema-id") == metadata.get("current-schema-id"):
-            found += [add_schema(schema), set_current_schema()]
+            found += [add_schema(schema, last_column_id=metadata.get("last-column-id")), set_current_schema()]
     for spec in metadata.get("partition-specs") or ():
         if spec.get("spec-id") == metadata.get("default-spec-id"):
             found += [add_spec(spec), set_default_spec()]
@@ -194,6 +196,17 @@ def from_staged(metadata: TableMetadata) -> list[TableUpdate]:
     if properties:
         found.append(set_properties(properties))
     return found
+
+
+def _highest_id(type: Any) -> int:
+    """Returns the highest field id in a type. It is 0 for a primitive type."""
+    if not isinstance(type, dict):
+        return 0
+    fields = type.get("fields", ())
+    ids = [each["id"] for each in fields] + [type.get(key, 0) for key in ("element-id", "key-id", "value-id")]
+    types = [each["type"] for each in fields] + [type.get(key) for key in ("element", "key", "value")]
+    highest: int = max([*ids, *map(_highest_id, types)])
+    return highest
 
 
 _guards.guard_public_functions(globals())

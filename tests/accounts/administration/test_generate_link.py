@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.passwords import hashers
+from accounts.passwords import hashing
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
@@ -264,7 +264,7 @@ def test_the_password_of_an_earlier_sign_up_does_not_survive_the_link(api: Api, 
 
 
 def test_a_link_made_without_a_password_leaves_none_that_a_stranger_chose(api: Api, admin: str) -> None:
-    make_user(email=EMAIL, confirmed=False, password_hash=hashers.encode(STRANGERS))
+    make_user(email=EMAIL, confirmed=False, password_hash=hashing.hash_password(STRANGERS))
     shown = made(api, admin, "signup")
     assert follow(api, shown["action_link"])["type"] == "signup"
     assert sign_in(api, STRANGERS) == 400

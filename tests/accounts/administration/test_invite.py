@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.passwords import hashers
+from accounts.passwords import hashing
 from authsvc import messaging
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
@@ -229,7 +229,7 @@ def test_an_earlier_sign_up_loses_access_when_the_owner_accepts(
 
 
 def test_the_password_of_an_account_with_confirmed_phone_stays(api: Api, admin: str) -> None:
-    stored = hashers.encode(STRANGERS)
+    stored = hashing.hash_password(STRANGERS)
     owner = make_user(
         email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=timezone.now()
     )

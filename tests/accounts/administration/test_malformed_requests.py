@@ -102,7 +102,7 @@ def test_malformed_ids_are_refused(api: Api, value: str) -> None:
     "name", ["page", "per_page", "sort", "filter", "email", "phone", "id", "count", "limit", "cursor"]
 )
 def test_odd_conditions_are_refused_or_answered(api: Api, name: str) -> None:
-    make_user()
+    make_user(email="ada@example.com")  # an address with random digits could match "1e9"
     for value in (
         "%00",
         "%FF",

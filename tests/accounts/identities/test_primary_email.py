@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from accounts.identities.primary_email import NoAvailableEmail, PrimaryEmail, choose
+from accounts.identities.errors import NoFreeEmail
+from accounts.identities.linking import PrimaryEmail, choose_primary_email
 from accounts.users.records import IdentityRecord
 
 
@@ -47,9 +48,9 @@ PHONE = identity()
 def test_the_best_address_that_is_free_is_chosen(
     email: str, remaining: list[IdentityRecord], taken: list[str], expected: PrimaryEmail | None
 ) -> None:
-    assert choose(email, remaining, taken=taken) == expected
+    assert choose_primary_email(email, remaining, taken=taken) == expected
 
 
 def test_an_address_of_another_account_cannot_be_chosen() -> None:
-    with pytest.raises(NoAvailableEmail):
-        choose("gone@example.com", [PROVED, CLAIMED], taken=["proved@example.com", "claimed@example.com"])
+    with pytest.raises(NoFreeEmail):
+        choose_primary_email("gone@example.com", [PROVED, CLAIMED], taken=["proved@example.com", "claimed@example.com"])

@@ -104,7 +104,7 @@ def reset(owner: Owner) -> Callable[[], object]:
 
 
 def evict(owner: Owner) -> Callable[[], object]:
-    return lambda: revocation.end_all_sessions(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
+    return lambda: revocation.revoke_all_sessions_as_operator(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
 
 
 # What a request has to be ready with before it is overtaken, and then the request itself.

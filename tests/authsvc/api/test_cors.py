@@ -8,7 +8,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from authsvc.api.cors import CorsMiddleware
+from authsvc.api.middleware import CorsMiddleware
 
 AuthConfig = Callable[..., object]
 

@@ -96,7 +96,7 @@ def test_every_error_of_the_api_is_declared_by_somebody() -> None:
     undeclared = catalogue() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *("MessageExpired", "MessageUndecryptable", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
-        *("OwnAccount", "SessionOver"),
+        *("OwnAccount", "SessionAlreadyEnded"),
     }
     bases = {"UnprocessableInput", "FrameworkError"}
     assert {error.__name__ for error in undeclared} == of_the_console | bases

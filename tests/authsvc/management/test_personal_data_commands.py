@@ -120,7 +120,7 @@ def tables_with(*texts: object) -> dict[str, int]:
 
 def waiting_for(email: str) -> int:
     """Messages in the queue, which tell nobody without a key to whom they go."""
-    held = personal_data.sources()
+    held = personal_data.sources
     person = DataSubject(id=uuid4(), addresses=frozenset({email}))
     return sum(1 for source in held for table, rows in source.export(person) if table == "messages" for _ in rows)
 
@@ -156,7 +156,7 @@ def _tables_of_people() -> set[str]:
 
 def test_no_table_with_a_user_in_it_is_forgotten() -> None:
     person = DataSubject(id=uuid4())
-    shown = {namespaced(table) for source in personal_data.sources() for table, _ in source.export(person)}
+    shown = {namespaced(table) for source in personal_data.sources for table, _ in source.export(person)}
     assert _tables_of_people() - shown == set(), "an app's personal_data.py must show and forget these"
 
 
@@ -167,7 +167,7 @@ def test_no_column_that_could_open_anything_is_shown() -> None:
     person = DataSubject(id=user.id, addresses=frozenset({EMAIL, PHONE}))
     shown = {
         (table, column)
-        for source in personal_data.sources()
+        for source in personal_data.sources
         for table, rows in source.export(person)
         for row in rows
         for column in row

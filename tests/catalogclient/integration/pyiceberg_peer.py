@@ -9,16 +9,8 @@ from tests.catalogclient.servers.running import CatalogServer
 
 
 def connect(server: CatalogServer) -> Catalog:
-    """Returns a PyIceberg catalog of the server, with storage keys if the server has storage."""
-    properties = server.pyiceberg_properties()
-    if server.s3_url:
-        properties |= {
-            "s3.endpoint": server.s3_url,
-            "s3.access-key-id": server.client_id,
-            "s3.secret-access-key": server.client_secret,
-            "s3.region": "us-east-1",
-        }
-    return load_catalog(server.name, **properties)
+    """Returns a PyIceberg catalog of the server."""
+    return load_catalog(server.name, **server.pyiceberg_properties())
 
 
 def rows(*ids: int) -> pa.Table:

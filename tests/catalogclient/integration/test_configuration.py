@@ -15,7 +15,7 @@ def test_the_configuration_is_read(server: CatalogServer, catalog: RestCatalog) 
     found = catalog.load_config()
     assert found is catalog.load_config()
     assert (found.endpoints is not None) == server.can(Ability.ENDPOINTS)
-    assert catalog.prefix() == (server.warehouse or server.prefix or "")
+    assert catalog.prefix() == (server.warehouse or server.prefix or server.configured_prefix)
     assert found.idempotency_key_lifetime is None
 
 

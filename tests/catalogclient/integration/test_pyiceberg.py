@@ -57,7 +57,7 @@ def test_it_reads_what_we_committed_and_renamed(server: CatalogServer, catalog: 
 def test_we_read_the_snapshots_it_wrote_and_it_reads_our_tag(
     server: CatalogServer, catalog: RestCatalog, namespace: str
 ) -> None:
-    server.need(Ability.FILES)
+    server.need(Ability.FILES | Ability.HISTORY)
     catalog.create_table(namespace, documents.table("orders"))
     theirs = pyiceberg_peer.connect(server).load_table((namespace, "orders"))
     theirs.append(pyiceberg_peer.rows(1, 2))

@@ -3,93 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from xml.sax.saxutils import escape
 
-import pytest
 import requests
 
-from tests.catalogclient.servers import process
+from tests.catalogclient.servers import maven, process
 from tests.catalogclient.servers.running import Ability, CatalogServer
 
 SOURCES = Path(__file__).with_name("java")
 LOCK = SOURCES / "jars.lock"
 OLDEST_JAVA = 17
-MAVEN_SECONDS = 300
-
-
-def _java() -> str:
-    java = shutil.which("java")
-    if java is None:
-        pytest.skip("no Java: Apache's server was not tested")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
-    version = said.split('"')[1].split(".")[0]
-    if int(version) < OLDEST_JAVA:
-        pytest.skip(f"Java {version} is older than {OLDEST_JAVA}: Apache's server was not tested")
-    return java
 
 
 def _locked() -> dict[str, str]:
     """Returns the coordinates and the SHA-256 of every jar."""
     lines = [line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#")]
     return {coordinates: digest for coordinates, digest in lines}  # noqa: C416  (pairs by shape, not by type)
-
-
-def _pom() -> str:
-    """Returns a POM with the locked jars, without their dependencies."""
-    dependencies = ""
-    for coordinates in _locked():
-        group, artifact, version, *classifier = coordinates.split(":")
-        dependencies += (
-            f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(artifact)}</artifactId>"
-            f"<version>{escape(version)}</version>"
-            + "".join(f"<classifier>{escape(name)}</classifier>" for name in classifier)
-            + "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-            "</dependency>"
-        )
-    return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>local</groupId><artifactId>catalog-server</artifactId><version>1</version>"
-        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
-    )
-
-
-def class_path(cache: Path) -> str:
-    """The jars of `jars.lock`, from Maven's local repository; skips the test when they cannot be had.
-
-    Maven is asked once per content of the lock, its answer is kept in `cache`. The jars are compared every time.
-    """
-    kept = cache / f"class-path-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]}.txt"
-    if not kept.exists() or not all(Path(jar).exists() for jar in kept.read_text().split(os.pathsep)):
-        _resolve(kept)
-    jars = kept.read_text().strip()
-    digests = {hashlib.sha256(Path(jar).read_bytes()).hexdigest() for jar in jars.split(os.pathsep)}
-    if digests != set(_locked().values()):
-        pytest.fail(f"Maven's jars are not those of jars.lock: {digests ^ set(_locked().values())}")
-    return jars
-
-
-def _resolve(kept: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        pytest.skip("no Maven: Apache's server was not tested")
-    # Two processes of a test run may be here at the same time, so each writes its own files.
-    pom = kept.with_suffix(f".{os.getpid()}.xml")
-    found = kept.with_suffix(f".{os.getpid()}.found")
-    pom.write_text(_pom())
-    command = [maven, "-B", "-q", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={found}"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAVEN_SECONDS)
-        if answer.returncode or not found.exists():
-            pytest.skip(f"Maven could not fetch the jars of Apache's server: {answer.stdout[-500:]}")
-        found.replace(kept)
-    finally:
-        pom.unlink()
 
 
 _ALL = (
@@ -100,6 +30,8 @@ _ALL = (
     | Ability.CREATES_ONCE
     | Ability.ENDPOINTS
     | Ability.REGISTER_VIEW
+    | Ability.CHECKS_PROPERTIES
+    | Ability.HISTORY
 )
 _ON_DISK = _ALL | Ability.PLANNING | Ability.FILES
 ABILITIES = {
@@ -114,8 +46,8 @@ ABILITIES = {
 @contextlib.contextmanager
 def serve(folder: Path, *, cache: Path) -> Iterator[dict[str, CatalogServer]]:
     """Runs the three catalogs in `folder` inside the block. Yields them by name."""
-    java = _java()
-    jars = class_path(cache)
+    java = maven.java(OLDEST_JAVA, server="Apache's server")
+    jars = maven.class_path(_locked(), cache, server="Apache's server")
     warehouse = folder / "warehouse"
     warehouse.mkdir()
     servers = {

@@ -37,7 +37,7 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
             prefix=ENVIRONMENT,
             token=_token(folder),
             namespace=LAYER,
-            abilities=Ability.CREATES_ONCE | Ability.FILES,
+            abilities=Ability.CREATES_ONCE | Ability.FILES | Ability.CHECKS_PROPERTIES | Ability.HISTORY,
         )
 
 

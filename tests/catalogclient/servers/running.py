@@ -25,8 +25,12 @@ class Ability(enum.Flag):
     REGISTER_VIEW = enum.auto()
     STAGED_CREATE = enum.auto()
     """A staged creation shows no metadata location."""
+    HISTORY = enum.auto()
+    """Keeps older snapshots in the metadata of a table."""
     ANY_NAME = enum.auto()
-    """Takes any text as a name, not only lower-case identifiers."""
+    """Accepts any text as a name, not only lower-case identifiers."""
+    CHECKS_PROPERTIES = enum.auto()
+    """Rejects a property that is set and removed at once."""
     FILES = enum.auto()
     """Keeps table files where another program can read and write them."""
     CREATES_ONCE = enum.auto()
@@ -54,12 +58,15 @@ class CatalogServer:
     warehouse: str | None = None
     prefix: str | None = None
     """Prefix, if the configuration does not contain it."""
+    configured_prefix: str = ""
+    """Prefix in the configuration, if it is not the warehouse."""
     namespace: str = ""
     """Shared namespace, if new namespaces cannot have tables."""
     token: str = field(default="", repr=False)
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
-    s3_url: str = ""
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Properties of PyIceberg for the storage of table files, if it needs any."""
 
     def can(self, ability: Ability) -> bool:
         return ability in self.abilities
@@ -87,7 +94,7 @@ class CatalogServer:
         return RestCatalog(self.base_url, **{**usual, **options})
 
     def pyiceberg_properties(self) -> dict[str, str]:
-        """Returns the properties for `load_catalog` of PyIceberg."""
+        """Returns the properties for `load_catalog` of PyIceberg, with storage keys if the server has storage."""
         properties = {"type": "rest", "uri": self.base_url}
         if self.warehouse:
             properties["warehouse"] = self.warehouse
@@ -98,4 +105,4 @@ class CatalogServer:
         if self.client_id:
             properties["credential"] = f"{self.client_id}:{self.client_secret}"
             properties["oauth2-server-uri"] = f"{self.base_url}/v1/oauth/tokens"
-        return properties
+        return properties | dict(self.storage)

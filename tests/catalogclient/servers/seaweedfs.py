@@ -109,8 +109,13 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
                 warehouse=WAREHOUSE,
                 client_id=CLIENT_ID,
                 client_secret=CLIENT_SECRET,
-                s3_url=s3_url,
-                abilities=Ability.WHOLE | Ability.FILES,
+                storage={
+                    "s3.endpoint": s3_url,
+                    "s3.access-key-id": CLIENT_ID,
+                    "s3.secret-access-key": CLIENT_SECRET,
+                    "s3.region": "us-east-1",
+                },
+                abilities=Ability.WHOLE | Ability.FILES | Ability.CHECKS_PROPERTIES | Ability.HISTORY,
             )
     finally:
         remove_sockets(ports.values())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from authsvc.messaging import PhoneVerifier, phone_verifier
+from authsvc.messaging import PhoneVerifier, contract
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.mailer.sms.conftest import UseGateway
 
@@ -15,7 +15,7 @@ from tests.mailer.sms.conftest import UseGateway
 @pytest.fixture
 def verifier(use_gateway: UseGateway) -> PhoneVerifier:
     use_gateway("twilio_verify")
-    return phone_verifier.get()
+    return contract.phone_verifier
 
 
 @pytest.mark.parametrize("status", [200, 201])

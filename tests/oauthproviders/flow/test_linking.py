@@ -179,10 +179,10 @@ def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
 ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
     "global": lambda api, owner: api.post("/logout?scope=global", bearer=owner.access_token),
     "others": lambda api, owner: api.post("/logout?scope=others", bearer=owner.access_token),
-    "end session": lambda _api, owner: revocation.end_session(
+    "revoked session": lambda _api, owner: revocation.revoke_session_as_operator(
         owner.session.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
-    "end all sessions": lambda _api, owner: revocation.end_all_sessions(
+    "revoked sessions": lambda _api, owner: revocation.revoke_all_sessions_as_operator(
         owner.user.id, actor=ADMIN, caller=CALLER, at=timezone.now()
     ),
     "reuse": reuse_refresh_token,

@@ -217,7 +217,7 @@ def ban(signed_in: SignIn) -> None:
 
 def end_session(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
-    revocation.end_session(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
+    revocation.revoke_session_as_operator(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
 
 
 ENDINGS = {"logout": log_out, "ban": ban, "revocation": end_session}

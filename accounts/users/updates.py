@@ -1,0 +1,41 @@
+"""Column values for updates of a user: JSON columns by key, and the withdrawal of pending changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import F, Func, JSONField, TextField, Value
+from django.db.models.functions import Cast
+
+_MESSAGES = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
+
+
+def merged_json(column: str, values: Mapping[str, Any]) -> Func:
+    """The column with these top-level keys replaced, or deleted where the value is None. NULL counts as `{}`.
+
+    The database merges them, so that concurrent updates of other keys are not lost.
+    """
+    kept = {key: value for key, value in values.items() if value is not None}
+    dropped = [key for key in values if key not in kept]
+    present = Func(F(column), template="coalesce(%(expressions)s, '{}'::jsonb)")
+    result = _between(present, "||", Value(kept, JSONField()))
+    return _between(result, "-", Cast(Value(dropped), ArrayField(TextField()))) if dropped else result
+
+
+def cleared_pending_changes() -> dict[str, Any]:
+    """Column values that withdraw every pending change of a user, for use when the password or the owner changes.
+
+    Otherwise a client that knows the address could resend the pending change to the user who requested it.
+    """
+    return {
+        "email_change": "",
+        "phone_change": "",
+        "email_change_confirm_status": 0,
+        **{f"{message}_sent_at": None for message in _MESSAGES},
+    }
+
+
+def _between(left: Func, operator: str, right: Func | Value) -> Func:
+    return Func(left, right, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=JSONField())

@@ -1,0 +1,94 @@
+"""Java programs of catalog servers: finds a Java runtime, and fetches jars with Maven and verifies them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+
+MAVEN_SECONDS = 300
+
+
+def java(oldest: int, *, server: str) -> str:
+    """Returns the path of a Java runtime of version `oldest` or later. Skips the test if there is none."""
+    for program in _runtimes():
+        output = subprocess.run([program, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+        if int(output.split('"')[1].split(".")[0]) >= oldest:
+            return program
+    pytest.skip(f"no Java {oldest} or later: {server} was not tested")
+
+
+def _runtimes() -> Iterator[str]:
+    """Yields the runtimes on the path, in JAVA_HOME and where Linux distributions install them."""
+    homes = [Path(home) for home in [os.environ.get("JAVA_HOME")] if home]
+    on_path = shutil.which("java")
+    if on_path:
+        yield on_path
+    for home in [*homes, *sorted(Path("/usr/lib/jvm").glob("*"))]:
+        program = home / "bin" / "java"
+        if program.exists():
+            yield str(program)
+
+
+def class_path(jars: Mapping[str, str], cache: Path, *, server: str) -> str:
+    """Returns the class path of `jars` in Maven's local repository. Skips the test if Maven cannot fetch them.
+
+    `jars` maps `group:artifact:version[:classifier]` to the SHA-256 of the jar. Maven runs once per content of `jars`,
+    and its result is stored in `cache`. The jars are verified every time.
+    """
+    stored = cache / f"class-path-{hashlib.sha256(repr(sorted(jars.items())).encode()).hexdigest()[:16]}.txt"
+    if not stored.exists() or not all(Path(jar).exists() for jar in stored.read_text().split(os.pathsep)):
+        _resolve(jars, stored, server=server)
+    result = stored.read_text().strip()
+    digests = {_digest(Path(jar)) for jar in result.split(os.pathsep)}
+    if digests != set(jars.values()):
+        pytest.fail(f"the jars of {server} have other digests: {digests ^ set(jars.values())}")
+    return result
+
+
+def _digest(jar: Path) -> str:
+    with jar.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _pom(jars: Mapping[str, str]) -> str:
+    """Returns a POM with the jars, without their dependencies."""
+    dependencies = ""
+    for coordinates in jars:
+        group, artifact, version, *classifier = coordinates.split(":")
+        dependencies += (
+            f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(artifact)}</artifactId>"
+            f"<version>{escape(version)}</version>"
+            + "".join(f"<classifier>{escape(name)}</classifier>" for name in classifier)
+            + "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+            "</dependency>"
+        )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>local</groupId><artifactId>catalog-server</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def _resolve(jars: Mapping[str, str], stored: Path, *, server: str) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        pytest.skip(f"no Maven: {server} was not tested")
+    # Two processes of a test run may be here at the same time, so each writes its own files.
+    pom = stored.with_suffix(f".{os.getpid()}.xml")
+    output = stored.with_suffix(f".{os.getpid()}.output")
+    pom.write_text(_pom(jars))
+    command = [maven, "-B", "-q", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAVEN_SECONDS)
+        if result.returncode or not output.exists():
+            pytest.skip(f"Maven could not fetch the jars of {server}: {result.stdout[-500:]}")
+        output.replace(stored)
+    finally:
+        pom.unlink()

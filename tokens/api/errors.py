@@ -1,0 +1,73 @@
+"""Errors of bearer tokens, permissions and the grant type."""
+
+from __future__ import annotations
+
+from authsvc.errors import ApiError
+
+
+class NoAuthorization(ApiError):
+    status = 401
+    error_code = "no_authorization"
+    message = "This endpoint requires a valid Bearer token"
+
+
+class MissingSubject(ApiError):
+    status = 403
+    error_code = "bad_jwt"
+    message = "invalid claim: missing sub claim"
+
+
+class SubjectNotAUuid(ApiError):
+    status = 400
+    error_code = "bad_jwt"
+    message = "invalid claim: sub claim must be a UUID"
+
+
+class SessionIdNotAUuid(ApiError):
+    status = 403
+    error_code = "bad_jwt"
+    message = "invalid claim: session_id claim must be a UUID"
+
+
+class SessionNoLongerValid(ApiError):
+    """The session of an administrator has exceeded a time limit."""
+
+    status = 403
+    error_code = "session_expired"
+    message = "Session is no longer valid"
+
+
+class AnonymousNotAllowed(ApiError):
+    """Anonymous users are rejected, because they could not sign in again."""
+
+    status = 403
+    error_code = "no_authorization"
+    message = "Anonymous user not allowed to perform these actions"
+
+
+class NotAdmin(ApiError):
+    """The token is valid, but its role or the current role of its user is not an administrator role."""
+
+    status = 403
+    error_code = "not_admin"
+    message = "User not allowed"
+
+
+class AdminNeedsSecondFactor(ApiError):
+    """An administrator with a second factor must have verified it in the session."""
+
+    status = 403
+    error_code = "insufficient_aal"
+    message = "AAL2 session is required to administer when MFA is enabled"
+
+
+class UnsupportedGrantType(ApiError):
+    status = 400
+    error_code = "invalid_credentials"
+    message = "unsupported_grant_type"
+
+
+class AuthCodeOrVerifierMissing(ApiError):
+    status = 400
+    error_code = "validation_failed"
+    message = "invalid request: both auth code and code verifier should be non-empty"
