@@ -7,6 +7,7 @@ process, through the library `responses`, for tests that need none of these.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import ssl
@@ -91,7 +92,8 @@ class FakeServer:
     """`received` holds the requests.
 
     `answer(...)` sets the responses to the next requests in order; the last one repeats. With `path` it applies to
-    that path only. Requests without a configured response get 404.
+    that path only. Requests without a configured response get 404. `open_connections` counts accepted connections that
+    this server has not closed.
     """
 
     url: str
@@ -143,13 +145,17 @@ class MockedServer(FakeServer):
 
 
 class HttpPeer(FakeServer):
-    """Runs during its `with` block, on a free port unless `port` is passed."""
+    """Runs during its `with` block, on a free port unless `port` is passed.
+
+    `open_connections` counts the accepted connections that the server has not closed.
+    """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         super().__init__()
         self.host = host
         self.port = port
         self.stopping = threading.Event()
+        self.open_connections = 0
         self._tls = tls
         self._server: _Server | None = None
 
@@ -179,10 +185,23 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, peer: HttpPeer, tls: ssl.SSLContext | None) -> None:
         self.peer = peer
-        self.connections = 0
+        self._counting = threading.Lock()
+        self.numbers = itertools.count(1)
         super().__init__((peer.host, peer.port), _Handler)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_side=True)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.count_connections(1)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.count_connections(-1)
+
+    def count_connections(self, change: int) -> None:
+        with self._counting:
+            self.peer.open_connections += change
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores clients that closed the connection."""
@@ -194,8 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.server.connections += 1
-        self.number = self.server.connections
+        self.number = next(self.server.numbers)
 
     def handle(self) -> None:
         with contextlib.suppress(OSError):
