@@ -203,9 +203,9 @@ def test_silent_name_server_and_silent_service_time_out_after_three_seconds_toge
     timeouts: list[float] = []
     resolve, send = dns.resolver.resolve, http.send
 
-    def resolve_and_record(*arguments: Any, lifetime: float, **options: Any) -> Any:
+    def resolve_and_record(host: str, kind: Any, *, lifetime: float, **options: Any) -> Any:
         timeouts.append(lifetime)
-        return resolve(*arguments, lifetime=lifetime / 10, **options)
+        return resolve(host, kind, lifetime=lifetime / 10, **options)
 
     def send_and_record(*arguments: Any, timeout: timedelta, **options: Any) -> Any:
         timeouts.append(timeout.total_seconds())
