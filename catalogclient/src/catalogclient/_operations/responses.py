@@ -9,7 +9,7 @@ from typing import Any
 
 from catalogclient import _endpoints, _error_mapping
 from catalogclient import _results as results
-from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier
+from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier, new_identifier, set_name, set_namespace
 from catalogclient._log import CONFIG
 from catalogclient._messages import RawResponse, Reply
 from catalogclient.errors import CatalogError, InvalidResponseError
@@ -325,20 +325,24 @@ def signature(reply: Reply) -> results.RemoteSignResult:
 
 def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
     found: list[TableIdentifier] = []
-    document: Any = None
+    previous: Any = None
     namespace_levels: tuple[str, ...] = ()
     for each in items(body, "identifiers"):
-        if not isinstance(each, dict):
-            raise InvalidResponseError("identifiers in the response is not a list of objects")
+        try:
+            namespace_document, name = each["namespace"], each["name"]
+        except (TypeError, KeyError):
+            raise InvalidResponseError("identifiers in the response lack a namespace or name") from None
         # The identifiers of a page share their namespace, which is converted once.
-        namespace_document = each.get("namespace")
-        if document is None or namespace_document != document:
+        if namespace_document != previous or previous is None:
             namespace_levels = levels(namespace_document)
-            document = namespace_document
-        name = each.get("name")
+            previous = namespace_document
         if not isinstance(name, str):
             raise InvalidResponseError("the response has no valid name")
-        found.append(TableIdentifier(namespace_levels, name))
+        # Half the cost of the constructor of a frozen dataclass.
+        identifier = new_identifier(TableIdentifier)
+        set_namespace(identifier, namespace_levels)
+        set_name(identifier, name)
+        found.append(identifier)
     return found
 
 

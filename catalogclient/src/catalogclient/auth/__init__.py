@@ -8,6 +8,7 @@ from catalogclient.auth._entra import EntraAuth as EntraAuth
 from catalogclient.auth._google import GoogleAuth as GoogleAuth
 from catalogclient.auth._oauth2 import OAuth2ClientCredentials as OAuth2ClientCredentials
 from catalogclient.auth._oauth2 import OAuth2TokenExchange as OAuth2TokenExchange
+from catalogclient.auth._oauth2 import TokenRequestOptions as TokenRequestOptions
 from catalogclient.auth._sigv4 import SigV4Auth as SigV4Auth
 from catalogclient.auth._static import BasicAuth as BasicAuth
 from catalogclient.auth._static import BearerAuth as BearerAuth
