@@ -7,7 +7,6 @@ import functools
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import requests
 from django.db import connections
 from psycopg import sql
 
+from tests import ports
 from tests.settings import ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
@@ -31,19 +31,6 @@ TEMPLATE = f"live_template_{RUN_ID}"
 SERVE = (str(PROJECT / "manage.py"), "serve")
 GUNICORN = ("-m", "gunicorn", "-c", str(PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
 COMMANDS = {"granian": SERVE, "gunicorn": GUNICORN}
-
-
-def free_port() -> int:
-    """A TCP port that is currently unused."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_listening(port: int) -> bool:
-    """Return True if a server accepts connections on the port."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def server_url() -> str:
@@ -120,7 +107,7 @@ class LiveServer:
         port: int | None = None,
         host: str = "127.0.0.1",
     ) -> None:
-        self.port = port or free_port()
+        self.port = port or ports.free_port()
         self.url = f"http://{host}:{self.port}"
         self.log = folder / f"server-{self.port}.log"
         self._command = [sys.executable, *command]
