@@ -177,11 +177,11 @@ def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = No
 
 
 def make_audit_entries(count: int, *, payload: dict[str, Any], at: datetime) -> None:
-    """Many equal entries, by one statement."""
+    """Many entries up to `at`, a microsecond apart, by one statement."""
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO audit_log_entries (id, payload, created_at)"
-            " SELECT gen_random_uuid(), %s::jsonb, %s FROM generate_series(1, %s)",
+            " SELECT gen_random_uuid(), %s::jsonb, %s - n * interval '1 microsecond' FROM generate_series(1, %s) n",
             [orjson.dumps(payload).decode(), at, count],
         )
 

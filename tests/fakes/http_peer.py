@@ -12,7 +12,7 @@ import json
 import re
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +37,8 @@ class Answer:
     """Seconds before each single byte sent, including the head."""
     delay: float = 0.0
     """Seconds before the response starts."""
+    before: Callable[[], object] | None = None
+    """Called before the response starts; it may wait for an event of the test."""
     hang: bool = False
     """Send no response and keep the connection open."""
     close: bool = False
@@ -232,6 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
         )
         stopping = self.server.peer.stopping
         stopping.wait(None if answer.hang else answer.delay)
+        if answer.before is not None:
+            answer.before()
         sent = answer.raw if answer.raw is not None else self._message(answer)
         if answer.drip:
             for byte in sent:

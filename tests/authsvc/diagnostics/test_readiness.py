@@ -40,7 +40,7 @@ def insert_job(*, seconds_ago: float, queue: str = "") -> None:
 
 @pytest.fixture(autouse=True)
 def _without_earlier_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_checks", readiness.Checks(readiness.look, limit_seconds=60))
+    monkeypatch.setattr(readiness, "_checks", readiness.Checks(readiness.read_state, limit_seconds=60))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -382,7 +382,7 @@ def test_the_digest_of_a_receipt_is_that_of_its_text() -> None:
 
 def test_an_interrupted_erasure_is_finished_by_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
-    entries = 3 + 500
+    entries = 4 + 500
     make_audit_entries(500, payload={"action": "login", "actor_id": str(user.id)}, at=timezone.now())
     reported: list[int] = []
 

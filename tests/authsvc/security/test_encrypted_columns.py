@@ -145,8 +145,8 @@ def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, m
         return encrypt(text, **options)
 
     monkeypatch.setattr(encryption, "encrypt", change_password_first)
-    outcome = encrypted_columns.reencrypt(column(User), note=lambda _: None)
-    assert (outcome.done, outcome.unreadable) == (0, 0)
+    outcome = encrypted_columns.reencrypt(column(User), report_progress=lambda _: None)
+    assert (outcome.reencrypted, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 
 
@@ -165,8 +165,8 @@ def test_many_rows_take_several_batches(encrypt_with: Encrypt) -> None:
     )
     encrypt_with("new")
     batches: list[int] = []
-    outcome = encrypted_columns.reencrypt(column(Session), note=batches.append)
-    assert (outcome.done, batches) == (501, [500, 1])
+    outcome = encrypted_columns.reencrypt(column(Session), report_progress=batches.append)
+    assert (outcome.reencrypted, batches) == (501, [500, 1])
 
 
 def test_a_sign_in_moves_the_password_under_the_present_key(api: Api, encrypt_with: Encrypt) -> None:

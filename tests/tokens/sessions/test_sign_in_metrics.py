@@ -12,7 +12,7 @@ from django.db import connection
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import HttpPeer
-from tests.oauthproviders.browser import SITE, Browser, GitHub, configured
+from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_settings
 from tests.recorded_metrics import RecordedMetrics
 from tokens.models import Session
 
@@ -74,7 +74,7 @@ def test_a_sign_in_is_told_of_once_it_is_kept(
         GitHub(peer)
         auth_config(
             site={"url": SITE},
-            providers={"github": configured(url=peer.url)},
+            providers={"github": provider_settings(url=peer.url)},
             mailer={"autoconfirm": True},
         )
         with commits_failing():

@@ -1,4 +1,4 @@
-"""Callbacks, and what else happens, at the same moment."""
+"""Concurrent callbacks, and other requests during a callback."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from tests.oauthproviders.browser import (
     Browser,
     GitHub,
     address,
-    configured,
-    link,
-    refused_with,
+    assert_error_redirect,
+    provider_settings,
+    start_link_flow,
 )
 from tests.observations import assert_error
 from tokens.models import FlowState, Session
@@ -57,8 +57,13 @@ _WAITING = f"SELECT 1 {_OTHERS} AND wait_event_type = 'Lock'"
 _BUSY = f"SELECT query {_OTHERS} AND backend_type = 'client backend' AND state <> 'idle'"
 
 
-def together(*calls: Callable[[], Answer]) -> list[str]:
-    """Where all of these requests, made at once by a thread each, are sent to."""
+@pytest.fixture
+def github(github_peer: GitHub) -> GitHub:
+    return github_peer
+
+
+def run_concurrently(*calls: Callable[[], Answer]) -> list[str]:
+    """The redirects of concurrent requests, each sent by its own thread."""
     ready = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Answer]) -> str:
@@ -80,63 +85,63 @@ def wait_until(happened: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def somebody_waits() -> bool:
-    fetch_rows("SELECT pg_stat_clear_snapshot()", [])  # of what the transaction has seen before
+def is_waiting_for_lock() -> bool:
+    fetch_rows("SELECT pg_stat_clear_snapshot()", [])  # the snapshot of this transaction
     return bool(fetch_rows(_WAITING, []))
 
 
-def of_those(locations: list[str], *marks: str) -> list[int]:
+def count_by_mark(locations: list[str], *marks: str) -> list[int]:
     return [sum(mark in location for location in locations) for mark in marks]
 
 
-def test_of_callbacks_with_one_code_one_signs_in(github: GitHub, browser: Browser) -> None:
-    state = browser.depart()
+def test_one_of_several_callbacks_with_the_same_state_signs_in(github: GitHub, browser: Browser) -> None:
+    state = browser.start()
 
-    locations = together(*[lambda: browser.come_back(state)] * MANY)
+    locations = run_concurrently(*[lambda: browser.callback(state)] * MANY)
 
-    assert of_those(locations, "#access_token=", "error_code=bad_oauth_state") == [1, MANY - 1]
+    assert count_by_mark(locations, "#access_token=", "error_code=bad_oauth_state") == [1, MANY - 1]
     assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, 1)
 
 
-def test_of_callbacks_with_one_code_one_gets_the_code_of_pkce(github: GitHub, browser: Browser) -> None:
+def test_one_of_several_callbacks_with_the_same_state_gets_the_pkce_code(github: GitHub, browser: Browser) -> None:
     make_user(email="ada@example.com")
-    state = browser.depart(code_challenge=CHALLENGE, code_challenge_method="s256")
+    state = browser.start(code_challenge=CHALLENGE, code_challenge_method="s256")
 
-    locations = together(*[lambda: browser.come_back(state)] * MANY)
+    locations = run_concurrently(*[lambda: browser.callback(state)] * MANY)
 
-    assert of_those(locations, "?code=", "error_code=flow_state_already_used") == [1, MANY - 1]
+    assert count_by_mark(locations, "?code=", "error_code=flow_state_already_used") == [1, MANY - 1]
     assert (User.objects.count(), Identity.objects.filter(provider="github").count()) == (1, 1)
 
 
-def test_many_first_sign_ins_of_one_person_make_one_account(github: GitHub, browser: Browser) -> None:
-    states = [browser.depart() for _ in range(MANY)]
+def test_concurrent_first_sign_ins_of_a_user_create_one_account(github: GitHub, browser: Browser) -> None:
+    states = [browser.start() for _ in range(MANY)]
 
-    locations = together(*[lambda state=state: browser.come_back(state) for state in states])
+    locations = run_concurrently(*[lambda state=state: browser.callback(state) for state in states])
 
-    assert of_those(locations, "#access_token=") == [MANY]
+    assert count_by_mark(locations, "#access_token=") == [MANY]
     assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, MANY)
 
 
-def test_of_two_who_link_one_identity_one_has_it(github: GitHub, browser: Browser, api: Api) -> None:
-    states = [link(api, factories.make_session().access_token) for _ in range(2)]
+def test_an_identity_is_linked_to_one_of_two_users(github: GitHub, browser: Browser, api: Api) -> None:
+    states = [start_link_flow(api, factories.make_session().access_token) for _ in range(2)]
 
-    locations = together(*[lambda state=state: browser.come_back(state) for state in states])
+    locations = run_concurrently(*[lambda state=state: browser.callback(state) for state in states])
 
-    assert of_those(locations, "#access_token=", "error_code=identity_already_exists") == [1, 1]
+    assert count_by_mark(locations, "#access_token=", "error_code=identity_already_exists") == [1, 1]
     assert Identity.objects.filter(provider="github").count() == 1
 
 
-def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: GitHub, browser: Browser) -> None:
+def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub, browser: Browser) -> None:
     user = make_user(email="ada@example.com", confirmed=False)
-    state = browser.depart()
+    state = browser.start()
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        # Confirmed, but not committed yet: what the callback decides on is what it was before.
+    with ThreadPoolExecutor(1) as threads:
+        # The callback reads the account before this transaction is committed.
         with transaction.atomic():
             User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
-            landing = elsewhere.submit(together, lambda: browser.come_back(state))
-            wait_until(somebody_waits)
-        (location,) = landing.result()
+            redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
+            wait_until(is_waiting_for_lock)
+        (location,) = redirect.result()
 
     password = user.password
     user.refresh_from_db()
@@ -145,13 +150,13 @@ def test_somebody_unconfirmed_who_confirms_meanwhile_keeps_the_account(github: G
     assert Identity.objects.filter(user=user).count() == 2
 
 
-def _sign_in_while_the_account_changes(sign_in: Callable[[], Answer], user: User, **changes: Any) -> Answer:
+def _sign_in_during_a_change(sign_in: Callable[[], Answer], user: User, **changes: Any) -> Answer:
     """Runs `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
     with ThreadPoolExecutor(1) as threads:
         with transaction.atomic():
             User.objects.filter(id=user.id).update(**changes)
             signing_in = threads.submit(_in_own_connection, sign_in)
-            wait_until(somebody_waits)
+            wait_until(is_waiting_for_lock)
         return signing_in.result()
 
 
@@ -167,14 +172,14 @@ def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new
 ) -> None:
     auth_config(smtp={"max_frequency": timedelta(seconds=60)})
     user = make_user(email="work@example.com")
-    github.is_visited_by(
+    github.set_user(
         address("ada@example.com", verified=False), address("work@example.com", verified=True, primary=False)
     )
-    state = browser.depart()
+    state = browser.start()
 
-    answer = _sign_in_while_the_account_changes(lambda: browser.come_back(state), user, email="other@example.com")
+    answer = _sign_in_during_a_change(lambda: browser.callback(state), user, email="other@example.com")
 
-    refused_with(
+    assert_error_redirect(
         answer,
         "access_denied",
         "provider_email_needs_verification",
@@ -193,7 +198,7 @@ def test_a_sign_in_with_an_id_token_whose_account_changes_creates_another_accoun
     user = make_user(email="ada@example.com")
     body = {"id_token": issuer.token(), "provider": "keycloak"}
 
-    answer = _sign_in_while_the_account_changes(
+    answer = _sign_in_during_a_change(
         lambda: api.post("/token?grant_type=id_token", body), user, email="other@example.com"
     )
 
@@ -210,59 +215,59 @@ def ban(signed_in: SignIn) -> None:
     admin_requests.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
 
 
-def evict(signed_in: SignIn) -> None:
+def end_session(signed_in: SignIn) -> None:
     actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
     revocation.revoke_session_as_operator(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
 
 
-ENDINGS = {"logout": log_out, "ban": ban, "eviction": evict}
+ENDINGS = {"logout": log_out, "ban": ban, "revocation": end_session}
 
 
 @pytest.mark.parametrize(
     ("ending", "mark"),
-    [("logout", "bad_oauth_state"), ("eviction", "bad_oauth_state"), ("ban", "user_banned")],
+    [("logout", "bad_oauth_state"), ("revocation", "bad_oauth_state"), ("ban", "user_banned")],
 )
 @pytest.mark.parametrize("verified", [True, False], ids=["verified", "unverified"])
-def test_what_ends_while_the_provider_is_asked_links_nothing(
+def test_a_session_that_ends_during_the_calls_to_the_provider_links_no_identity(
     verified: bool, ending: str, mark: str, github: GitHub, browser: Browser, api: Api
 ) -> None:
     signed_in = factories.make_session(make_user(email="", is_anonymous=True))
-    known = in_json([address("ada@example.com", verified=verified)])
-    github.peer.answer(dataclasses.replace(known, delay=0.5), path=EMAILS_PATH)
-    state = link(api, signed_in.access_token)
+    emails = in_json([address("ada@example.com", verified=verified)])
+    github.server.answer(dataclasses.replace(emails, delay=0.5), path=EMAILS_PATH)
+    state = start_link_flow(api, signed_in.access_token)
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        landing = elsewhere.submit(together, lambda: browser.come_back(state))
-        wait_until(lambda: any(each.path == EMAILS_PATH for each in github.peer.received))
+    with ThreadPoolExecutor(1) as threads:
+        redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
+        wait_until(lambda: any(request.path == EMAILS_PATH for request in github.server.received))
         ENDINGS[ending](signed_in)
-        (location,) = landing.result()
+        (location,) = redirect.result()
 
-    assert of_those([location], "#access_token=", f"error_code={mark}") == [0, 1]
+    assert count_by_mark([location], "#access_token=", f"error_code={mark}") == [0, 1]
     signed_in.user.refresh_from_db()
     assert signed_in.user.email is None
     assert not Identity.objects.filter(provider="github").exists()
 
 
-@pytest.mark.parametrize("ending", ["logout", "eviction"])
-def test_what_ends_before_somebody_is_sent_to_a_provider_begins_no_linking(
+@pytest.mark.parametrize("ending", ["logout", "revocation"])
+def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
     ending: str, peer: HttpPeer, api: Api, auth_config: ChangeConfig
 ) -> None:
-    auth_config(signup={"manual_linking_enabled": True}, providers={"twitter": configured(url=peer.url)})
+    auth_config(signup={"manual_linking_enabled": True}, providers={"twitter": provider_settings(url=peer.url)})
     token = PeerAnswer(body=b"oauth_token=t&oauth_token_secret=s&oauth_callback_confirmed=true", delay=0.5)
     peer.answer(token, path="/oauth/request_token")
     signed_in = factories.make_session()
 
-    def set_out() -> Answer:
+    def authorize() -> Answer:
         try:
             return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        setting_out = elsewhere.submit(set_out)
+    with ThreadPoolExecutor(1) as threads:
+        authorizing = threads.submit(authorize)
         wait_until(lambda: len(peer.received) == 1)
         ENDINGS[ending](signed_in)
-        answer = setting_out.result()
+        answer = authorizing.result()
 
     assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert not FlowState.objects.exists()
@@ -270,68 +275,68 @@ def test_what_ends_before_somebody_is_sent_to_a_provider_begins_no_linking(
 
 
 @pytest.mark.parametrize(
-    ("ending", "refusal"),
+    ("ending", "error"),
     [
         ("logout", (403, "session_not_found")),
-        ("eviction", (403, "session_not_found")),
+        ("revocation", (403, "session_not_found")),
         ("ban", (403, "user_banned")),
     ],
 )
-def test_what_ends_while_an_issuer_is_asked_links_nothing(
-    ending: str, refusal: tuple[int, str], peer: HttpPeer, api: Api, auth_config: ChangeConfig
+def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
+    ending: str, error: tuple[int, str], peer: HttpPeer, api: Api, auth_config: ChangeConfig
 ) -> None:
     issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
     openid_connect.clear_caches()
-    published = in_json({"keys": [issuer.key.jwk]})
-    peer.answer(dataclasses.replace(published, delay=0.5), path=issuer.keys_path)
+    keys = in_json({"keys": [issuer.key.jwk]})
+    peer.answer(dataclasses.replace(keys, delay=0.5), path=issuer.keys_path)
     signed_in = factories.make_session()
     body = {"id_token": issuer.token(), "provider": "keycloak", "link_identity": True}
 
-    def present() -> Answer:
+    def sign_in() -> Answer:
         try:
             return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        presenting = elsewhere.submit(present)
+    with ThreadPoolExecutor(1) as threads:
+        signing_in = threads.submit(sign_in)
         wait_until(lambda: issuer.request_count(issuer.keys_path) > 0)
         assert fetch_rows(_BUSY, []) == []
         ENDINGS[ending](signed_in)
-        answer = presenting.result()
+        answer = signing_in.result()
 
-    assert (answer.status_code, answer.json()["error_code"]) == refusal
+    assert (answer.status_code, answer.json()["error_code"]) == error
     assert not Identity.objects.filter(provider="keycloak").exists()
     assert not Session.objects.exclude(id=signed_in.session.id).exists()
 
 
-def test_nothing_of_the_database_is_held_while_the_provider_is_asked(github: GitHub, browser: Browser) -> None:
+def test_no_transaction_is_open_during_calls_to_the_provider(github: GitHub, browser: Browser) -> None:
     for path, answer in [
         (TOKEN_PATH, {"access_token": "gho_x"}), (USER_PATH, ADA), (EMAILS_PATH, [address("ada@example.com")]),
     ]:  # fmt: skip
-        github.peer.answer(dataclasses.replace(in_json(answer), delay=1), path=path)
-    state = browser.depart()
-    seen: list[list[tuple[str]]] = []
+        github.server.answer(dataclasses.replace(in_json(answer), delay=1), path=path)
+    state = browser.start()
+    statements: list[list[tuple[str]]] = []
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        landing = elsewhere.submit(together, lambda: browser.come_back(state))
+    with ThreadPoolExecutor(1) as threads:
+        redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
         for number in (1, 2, 3):
-            wait_until(lambda number=number: len(github.peer.received) == number)  # type: ignore[misc]
-            seen.append(fetch_rows(_BUSY, []))
-        (location,) = landing.result()
+            wait_until(lambda number=number: len(github.server.received) == number)  # type: ignore[misc]
+            statements.append(fetch_rows(_BUSY, []))
+        (location,) = redirect.result()
 
     assert "#access_token=" in location
-    assert seen == [[], [], []]
+    assert statements == [[], [], []]
 
 
-def test_subjects_that_differ_in_case_are_different_people() -> None:
-    users = [_come(subject) for subject in ("abc", "ABC", "abc")]
+def test_subjects_that_differ_in_case_are_different_users() -> None:
+    users = [_sign_in(subject) for subject in ("abc", "ABC", "abc")]
 
     assert users[0] == users[2] != users[1]
 
 
-def _come(subject: str) -> User:
+def _sign_in(subject: str) -> User:
     email = "lower@example.com" if subject.islower() else "upper@example.com"
     profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
     identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)

@@ -1,4 +1,4 @@
-"""Apple's client secret: what it holds, the command that makes it, and the warning before it ends."""
+"""Apple's client secret: its claims, the command that creates it, and the warning before it expires."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ def key_file(tmp_path: Path) -> str:
     return str(path)
 
 
-def secret(*, ends: timedelta, at: datetime | None = None) -> str:
+def create_secret(*, lifetime: timedelta, at: datetime | None = None) -> str:
     now = at or datetime.now(UTC)
     return apple_client_secret.create(
         team_id="TEAM123456",
         key_id="KEY1234567",
         client_id="com.example.web",
         private_key=pem(KEY),
-        lifetime=ends,
+        lifetime=lifetime,
         at=now,
     )
 
 
-def test_the_secret_says_who_asks_whom_and_for_how_long() -> None:
-    made = secret(ends=timedelta(days=180), at=AT)
-    assert jwt.get_unverified_header(made) == {"alg": "ES256", "typ": "JWT", "kid": "KEY1234567"}
-    begins = int(AT.timestamp())
+def test_the_claims_of_the_secret() -> None:
+    secret = create_secret(lifetime=timedelta(days=180), at=AT)
+    assert jwt.get_unverified_header(secret) == {"alg": "ES256", "typ": "JWT", "kid": "KEY1234567"}
+    issued_at = int(AT.timestamp())
     options: Any = {"verify_exp": False, "verify_iat": False}
-    assert jwt.decode(made, KEY.public_key(), ["ES256"], options, audience="https://appleid.apple.com") == {
+    assert jwt.decode(secret, KEY.public_key(), ["ES256"], options, audience="https://appleid.apple.com") == {
         "iss": "TEAM123456",
-        "iat": begins,
-        "exp": begins + 180 * 86400,
+        "iat": issued_at,
+        "exp": issued_at + 180 * 86400,
         "aud": "https://appleid.apple.com",
         "sub": "com.example.web",
     }
-    assert apple_client_secret.expires_at(made) == AT + timedelta(days=180)
+    assert apple_client_secret.expires_at(secret) == AT + timedelta(days=180)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_secret_says_who_asks_whom_and_for_how_long() -> None:
     ["", "no key", pem(rsa.generate_private_key(public_exponent=65537, key_size=2048)), pem(KEY)[:-60]],
     ids=["empty", "text", "RSA", "cut off"],
 )
-def test_another_key_makes_no_secret(private_key: str) -> None:
+def test_a_key_of_another_kind_is_an_error(private_key: str) -> None:
     with pytest.raises(ValueError, match="not an elliptic-curve private key"):
         apple_client_secret.create(
             team_id="t", key_id="k", client_id="c", private_key=private_key, lifetime=timedelta(days=1), at=AT
@@ -77,7 +77,7 @@ def test_another_key_makes_no_secret(private_key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "secret", "a.b.c", jwt.encode({}, "k" * 32), jwt.encode({"sub": "x"}, "k" * 32)])
-def test_what_is_no_such_secret_has_no_end(text: str) -> None:
+def test_another_text_has_no_expiry(text: str) -> None:
     assert apple_client_secret.expires_at(text) is None
 
 
@@ -87,29 +87,33 @@ OPTIONS = ("--team-id", "TEAM123456", "--key-id", "KEY1234567")
 
 
 def run(*arguments: str) -> tuple[str, str]:
-    """What the command prints, and what it tells the operator beside that."""
-    printed, told = io.StringIO(), io.StringIO()
-    call_command("apple_secret", *OPTIONS, *arguments, stdout=printed, stderr=told)
-    return printed.getvalue(), told.getvalue()
+    """The standard output and error of the command."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    call_command("apple_secret", *OPTIONS, *arguments, stdout=stdout, stderr=stderr)
+    return stdout.getvalue(), stderr.getvalue()
 
 
-def test_the_command_prints_the_secret_and_tells_when_it_ends(key_file: str, auth_config: ChangeConfig) -> None:
+def test_the_command_prints_the_secret_and_its_expiry(key_file: str, auth_config: ChangeConfig) -> None:
     auth_config(providers={"apple": Provider(client_ids=("com.example.web", "com.example.ios"))})
-    printed, told = run("--key-file", key_file)
-    assert printed.count("\n") == 1
-    said = jwt.decode(printed.strip(), KEY.public_key(), ["ES256"], audience="https://appleid.apple.com")
-    assert (said["sub"], said["iss"], said["exp"] - said["iat"]) == ("com.example.web", "TEAM123456", 4380 * 3600)
-    assert f"{datetime.fromtimestamp(said['exp'], UTC):%Y-%m-%d}" in told
+    stdout, stderr = run("--key-file", key_file)
+    assert stdout.count("\n") == 1
+    claims = jwt.decode(stdout.strip(), KEY.public_key(), ["ES256"], audience="https://appleid.apple.com")
+    assert (claims["sub"], claims["iss"], claims["exp"] - claims["iat"]) == (
+        "com.example.web",
+        "TEAM123456",
+        4380 * 3600,
+    )
+    assert f"{datetime.fromtimestamp(claims['exp'], UTC):%Y-%m-%d}" in stderr
 
 
-def test_the_command_takes_another_client_and_a_shorter_life(key_file: str) -> None:
-    printed, _ = run("--key-file", key_file, "--client-id", "com.example.other", "--expires", "1h")
-    said = jwt.decode(printed.strip(), KEY.public_key(), ["ES256"], audience="https://appleid.apple.com")
-    assert (said["sub"], said["exp"] - said["iat"]) == ("com.example.other", 3600)
+def test_the_command_accepts_client_id_and_lifetime(key_file: str) -> None:
+    stdout, _ = run("--key-file", key_file, "--client-id", "com.example.other", "--expires", "1h")
+    claims = jwt.decode(stdout.strip(), KEY.public_key(), ["ES256"], audience="https://appleid.apple.com")
+    assert (claims["sub"], claims["exp"] - claims["iat"]) == ("com.example.other", 3600)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("--client-id", "c", "--expires", "0"), "--expires: Apple accepts a lifetime"),
         (("--client-id", "c", "--expires", "4383h"), "--expires: Apple accepts a lifetime"),
@@ -118,46 +122,46 @@ def test_the_command_takes_another_client_and_a_shorter_life(key_file: str) -> N
         ((), "--client-id: required, because AUTH_EXTERNAL_APPLE_CLIENT_ID is empty"),
     ],
 )
-def test_the_command_refuses_what_apple_would(
-    arguments: tuple[str, ...], says: str, key_file: str, auth_config: ChangeConfig
+def test_the_command_rejects_invalid_arguments(
+    arguments: tuple[str, ...], message: str, key_file: str, auth_config: ChangeConfig
 ) -> None:
     auth_config(providers={"apple": Provider()})
-    with pytest.raises(CommandError, match=says):
+    with pytest.raises(CommandError, match=message):
         run("--key-file", key_file, *arguments)
 
 
 @pytest.mark.parametrize(
     "content", [None, b"", b"text", b"\xff\x00", pem(KEY).encode()[:100]], ids=["none", "empty", "text", "bytes", "cut"]
 )
-def test_the_command_says_what_is_wrong_with_the_file(content: bytes | None, tmp_path: Path) -> None:
+def test_the_command_reports_an_invalid_key_file(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "key.p8"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(CommandError, match=r"^--key-file: ") as refused:
+    with pytest.raises(CommandError, match=r"^--key-file: ") as caught:
         run("--key-file", str(path), "--client-id", "c")
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(caught.value)
 
 
 # The warning
 
 
 @pytest.mark.parametrize(
-    ("make", "enabled", "says"),
+    ("create", "enabled", "message"),
     [
-        (lambda: secret(ends=timedelta(days=31)), True, ""),
-        (lambda: secret(ends=timedelta(days=29)), True, "expires soon"),
-        (lambda: secret(ends=timedelta(seconds=-1)), True, "has expired"),
+        (lambda: create_secret(lifetime=timedelta(days=31)), True, ""),
+        (lambda: create_secret(lifetime=timedelta(days=29)), True, "expires soon"),
+        (lambda: create_secret(lifetime=timedelta(seconds=-1)), True, "has expired"),
         (lambda: "not-a-token", True, "is not an output"),
-        (lambda: secret(ends=timedelta(days=1)), False, ""),
+        (lambda: create_secret(lifetime=timedelta(days=1)), False, ""),
         (lambda: "", True, ""),
     ],
 )
-def test_a_secret_that_ends_is_warned_of_while_there_is_time(
-    make: Callable[[], str], enabled: bool, says: str, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+def test_the_worker_warns_before_the_secret_expires(
+    create: Callable[[], str], enabled: bool, message: str, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = make()
-    auth_config(providers={"apple": Provider(enabled=enabled, client_ids=("c",), secret=Secret(made))})
+    secret = create()
+    auth_config(providers={"apple": Provider(enabled=enabled, client_ids=("c",), secret=Secret(secret))})
     with caplog.at_level(logging.WARNING):
         tasks.warn_of_apple_secret()
-    assert [says in record.message for record in caplog.records] == ([True] if says else [])
-    assert not made or made not in caplog.text
+    assert [message in record.message for record in caplog.records] == ([True] if message else [])
+    assert not secret or secret not in caplog.text

@@ -1,4 +1,4 @@
-"""GET and POST /callback: the state, what the provider answers, and where the browser goes with what."""
+"""GET and POST /callback: the state, the responses of the provider, and the redirects."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.oauthproviders.browser import (
     USER_PATH,
     Browser,
     GitHub,
-    configured,
-    location_of,
-    refused_with,
+    assert_error_redirect,
+    parse_location,
+    provider_settings,
 )
 from tests.observations import audit_trail, redirect_fragment, table_contents
 from tokens.models import FlowState, Session
@@ -39,67 +39,69 @@ pytestmark = pytest.mark.django_db
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 
 
-def at_the_door(answer: Any, error_code: str, text: str, *, error: str = "invalid_request", site: str = SITE) -> None:
-    """Assert that a browser whose flow is not known goes to the site with this refusal in the query."""
-    told = [("error", error), ("error_code", error_code), ("error_description", text)]
-    assert (answer.status_code, location_of(answer)) == (303, (site, told, []))
+def assert_site_redirect(
+    answer: Any, error_code: str, text: str, *, error: str = "invalid_request", site: str = SITE
+) -> None:
+    """Assert a redirect to the site with this error in the query, as for an unknown flow."""
+    parameters = [("error", error), ("error_code", error_code), ("error_description", text)]
+    assert (answer.status_code, parse_location(answer)) == (303, (site, parameters, []))
     assert "#" not in answer.headers["Location"]
     assert answer.content == b""
 
 
-# A first sign-in
+# Sign-in
 
 
-def test_a_first_sign_in_makes_an_account(github: GitHub, browser: Browser, api: Api) -> None:
+def test_the_first_sign_in_creates_an_account(github: GitHub, browser: Browser, api: Api) -> None:
     answer = browser.sign_in(redirect_to=f"{SITE}/in")
 
-    assert (answer.status_code, answer.content, location_of(answer)[:2]) == (302, b"", (f"{SITE}/in", []))
+    assert (answer.status_code, answer.content, parse_location(answer)[:2]) == (302, b"", (f"{SITE}/in", []))
     assert answer.headers["Cache-Control"] == "no-store"
-    told = redirect_fragment(answer)
+    fragment = redirect_fragment(answer)
     user, identity = User.objects.get(), Identity.objects.get()
-    assert set(told) == {
+    assert set(fragment) == {
         "access_token", "expires_at", "expires_in", "provider", "provider_token", "refresh_token", "sb", "token_type",
     }  # fmt: skip
-    assert (told["provider"], told["provider_token"], told["sb"], told["token_type"]) == (
+    assert (fragment["provider"], fragment["provider_token"], fragment["sb"], fragment["token_type"]) == (
         "github", "gho_x", "", "bearer",
     )  # fmt: skip
-    said = {
+    identity_data = {
         "iss": "https://api.github.com", "sub": "7", "name": "Ada L", "preferred_username": "ada",
         "full_name": "Ada L", "avatar_url": "https://img.example/a.png", "provider_id": "7", "user_name": "ada",
         "email": "ada@example.com", "email_verified": True, "phone_verified": False,
     }  # fmt: skip
     assert (identity.provider, identity.provider_id, identity.user_id, identity.email, identity.identity_data) == (
-        "github", "7", user.id, "ada@example.com", said,
+        "github", "7", user.id, "ada@example.com", identity_data,
     )  # fmt: skip
     assert (user.email, user.password, user.aud, user.role) == (
         "ada@example.com", None, "authenticated", "authenticated",
     )  # fmt: skip
-    assert user.raw_user_meta_data == said
+    assert user.raw_user_meta_data == identity_data
     assert user.raw_app_meta_data == {"provider": "github", "providers": ["github"]}
     assert user.email_confirmed_at == user.last_sign_in_at == user.created_at
     assert (user.is_sso_user, user.is_anonymous) == (False, False)
     assert not FlowState.objects.exists()
     assert audit_trail() == [("user_signedup", {"provider": "github"})]
-    me = api.get("/user", bearer=told["access_token"]).json()
-    assert (me["id"], me["identities"][0]["identity_data"]) == (str(user.id), said)
+    me = api.get("/user", bearer=fragment["access_token"]).json()
+    assert (me["id"], me["identities"][0]["identity_data"]) == (str(user.id), identity_data)
     assert Session.objects.get().amr_claims.get().authentication_method == "oauth"
 
 
-def test_the_provider_is_shown_the_code_and_nothing_else_of_ours(github: GitHub, browser: Browser) -> None:
+def test_requests_to_the_provider_contain_only_code_and_credentials(github: GitHub, browser: Browser) -> None:
     browser.sign_in()
 
-    exchange, user, emails = github.peer.received
+    exchange, user, emails = github.server.received
     assert (exchange.method, exchange.path, exchange.headers["Accept"]) == ("POST", TOKEN_PATH, "application/json")
     assert exchange.form == {"grant_type": "authorization_code", "code": "authcode", "redirect_uri": REDIRECT_URI}
     assert exchange.headers["Authorization"] == "Basic Y2lkOnNlYw=="
-    assert [each.headers["Authorization"] for each in (user, emails)] == ["Bearer gho_x"] * 2
-    assert [each.method for each in (user, emails)] == ["GET", "GET"]
+    assert [request.headers["Authorization"] for request in (user, emails)] == ["Bearer gho_x"] * 2
+    assert [request.method for request in (user, emails)] == ["GET", "GET"]
 
 
-def test_a_returning_user_signs_in(github: GitHub, browser: Browser) -> None:
+def test_a_returning_user_signs_in_and_the_identity_is_updated(github: GitHub, browser: Browser) -> None:
     browser.sign_in()
     before = Identity.objects.get()
-    github.is_visited_by("new@example.com", name="Ada Lovelace")
+    github.set_user("new@example.com", name="Ada Lovelace")
 
     answer = browser.sign_in()
 
@@ -117,14 +119,18 @@ def test_a_returning_user_signs_in(github: GitHub, browser: Browser) -> None:
     assert Session.objects.count() == 2
 
 
-@pytest.mark.parametrize("given", [{"refresh_token": "ghr_y"}, {}])
-def test_a_refresh_token_of_the_provider_is_passed_on(given: dict[str, str], github: GitHub, browser: Browser) -> None:
-    github.gives_token({"access_token": "gho_x", **given})
+@pytest.mark.parametrize("refresh_token", [{"refresh_token": "ghr_y"}, {}])
+def test_the_redirect_contains_the_refresh_token_of_the_provider(
+    refresh_token: dict[str, str], github: GitHub, browser: Browser
+) -> None:
+    github.set_token_response({"access_token": "gho_x", **refresh_token})
 
-    assert redirect_fragment(browser.sign_in()).get("provider_refresh_token") == given.get("refresh_token")
+    assert redirect_fragment(browser.sign_in()).get("provider_refresh_token") == refresh_token.get("refresh_token")
 
 
-def test_a_fixed_target_beats_the_one_asked_for(github: GitHub, browser: Browser, auth_config: ChangeConfig) -> None:
+def test_the_configured_redirect_url_overrides_redirect_to(
+    github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
     auth_config(federation={"redirect_url": "myapp://home"})
 
     answer = browser.sign_in(redirect_to=f"{SITE}/in")
@@ -132,14 +138,14 @@ def test_a_fixed_target_beats_the_one_asked_for(github: GitHub, browser: Browser
     assert answer.headers["Location"].startswith("myapp://home#access_token=")
 
 
-def test_a_fragment_of_the_target_stays_in_front(github: GitHub, browser: Browser) -> None:
+def test_the_fragment_of_redirect_to_precedes_the_tokens(github: GitHub, browser: Browser) -> None:
     answer = browser.sign_in(redirect_to=f"{SITE}/in?x=1#top")
 
     assert answer.headers["Location"].startswith(f"{SITE}/in?x=1#top#access_token=")
 
 
-def test_an_answer_may_be_posted(github: GitHub, browser: Browser) -> None:
-    state = browser.depart()
+def test_the_callback_accepts_a_form(github: GitHub, browser: Browser) -> None:
+    state = browser.start()
 
     answer: Any = Client(enforce_csrf_checks=True).post(
         "/callback?code=of-the-query&state=x",
@@ -148,7 +154,7 @@ def test_an_answer_may_be_posted(github: GitHub, browser: Browser) -> None:
     )
 
     assert "access_token" in redirect_fragment(answer)
-    assert github.peer.received[0].form["code"] == "of-the-form"
+    assert github.server.received[0].form["code"] == "of-the-form"
 
 
 # PKCE
@@ -157,13 +163,13 @@ def test_an_answer_may_be_posted(github: GitHub, browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("challenge", "method", "verifier"), [(CHALLENGE, "s256", VERIFIER), (VERIFIER * 2, "plain", VERIFIER * 2)]
 )
-def test_with_pkce_the_browser_is_given_a_code(
+def test_with_pkce_the_redirect_contains_a_code(
     challenge: str, method: str, verifier: str, github: GitHub, browser: Browser, api: Api
 ) -> None:
-    github.gives_token({"access_token": "gho_x", "refresh_token": "ghr_y"})
-    state = browser.depart(code_challenge=challenge, code_challenge_method=method, redirect_to=f"{SITE}/in?z=1&a=2#top")
+    github.set_token_response({"access_token": "gho_x", "refresh_token": "ghr_y"})
+    state = browser.start(code_challenge=challenge, code_challenge_method=method, redirect_to=f"{SITE}/in?z=1&a=2#top")
 
-    answer = browser.come_back(state)
+    answer = browser.callback(state)
 
     flow, user = FlowState.objects.get(), User.objects.get()
     assert (answer.status_code, answer.headers["Location"]) == (302, f"{SITE}/in?a=2&code={flow.auth_code}&z=1#top")
@@ -182,18 +188,18 @@ def test_with_pkce_the_browser_is_given_a_code(
     assert audit_trail() == [("user_signedup", {"provider": "github"}), ("login", {"provider_type": "github"})]
 
 
-def test_a_state_with_pkce_is_good_for_one_callback(github: GitHub, browser: Browser) -> None:
-    state = browser.depart(**PKCE)
-    browser.come_back(state)
+def test_a_state_with_pkce_is_valid_for_one_callback(github: GitHub, browser: Browser) -> None:
+    state = browser.start(**PKCE)
+    browser.callback(state)
 
-    at_the_door(browser.come_back(state), "flow_state_already_used", "State has already been used")
+    assert_site_redirect(browser.callback(state), "flow_state_already_used", "State has already been used")
 
 
-def test_a_state_without_pkce_is_good_for_one_callback(github: GitHub, browser: Browser) -> None:
-    state = browser.depart()
-    browser.come_back(state)
+def test_a_state_without_pkce_is_valid_for_one_callback(github: GitHub, browser: Browser) -> None:
+    state = browser.start()
+    browser.callback(state)
 
-    at_the_door(browser.come_back(state), "bad_oauth_state", "OAuth state not found or expired")
+    assert_site_redirect(browser.callback(state), "bad_oauth_state", "OAuth state not found or expired")
     assert Session.objects.count() == 1
 
 
@@ -213,14 +219,14 @@ def test_a_state_without_pkce_is_good_for_one_callback(github: GitHub, browser: 
         ),
     ],
 )
-def test_without_a_flow_of_ours_the_browser_goes_to_the_site(
+def test_an_unknown_state_redirects_to_the_site(
     query: str, error_code: str, text: str, github: GitHub, api: Api
 ) -> None:
-    at_the_door(api.get(f"/callback?{query}"), error_code, text)
-    assert github.peer.received == []
+    assert_site_redirect(api.get(f"/callback?{query}"), error_code, text)
+    assert github.server.received == []
 
 
-def test_the_query_of_the_site_is_kept(github: GitHub, api: Api, auth_config: ChangeConfig) -> None:
+def test_the_redirect_keeps_the_query_of_the_site_url(github: GitHub, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(site={"url": f"{SITE}/in?x=1"})
 
     location = api.get("/callback").headers["Location"]
@@ -231,40 +237,40 @@ def test_the_query_of_the_site_is_kept(github: GitHub, api: Api, auth_config: Ch
     )
 
 
-@pytest.mark.parametrize(("age", "is_good"), [(299, True), (301, False)])
-def test_a_state_expires(age: int, is_good: bool, github: GitHub, browser: Browser) -> None:
-    state = browser.depart()
+@pytest.mark.parametrize(("age", "is_valid"), [(299, True), (301, False)])
+def test_a_state_expires(age: int, is_valid: bool, github: GitHub, browser: Browser) -> None:
+    state = browser.start()
     factories.backdate(FlowState.objects.get(), by=timedelta(seconds=age))
 
-    answer = browser.come_back(state)
+    answer = browser.callback(state)
 
-    if is_good:
+    if is_valid:
         assert "access_token" in redirect_fragment(answer)
     else:
-        at_the_door(answer, "bad_oauth_state", "OAuth state has expired")
+        assert_site_redirect(answer, "bad_oauth_state", "OAuth state has expired")
 
 
-def test_a_flow_of_another_kind_is_no_state(github: GitHub, browser: Browser) -> None:
+def test_the_id_of_an_email_flow_is_not_a_valid_state(github: GitHub, browser: Browser) -> None:
     flow = factories.make_flow(factories.make_user(), user_id=None)
 
-    at_the_door(browser.come_back(str(flow.id)), "bad_oauth_state", "OAuth state not found or expired")
+    assert_site_redirect(browser.callback(str(flow.id)), "bad_oauth_state", "OAuth state not found or expired")
 
 
-# Our own secret towards the provider
+# The PKCE verifier of this service
 
 
 @pytest.fixture
-def with_secret(github: GitHub, browser: Browser) -> FlowState:
-    """A flow that has a secret to take along."""
-    browser.depart()
-    kept = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=timezone.now())
-    FlowState.objects.update(oauth_client_state_id=kept.id)
+def flow_with_secret(github: GitHub, browser: Browser) -> FlowState:
+    """A flow with a PKCE verifier for the provider."""
+    browser.start()
+    client_state = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=timezone.now())
+    FlowState.objects.update(oauth_client_state_id=client_state.id)
     return FlowState.objects.get()
 
 
-def test_the_secret_is_taken_along_once(with_secret: FlowState, github: GitHub, browser: Browser) -> None:
-    assert "access_token" in redirect_fragment(browser.come_back(str(with_secret.id)))
-    assert github.peer.received[0].form["code_verifier"] == "v" * 43
+def test_the_code_verifier_is_sent_and_deleted(flow_with_secret: FlowState, github: GitHub, browser: Browser) -> None:
+    assert "access_token" in redirect_fragment(browser.callback(str(flow_with_secret.id)))
+    assert github.server.received[0].form["code_verifier"] == "v" * 43
     assert not ClientState.objects.exists()
 
 
@@ -276,8 +282,8 @@ def test_the_secret_is_taken_along_once(with_secret: FlowState, github: GitHub, 
         ({"age": 301}, "server_error", "oauth_client_state_expired", "OAuth state expired"),
     ],
 )
-def test_a_secret_that_does_not_fit_is_refused(
-    change: dict[str, Any], error: str, error_code: str, text: str, with_secret: FlowState, github: GitHub,
+def test_an_invalid_client_state_is_an_error(
+    change: dict[str, Any], error: str, error_code: str, text: str, flow_with_secret: FlowState, github: GitHub,
     browser: Browser, auth_config: ChangeConfig,
 ) -> None:  # fmt: skip
     auth_config(flows={"expiry": timedelta(hours=1)})
@@ -286,55 +292,59 @@ def test_a_secret_that_does_not_fit_is_refused(
     else:
         ClientState.objects.update(**change)
 
-    refused_with(browser.come_back(str(with_secret.id)), error, error_code, text)
-    assert github.peer.received == []
+    assert_error_redirect(browser.callback(str(flow_with_secret.id)), error, error_code, text)
+    assert github.server.received == []
     assert not User.objects.exists()
 
 
-def test_a_provider_that_wants_pkce_is_not_asked_without(browser: Browser, auth_config: ChangeConfig) -> None:
-    auth_config(site={"url": SITE}, providers={"x": configured()})
+def test_a_provider_that_requires_pkce_is_not_called_without_a_verifier(
+    browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(site={"url": SITE}, providers={"x": provider_settings()})
     browser.provider = "x"
-    state = browser.depart()
+    state = browser.start()
     FlowState.objects.update(oauth_client_state_id=None)
 
-    refused_with(browser.come_back(state), "invalid_request", "oauth_invalid_state", "OAuth PKCE code verifier missing")
+    assert_error_redirect(
+        browser.callback(state), "invalid_request", "oauth_invalid_state", "OAuth PKCE code verifier missing"
+    )
 
 
-# What the provider answers
+# Responses of the provider
 
 
-def test_a_refusal_of_the_provider_is_passed_on(github: GitHub, browser: Browser) -> None:
-    state = browser.depart(redirect_to=f"{SITE}/in?x=1&error=old#top")
+def test_an_error_of_the_provider_is_forwarded(github: GitHub, browser: Browser) -> None:
+    state = browser.start(redirect_to=f"{SITE}/in?x=1&error=old#top")
 
-    answer = browser.come_back(state, error="access_denied", error_description="no, 100% not")
+    answer = browser.callback(state, error="access_denied", error_description="no, 100% not")
 
     assert answer.headers["Location"] == (
         f"{SITE}/in?error=access_denied&error_description=no%2C+100%25+not&x=1"
         "#error=access_denied&error_description=no%2C+100%25+not&sb="
     )
-    assert github.peer.received == []
+    assert github.server.received == []
 
 
-def test_a_callback_without_a_code_is_refused(github: GitHub, browser: Browser) -> None:
-    answer = browser.come_back(browser.depart(), code="")
+def test_a_callback_without_a_code_is_an_error(github: GitHub, browser: Browser) -> None:
+    answer = browser.callback(browser.start(), code="")
 
     text = "OAuth callback with missing authorization code missing"
-    refused_with(answer, "invalid_request", "bad_oauth_callback", text)
+    assert_error_redirect(answer, "invalid_request", "bad_oauth_callback", text)
 
 
-def test_a_provider_switched_off_meanwhile_is_not_asked(
+def test_a_provider_that_was_disabled_during_the_flow_is_not_called(
     github: GitHub, browser: Browser, auth_config: ChangeConfig
 ) -> None:
-    state = browser.depart()
-    auth_config(providers={"github": configured(enabled=False)})
+    state = browser.start()
+    auth_config(providers={"github": provider_settings(enabled=False)})
 
-    refused_with(
-        browser.come_back(state),
+    assert_error_redirect(
+        browser.callback(state),
         "invalid_request",
         "oauth_provider_not_supported",
         "Unsupported provider: provider is not enabled",
     )
-    assert github.peer.received == []
+    assert github.server.received == []
 
 
 HTML = Answer(headers={"Content-Type": "text/html"}, body=b"<html>Sign in</html>")
@@ -357,24 +367,20 @@ NO_PROFILE = "Error getting user profile from external provider"
         in_json([]),
         HTML,
         TOO_LONG,
-        Answer(raw=b""),
-        Answer(hang=True),
-        Answer(drip=0.05, body=b"{}"),
         Answer(headers={"Content-Type": "application/x-www-form-urlencoded"}, body=b"error=no&access_token=x"),
         Answer(headers={"Content-Type": "text/plain; charset=utf-8"}, body=b"access_token=a%00b"),
     ],
-    ids=lambda answer: (answer.body or answer.raw or b"")[:40].decode() + f" {answer.status}",
+    ids=lambda answer: answer.body[:40].decode() + f" {answer.status}",
 )
-def test_what_is_no_token_signs_nobody_in(
-    answer: Answer, github: GitHub, browser: Browser, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+def test_an_invalid_token_response_is_an_error(
+    answer: Answer, github: GitHub, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
-    github.peer.answer(answer, path=TOKEN_PATH)
-    state = browser.depart()
+    github.server.answer(answer, path=TOKEN_PATH)
+    state = browser.start()
     before = table_contents()
 
     with caplog.at_level(logging.WARNING):
-        refused_with(browser.come_back(state), "server_error", "unexpected_failure", NO_EXCHANGE)
+        assert_error_redirect(browser.callback(state), "server_error", "unexpected_failure", NO_EXCHANGE)
 
     assert table_contents() == before
     assert not any("authcode" in record.getMessage() for record in caplog.records)
@@ -386,7 +392,7 @@ def test_what_is_no_token_signs_nobody_in(
     [
         (path, answer)
         for path in (USER_PATH, EMAILS_PATH)
-        for answer in (Answer(status=500), Answer(status=204), HTML, TOO_LONG, Answer(hang=True), in_json(None))
+        for answer in (Answer(status=500), Answer(status=204), HTML, TOO_LONG, in_json(None))
     ]
     + [
         (USER_PATH, in_json({"login": "ada"})),
@@ -402,61 +408,85 @@ def test_what_is_no_token_signs_nobody_in(
         (EMAILS_PATH, in_json([{"verified": True}])),
         (EMAILS_PATH, in_json([{"email": "ada@example.com", "verified": "yes"}])),
     ],
-    ids=lambda given: given if isinstance(given, str) else f"{given.status} {given.body[:30]!r}",
+    ids=lambda value: value if isinstance(value, str) else f"{value.status} {value.body[:30]!r}",
 )
-def test_what_is_no_profile_signs_nobody_in(
-    path: str, answer: Answer, github: GitHub, browser: Browser, auth_config: ChangeConfig
-) -> None:
-    auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
-    github.peer.answer(answer, path=path)
-    state = browser.depart()
+def test_an_invalid_profile_response_is_an_error(path: str, answer: Answer, github: GitHub, browser: Browser) -> None:
+    github.server.answer(answer, path=path)
+    state = browser.start()
     before = table_contents()
 
-    refused_with(browser.come_back(state), "server_error", "unexpected_failure", NO_PROFILE)
+    assert_error_redirect(browser.callback(state), "server_error", "unexpected_failure", NO_PROFILE)
     assert table_contents() == before
 
 
 @pytest.mark.parametrize("path", [TOKEN_PATH, USER_PATH, EMAILS_PATH])
-def test_a_provider_that_hangs_does_not_keep_the_browser_waiting_for_good(
-    path: str, github: GitHub, browser: Browser, auth_config: ChangeConfig
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(Answer(raw=b""), id="closed"),
+        pytest.param(Answer(hang=True), id="hanging"),
+        pytest.param(Answer(drip=0.05, body=b"{}"), id="slow"),
+    ],
+)
+def test_a_broken_connection_is_an_error(
+    path: str, answer: Answer, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
+    github_peer.server.answer(answer, path=path)
+    state = browser.start()
+    before = ()
+
+    with caplog.at_level(logging.WARNING):
+        text = NO_EXCHANGE if path == TOKEN_PATH else NO_PROFILE
+        assert_error_redirect(browser.callback(state), "server_error", "unexpected_failure", text)
+
+    assert before == ()
+    event = "provider.exchange" if path == TOKEN_PATH else "provider.profile"
+    assert [getattr(record, "event", "") for record in caplog.records] == [event]
+
+
+@pytest.mark.parametrize("path", [TOKEN_PATH, USER_PATH, EMAILS_PATH])
+def test_a_provider_that_hangs_is_an_error_before_the_request_deadline(
+    path: str, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig
 ) -> None:
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
-    github.peer.answer(Answer(hang=True), path=path)
+    github_peer.server.answer(Answer(hang=True), path=path)
 
     text = NO_EXCHANGE if path == TOKEN_PATH else NO_PROFILE
-    refused_with(browser.sign_in(), "server_error", "unexpected_failure", text)
+    assert_error_redirect(browser.sign_in(), "server_error", "unexpected_failure", text)
 
 
-def test_after_a_failure_the_state_can_be_used_again(github: GitHub, browser: Browser) -> None:
-    github.peer.answer(Answer(status=500), path=TOKEN_PATH)
-    state = browser.depart()
-    browser.come_back(state)
-    github.gives_token({"access_token": "gho_x"})
+def test_a_state_can_be_used_again_after_an_error_of_the_provider(github: GitHub, browser: Browser) -> None:
+    github.server.answer(Answer(status=500), path=TOKEN_PATH)
+    state = browser.start()
+    browser.callback(state)
+    github.set_token_response({"access_token": "gho_x"})
 
-    assert "access_token" in redirect_fragment(browser.come_back(state))
+    assert "access_token" in redirect_fragment(browser.callback(state))
 
 
-def test_a_client_may_have_to_say_who_it_is_in_the_body(github: GitHub, browser: Browser) -> None:
+def test_client_authentication_falls_back_to_the_body_and_stays_there(github: GitHub, browser: Browser) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
-    github.peer.answer(
+    github.server.answer(
         Answer(status=401), Answer(headers=form, body=b"access_token=gho_z&token_type=bearer"), path=TOKEN_PATH
     )
 
     assert redirect_fragment(browser.sign_in())["provider_token"] == "gho_z"
 
-    basic, in_body = (each for each in github.peer.received if each.path == TOKEN_PATH)
+    basic, in_body = (request for request in github.server.received if request.path == TOKEN_PATH)
     assert "client_secret" not in basic.form
     assert "Authorization" not in in_body.headers
     assert (in_body.form["client_id"], in_body.form["client_secret"], in_body.form["code"]) == (
         "cid", "sec", "authcode",
     )  # fmt: skip
     browser.sign_in()
-    asked = [each for each in github.peer.received if each.path == TOKEN_PATH]
-    assert len(asked) == 3
-    assert "client_secret" in asked[-1].form
+    requests = [request for request in github.server.received if request.path == TOKEN_PATH]
+    assert len(requests) == 3
+    assert "client_secret" in requests[-1].form
 
 
-def test_how_clients_are_told_is_not_remembered_without_end(github: GitHub, browser: Browser) -> None:
+def test_the_cache_of_client_authentication_styles_is_bounded(github: GitHub, browser: Browser) -> None:
     backends._uses_body.update({(f"https://{number}.example/token", "cid"): True for number in range(1000)})
 
     browser.sign_in()
@@ -468,17 +498,17 @@ def test_how_clients_are_told_is_not_remembered_without_end(github: GitHub, brow
 
 
 @pytest.mark.parametrize("is_optional", [False, True])
-def test_a_provider_may_give_no_address(
+def test_a_profile_without_an_address_is_valid_only_if_email_is_optional(
     is_optional: bool, github: GitHub, browser: Browser, auth_config: ChangeConfig
 ) -> None:
-    auth_config(providers={"github": configured(url=github.peer.url, email_optional=is_optional)})
-    github.is_visited_by()
+    auth_config(providers={"github": provider_settings(url=github.server.url, email_optional=is_optional)})
+    github.set_user()
 
     answer = browser.sign_in()
 
     if not is_optional:
         text = "Error getting user email from external provider"
-        refused_with(answer, "server_error", "unexpected_failure", text)
+        assert_error_redirect(answer, "server_error", "unexpected_failure", text)
         assert not User.objects.exists()
         return
     assert "access_token" in redirect_fragment(answer)
@@ -488,42 +518,42 @@ def test_a_provider_may_give_no_address(
     assert "access_token" in redirect_fragment(browser.sign_in())
 
 
-def test_whether_an_address_is_needed_is_decided_on_the_way_there(
+def test_email_optional_is_read_when_the_flow_starts(
     github: GitHub, browser: Browser, auth_config: ChangeConfig
 ) -> None:
-    auth_config(providers={"github": configured(url=github.peer.url, email_optional=True)})
-    state = browser.depart()
-    auth_config(providers={"github": configured(url=github.peer.url)})
-    github.is_visited_by()
+    auth_config(providers={"github": provider_settings(url=github.server.url, email_optional=True)})
+    state = browser.start()
+    auth_config(providers={"github": provider_settings(url=github.server.url)})
+    github.set_user()
 
-    assert "access_token" in redirect_fragment(browser.come_back(state))
+    assert "access_token" in redirect_fragment(browser.callback(state))
 
 
 @pytest.mark.parametrize(
-    "email", ["", "nobody", "a@b@c", "a b@example.com", f"{'a' * 250}@example.com", "ä@example.com"]
+    "email", ["", "no-domain", "a@b@c", "a b@example.com", f"{'a' * 250}@example.com", "ä@example.com"]
 )
-def test_what_no_account_could_have_as_its_address_is_none(email: str, github: GitHub, browser: Browser) -> None:
-    github.is_visited_by(email)
+def test_an_invalid_address_counts_as_absent(email: str, github: GitHub, browser: Browser) -> None:
+    github.set_user(email)
 
-    refused_with(
+    assert_error_redirect(
         browser.sign_in(), "server_error", "unexpected_failure", "Error getting user email from external provider"
     )
 
 
-def test_another_subject_is_another_person(github: GitHub, browser: Browser) -> None:
+def test_another_subject_is_another_user(github: GitHub, browser: Browser) -> None:
     browser.sign_in()
-    github.is_visited_by("bob@example.com", id=8)
+    github.set_user("bob@example.com", id=8)
 
     browser.sign_in()
 
     assert User.objects.count() == 2
 
 
-def test_other_methods_are_refused(api: Api) -> None:
+def test_other_methods_are_not_allowed(api: Api) -> None:
     assert api.put("/callback").status_code == 405
 
 
-def test_a_form_that_is_none_of_a_provider_is_refused(github: GitHub) -> None:
+def test_a_body_that_is_not_a_form_is_an_error(github: GitHub) -> None:
     answer: Any = Client().post("/callback", b"\xff\xfe=%%%&" * 10, content_type="text/plain")
 
-    at_the_door(answer, "bad_oauth_callback", "OAuth state parameter missing")
+    assert_site_redirect(answer, "bad_oauth_callback", "OAuth state parameter missing")

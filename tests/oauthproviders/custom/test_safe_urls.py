@@ -1,4 +1,4 @@
-"""Which addresses somebody may give this service to call."""
+"""Validation of the URLs of custom providers."""
 
 from __future__ import annotations
 
@@ -62,29 +62,29 @@ NO_HOST = "URL must have a valid hostname"
         ("https://[ff02::1]/", f"{RESOLVES_TO}multicast addresses"),
         ("https://0.0.0.0/", f"{RESOLVES_TO}unspecified addresses"),
         ("https://[::]/", f"{RESOLVES_TO}unspecified addresses"),
-        ("https://nobody.invalid/", "Unable to resolve hostname"),
+        ("https://unknown.invalid/", "Unable to resolve hostname"),
         (f"https://{'a' * 64}.example/", "Unable to resolve hostname"),
     ],
 )
-def test_an_unsafe_address_is_refused(url: str, reason: str) -> None:
+def test_an_unsafe_url_is_an_error(url: str, reason: str) -> None:
     with pytest.raises(safe_urls.UnsafeUrl) as caught:
         safe_urls.check(url, private_allowed=False)
     assert str(caught.value) == reason
 
 
 @pytest.mark.parametrize("url", ["https://8.8.8.8/a?b=c#d", "https://8.8.8.8:8443", "https://[2606:4700::1111]/"])
-def test_a_public_address_is_safe(url: str) -> None:
+def test_a_public_url_is_safe(url: str) -> None:
     safe_urls.check(url, private_allowed=False)
 
 
 @pytest.mark.parametrize(
-    "url", ["https://localhost/", "https://10.0.0.1/", "https://[::1]:8443/", "https://nobody.invalid"]
+    "url", ["https://localhost/", "https://10.0.0.1/", "https://[::1]:8443/", "https://unknown.invalid"]
 )
-def test_an_operator_may_allow_the_network_inside(url: str) -> None:
+def test_private_addresses_are_safe_when_allowed(url: str) -> None:
     safe_urls.check(url, private_allowed=True)
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1/", "https:///a", "https://a@b/"])
-def test_the_form_of_an_address_matters_inside_too(url: str) -> None:
+def test_a_malformed_url_is_unsafe_when_private_addresses_are_allowed(url: str) -> None:
     with pytest.raises(safe_urls.UnsafeUrl):
         safe_urls.check(url, private_allowed=True)

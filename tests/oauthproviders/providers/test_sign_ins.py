@@ -1,4 +1,4 @@
-"""Every provider from GET /authorize to GET /user, against a peer on loopback that answers as the provider does."""
+"""Recorded sign-ins with every provider, from GET /authorize to GET /user, at a server on loopback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from django.conf import settings
 from django.test import Client
 
 from oauthproviders import registry
-from oauthproviders.oidc import openid_connect
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.providers import recordings
@@ -30,17 +29,16 @@ EVERY = pytest.mark.parametrize("recording", recordings.ALL.values(), ids=record
 def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    openid_connect.clear_caches()
     with HttpPeer() as running:
         yield running
 
 
 @pytest.fixture
-def at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The recorded provider at the peer, switched on in this service."""
+def enable_at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`enable_at_peer(recording)` serves the recorded responses and enables the provider."""
 
-    def move(recording: Recording) -> Recording:
-        moved = recording.there(peer.url)
+    def enable(recording: Recording) -> Recording:
+        moved = recording.at_server(peer.url)
         for address, answer in moved.answers().items():
             peer.answer(answer, path=urlsplit(address).path)
         kind = registry.PROVIDERS[recording.name]
@@ -51,36 +49,38 @@ def at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.Monke
         auth_config(providers={**settings.AUTH.providers, recording.name: moved.config})
         return moved
 
-    return move
+    return enable
 
 
 def sign_in(api: Api, recording: Recording) -> Answer:
-    """What the callback answers to a browser that has been to the provider."""
+    """Start a flow and return the response of its callback."""
     answer = api.get(f"/authorize?provider={recording.name}")
     assert answer.status_code == 302, answer.content
     address, _, query = answer.headers["Location"].partition("?")
     assert address == recording.authorize
     sent = dict(parse_qsl(query))
     if recording.is_oauth1:
-        # The state is in the callback that the provider was told when it gave out the request token.
+        # The state is in the callback URL of the request token.
         assert sent == {"oauth_token": "a"}
-        return api.get(f"/callback?{urlencode({'state': flow_at(), 'oauth_token': 'a', 'oauth_verifier': 'v'})}")
-    brought: Mapping[str, str] = {"state": sent["state"], "code": "authcode", **recording.data.get("callback", {})}
+        return api.get(f"/callback?{urlencode({'state': get_state(), 'oauth_token': 'a', 'oauth_verifier': 'v'})}")
+    parameters: Mapping[str, str] = {"state": sent["state"], "code": "authcode", **recording.data.get("callback", {})}
     if sent.get("response_mode") == "form_post":
-        posted: Any = Client().post("/callback", urlencode(brought), content_type="application/x-www-form-urlencoded")
+        posted: Any = Client().post(
+            "/callback", urlencode(parameters), content_type="application/x-www-form-urlencoded"
+        )
         return posted  # type: ignore[no-any-return]
-    return api.get(f"/callback?{urlencode(brought)}")
+    return api.get(f"/callback?{urlencode(parameters)}")
 
 
-def flow_at() -> str:
+def get_state() -> str:
     return str(FlowState.objects.get().id)
 
 
 @EVERY
-def test_somebody_signs_in_and_is_known_again(
-    recording: Recording, at_peer: Any, api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+def test_a_user_signs_in_twice_with_the_same_account(
+    recording: Recording, enable_at_peer: Any, api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
-    moved = at_peer(recording)
+    moved = enable_at_peer(recording)
     is_verified = recording.data["addresses"][-1]["verified"] or recording.data["addresses"][0]["verified"]
     auth_config(
         mailer={"allow_unverified_email_sign_ins": not is_verified}, smtp={"max_frequency": timedelta(microseconds=1)}
@@ -94,31 +94,31 @@ def test_somebody_signs_in_and_is_known_again(
     assert ("email_confirmed_at" in user) is is_verified
     assert user["app_metadata"] == {"provider": recording.name, "providers": [recording.name]}
     (identity,) = user["identities"]
-    said = identity["identity_data"]
-    assert (identity["provider"], identity["id"]) == (recording.name, said["sub"])
-    iss = said.pop("iss")
-    assert iss == recording.data["identity_data"]["iss"] or iss.startswith(moved.home)
-    claimed = {"email": "ada@example.com", "email_verified": is_verified, "phone_verified": False}
-    assert said == {**moved.identity_data, **claimed}
+    identity_data = identity["identity_data"]
+    assert (identity["provider"], identity["id"]) == (recording.name, identity_data["sub"])
+    iss = identity_data.pop("iss")
+    assert iss == recording.data["identity_data"]["iss"] or iss.startswith(moved.base_url)
+    email_claims = {"email": "ada@example.com", "email_verified": is_verified, "phone_verified": False}
+    assert identity_data == {**moved.identity_data, **email_claims}
     assert [str(mail.kind) for mail in mailbox.emails] == ([] if is_verified else ["confirmation"])
     again = redirect_fragment(sign_in(api, moved))
     assert api.get("/user", bearer=again["access_token"]).json()["id"] == user["id"]
 
 
 @EVERY
-def test_nobody_signs_in_whom_the_provider_does_not_know(
-    recording: Recording, at_peer: Any, api: Api, auth_config: ChangeConfig
+def test_a_profile_without_a_subject_is_an_error(
+    recording: Recording, enable_at_peer: Any, api: Api, auth_config: ChangeConfig
 ) -> None:
-    nobody = at_peer(recording.with_value(recording.subject, ""))
+    moved = enable_at_peer(recording.with_value(recording.subject, ""))
     auth_config(
         providers={
             **settings.AUTH.providers,
             recording.name: dataclasses.replace(settings.AUTH.providers[recording.name], email_optional=True),
         }
     )
-    answer = sign_in(api, nobody)
+    answer = sign_in(api, moved)
     assert answer.status_code == 302
-    told = redirect_fragment(answer)
-    assert told["error"] == "server_error"
-    assert told["error_code"] == "unexpected_failure"
-    assert "access_token" not in told
+    fragment = redirect_fragment(answer)
+    assert fragment["error"] == "server_error"
+    assert fragment["error_code"] == "unexpected_failure"
+    assert "access_token" not in fragment

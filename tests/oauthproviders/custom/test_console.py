@@ -1,4 +1,4 @@
-"""Providers that administrators have defined, as operators see them."""
+"""Custom providers in the operator console."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECRET = "the secret of the client"
 
 @pytest.fixture
 def console(api: Api) -> Console:
-    """A signed-in operator's, with one provider to look at."""
+    """The console of a signed-in operator, with one custom provider."""
     definition = {
         "provider_type": "oauth2",
         "identifier": "custom:acme",
@@ -33,7 +33,7 @@ def console(api: Api) -> Console:
     return made
 
 
-def test_operators_see_the_providers_and_not_their_secrets(console: Console) -> None:
+def test_the_pages_show_providers_without_secrets(console: Console) -> None:
     path = f"{START}oauthproviders/customprovider/"
     row = CustomProvider.objects.get()
     for page in (path, f"{path}{row.pk}/change/", f"{path}?q=acme", f"{path}?provider_type__exact=oauth2"):
