@@ -91,7 +91,7 @@ def test_without_a_day_only_the_latest_rows_are_read(inside: Console) -> None:
     before = timezone.now() - timedelta(days=2)
     day = before.date().isoformat()
     user_id = note("ada", action=Action.DELETED, at=before)
-    payload = {"action": "user_modified", "traits": {"user_email": "bob@example.com"}}
+    payload = {"action": "user_modified", "traits": {"user_id": str(uuid4()), "user_email": "bob@example.com"}}
     factories.make_audit_entries(filters.MAX_LATEST_ROWS, payload=payload, at=before + timedelta(days=1))
     assert shown(inside) == {"bob"}
     assert shown(inside, payload__action="user_deleted") == set()
