@@ -48,6 +48,24 @@ EMAIL, PHONE, NAME = "ann@example.com", "15550001234", "Ann Example"
 CODE = "918273"
 ADDRESS = "203.0.113.77"
 TRAIL = "audit_log_entries"
+ROWS_OF_USER = {
+    "users": 1,
+    "identities": 1,
+    "mfa_factors": 1,
+    "mfa_challenges": 1,
+    "mfa_recovery_codes": 1,
+    "webauthn_credentials": 1,
+    "webauthn_challenges": 1,
+    "sessions": 2,
+    "mfa_amr_claims": 2,
+    "refresh_tokens": 2,
+    "one_time_tokens": 1,
+    "flow_state": 1,
+    "messages": 1,
+    "message_attempts": 1,
+    "rate_limits": 2,
+}
+"""Table → rows of the user that `make_user` stores."""
 
 
 @pytest.fixture(autouse=True)
@@ -194,24 +212,7 @@ def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
     other = make_bob()
     document = orjson.loads(run("export_user", str(getattr(user, by))))
     assert document["user_id"] == str(user.id)
-    assert {table: len(rows) for table, rows in document["held"].items()} == {
-        "users": 1,
-        "identities": 1,
-        "mfa_factors": 1,
-        "mfa_challenges": 1,
-        "mfa_recovery_codes": 1,
-        "webauthn_credentials": 1,
-        "webauthn_challenges": 1,
-        "sessions": 2,
-        "mfa_amr_claims": 2,
-        "refresh_tokens": 2,
-        "one_time_tokens": 1,
-        "flow_state": 1,
-        "messages": 1,
-        "message_attempts": 1,
-        "rate_limits": 2,
-        TRAIL: 3,
-    }
+    assert {table: len(rows) for table, rows in document["held"].items()} == {**ROWS_OF_USER, TRAIL: 3}
     (shown,) = document["held"]["users"]
     assert (shown["email"], shown["raw_user_meta_data"]["full_name"]) == (EMAIL, NAME)
     (message,) = document["held"]["messages"]
@@ -272,23 +273,7 @@ def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_
     assert trail() == before
     assert tables_with(other.id, "bob@example.com") == of_other
     assert waiting_for("bob@example.com") == 1
-    assert receipt["removed"] == {
-        "users": 1,
-        "identities": 1,
-        "mfa_factors": 1,
-        "mfa_challenges": 1,
-        "mfa_recovery_codes": 1,
-        "webauthn_credentials": 1,
-        "webauthn_challenges": 1,
-        "sessions": 2,
-        "mfa_amr_claims": 2,
-        "refresh_tokens": 2,
-        "one_time_tokens": 1,
-        "flow_state": 1,
-        "messages": 1,
-        "message_attempts": 1,
-        "rate_limits": 2,
-    }
+    assert receipt["removed"] == ROWS_OF_USER
     assert (receipt["rewritten"], receipt["left"], receipt["kept_id"]) == ({TRAIL: 4}, {}, False)
 
 
