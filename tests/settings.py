@@ -27,3 +27,6 @@ RUN_ID = os.environ.setdefault("TEST_RUN_ID", secrets.token_hex(4))
 os.environ.setdefault("DATABASE_URL", f"embedded:{Path(tempfile.gettempdir()) / f'authsvc-test-{RUN_ID}'}")
 
 from authsvc.settings import *  # noqa: E402, F403  (the environment had to come first)
+
+PRODUCTION_PASSWORD_HASHERS = PASSWORD_HASHERS  # noqa: F405
+PASSWORD_HASHERS = ["tests.hashers.CheapArgon2id"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import secrets
 import signal
@@ -33,11 +34,28 @@ GUNICORN = ("-m", "gunicorn", "-c", str(PROJECT / "gunicorn.conf.py"), "authsvc.
 COMMANDS = {"granian": SERVE, "gunicorn": GUNICORN}
 
 
+PORTS_PER_WORKER = 500
+
+
+@functools.cache
+def _ports() -> Iterator[int]:
+    """The ports of this test process, again and again, from a random one on because test runs may overlap.
+
+    The system assigns ports above 32,768, so it gives none of these to a client before the server listens.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 20
+    first = 22_000 + worker * PORTS_PER_WORKER
+    begin = secrets.randbelow(PORTS_PER_WORKER)
+    return itertools.cycle([*range(first + begin, first + PORTS_PER_WORKER), *range(first, first + begin)])
+
+
 def free_port() -> int:
-    """A TCP port that is currently unused."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that is currently unused and that no other worker of this test run receives."""
+    for port in itertools.islice(_ports(), PORTS_PER_WORKER):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("all ports of this test process are in use")
 
 
 def is_listening(port: int) -> bool:
@@ -56,7 +74,7 @@ def server_url() -> str:
 
 
 @functools.cache
-def _template() -> str:
+def migrated_template() -> str:
     """Name of the migrated database that this test run copies; the first process that needs it creates it."""
     name = TEMPLATE
     with psycopg.connect(server_url(), autocommit=True) as connection:
@@ -90,7 +108,7 @@ def fresh_database(*, template: str | None = None) -> Iterator[str]:
     name = f"live_{secrets.token_hex(4)}"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
     with psycopg.connect(server_url(), autocommit=True) as connection:
-        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template or _template())))
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template or migrated_template())))
     try:
         yield _database_url(name)
     finally:

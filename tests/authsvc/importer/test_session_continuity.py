@@ -137,6 +137,7 @@ def test_a_signed_out_session_stays_out(api: Api, reference: Reference) -> None:
         ),
     ],
 )
+@pytest.mark.usefixtures("production_hasher")
 def test_a_password_is_still_good_and_its_hash_is_replaced(
     stored: str, password: str, api: Api, reference: Reference
 ) -> None:
