@@ -1,10 +1,20 @@
-"""Errors that several packages of accounts raise."""
+"""Errors that several packages of accounts raise, and groups of them for the documentation of endpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from authsvc.errors import ApiError, UnexpectedFailure, ValidationFailed
+from authsvc.errors import (
+    ApiError,
+    EmailRateExceeded,
+    EmailSentTooRecently,
+    SmsGatewayMissing,
+    SmsRateExceeded,
+    SmsSentTooRecently,
+    UnexpectedFailure,
+    ValidationFailed,
+)
+from authsvc.messaging import MessageNotAccepted
 
 
 class EmailRequired(ValidationFailed):
@@ -138,3 +148,16 @@ class PhoneExists(ApiError):
     status = 422
     error_code = "phone_exists"
     message = "A user with this phone number has already been registered"
+
+
+EMAIL_FORMAT_ERRORS = (EmailRequired, EmailTooLong, EmailInvalid)
+"""An address with an invalid format."""
+RECIPIENT_ERRORS = (EmailAddressInvalid, EmailAddressNotAuthorized)
+"""An address that cannot receive emails."""
+EMAIL_DELIVERY_ERRORS = (*RECIPIENT_ERRORS, EmailRateExceeded, MessageNotAccepted)
+EMAIL_REQUEST_ERRORS = (*EMAIL_DELIVERY_ERRORS, EmailSentTooRecently)
+"""A requested email, of which one is allowed per interval."""
+SMS_REQUEST_ERRORS = (ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSentTooRecently, MessageNotAccepted)
+NEW_PASSWORD_ERRORS = (PasswordTooLong, WeakPassword, BreachLookupFailed)
+CONTACT_CHANGE_ERRORS = (EmailExists, PhoneExists)
+"""A confirmed email or phone that another user has taken since it was requested."""

@@ -198,6 +198,12 @@ def auth_config(settings: Settings) -> ChangeConfig:
 
 
 @pytest.fixture
+def no_request_limits(auth_config: ChangeConfig) -> None:
+    """Disables the limits of requests per client: clients are identified by a header that is never sent."""
+    auth_config(limits={"header": "X-Never-Sent"})
+
+
+@pytest.fixture
 def mocked_requests() -> Iterator[responses.RequestsMock]:
     """Answers outgoing HTTP requests without a network; requests that are not registered fail."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:

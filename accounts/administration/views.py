@@ -11,7 +11,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets
 from accounts import errors as account_errors
 from accounts import schemas as account_schemas
 from accounts.administration import action_links, admin_factors, errors, invitations, schemas, user_administration
@@ -42,7 +41,7 @@ from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
 _NEW_USER_ERRORS = (
-    *error_sets.EMAIL_FORMAT,
+    *account_errors.EMAIL_FORMAT_ERRORS,
     account_errors.PhoneInvalid,
     account_errors.PasswordTooLong,
     errors.PasswordAndHash,
@@ -165,8 +164,8 @@ class UserView(AdminEndpoint):
         responses={200: account_schemas.User},
         errors=(
             *errors.USER_PATH,
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.NEW_PASSWORD,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
             account_errors.PhoneInvalid,
             account_errors.EmailExists,
             errors.PhoneRegistered,
@@ -280,7 +279,7 @@ class InviteView(AdminEndpoint):
         body=InviteInput,
         query=(REDIRECT_TO,),
         responses={200: account_schemas.User},
-        errors=(*error_sets.EMAIL_FORMAT, *error_sets.EMAIL_DELIVERY, account_errors.EmailExists),
+        errors=(*account_errors.EMAIL_FORMAT_ERRORS, *account_errors.EMAIL_DELIVERY_ERRORS, account_errors.EmailExists),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create an account for an email address and send an invitation.
@@ -305,9 +304,9 @@ class GenerateLinkView(AdminEndpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.ActionLink},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_DELIVERY,
-            *error_sets.NEW_PASSWORD,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_DELIVERY_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
             errors.LinkTypeUnknown,
             account_errors.PasswordRequired,
             errors.UserWithEmailNotFound,

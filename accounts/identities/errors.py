@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from accounts import error_sets
 from accounts import errors as account_errors
 from authsvc.errors import ApiError, UnexpectedFailure, ValidationFailed
 from tokens.sessions.errors import UserBanned
@@ -119,7 +118,7 @@ class UnexpectedAudience(ApiError):
 
 
 EXTERNAL_IDENTITY = (
-    *error_sets.EMAIL_REQUEST,
+    *account_errors.EMAIL_REQUEST_ERRORS,
     account_errors.SignupDisabled,
     UserBanned,
     ProviderEmailNotVerified,

@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets
 from accounts import errors as account_errors
 from accounts.mfa import challenges, enrolment, errors, recovery_codes, removal, schemas, verification
 from accounts.mfa.challenges import CreatedChallenge
@@ -99,7 +98,7 @@ class ChallengeView(_Endpoint):
         errors=(
             *errors.FACTOR_PATH,
             *errors.VERIFICATION_DISABLED,
-            *error_sets.SMS_REQUEST,
+            *account_errors.SMS_REQUEST_ERRORS,
             RequestRateExceeded,
         ),
     )

@@ -9,8 +9,8 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, schemas
 from accounts import errors as account_errors
+from accounts import schemas
 from accounts.profile import errors, profile, reauthentication
 from accounts.profile.profile import UserUpdateRequest
 from accounts.users import records
@@ -63,10 +63,10 @@ class UserView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.User},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
-            *error_sets.NEW_PASSWORD,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
             *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
@@ -112,8 +112,8 @@ class ReauthenticateView(Endpoint):
     @document(
         responses={200: schemas.MessageSent},
         errors=(
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
             errors.NoContact,
             errors.EmailNotVerified,
             errors.PhoneNotVerified,

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, errors
+from accounts import errors
 from accounts.messages import confirmation_emails, recipients
 from accounts.users import identifiers, queries
 from authsvc import conf, messaging
@@ -44,8 +44,8 @@ class RecoverView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: Empty},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
+            *errors.EMAIL_FORMAT_ERRORS,
+            *errors.EMAIL_REQUEST_ERRORS,
             *PKCE_ERRORS,
             errors.RecoveryAddressMissing,
             errors.MailRequestsDisabled,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypedDict
 from django.db import transaction
 
 from accounts import errors as account_errors
-from accounts.models import User
+from accounts import models  # not `User`: the response schemas of this module refer to another class of that name
 from accounts.passwords import hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
@@ -146,7 +146,7 @@ def _sign_in(
         changes["password"] = encryption.encrypt(new_hash, bound_to=user.id)
     with transaction.atomic(durable=True):
         # A password change ends all sessions. It must also end a sign-in that started before it.
-        if not User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
+        if not models.User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
             return None
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)

@@ -8,8 +8,8 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, schemas
 from accounts import errors as account_errors
+from accounts import schemas
 from accounts.sign_in import errors, passwordless
 from authsvc.api import parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Empty, document
@@ -55,9 +55,9 @@ class OtpView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: schemas.MessageSent},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
             *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             account_errors.PhoneInvalid,
@@ -117,8 +117,8 @@ class MagicLinkView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: Empty},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
             *PKCE_ERRORS,
             account_errors.PasswordTooLong,
             errors.MagicLinkAddressMissing,

@@ -8,8 +8,8 @@ from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.response import Response
 
-from accounts import error_sets, schemas
 from accounts import errors as account_errors
+from accounts import schemas
 from accounts.sign_up import errors, sign_up
 from accounts.sign_up.sign_up import SignUpResult
 from accounts.users import records
@@ -47,10 +47,10 @@ class SignUpView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: (schemas.User, Session)},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
-            *error_sets.NEW_PASSWORD,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
+            *account_errors.NEW_PASSWORD_ERRORS,
             *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,

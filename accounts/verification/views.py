@@ -10,7 +10,6 @@ from django.utils import timezone
 from rest_framework.parsers import FormParser
 from rest_framework.response import Response
 
-from accounts import error_sets
 from accounts import errors as account_errors
 from accounts.verification import confirm_page, errors, redemption, resending
 from accounts.verification.redemption import Redemption
@@ -38,8 +37,8 @@ _REDIRECT = ResponseDoc(
     headers=("Location",),
 )
 _LINK_ERRORS = (
-    *error_sets.NEW_PASSWORD,
-    *error_sets.CONTACT_CHANGE,
+    *account_errors.NEW_PASSWORD_ERRORS,
+    *account_errors.CONTACT_CHANGE_ERRORS,
     errors.InvalidEmailVerificationType,
     errors.LinkExpired,
     UserBanned,
@@ -155,8 +154,8 @@ class VerifyView(LinkEndpoint):
         body=VerifyInput,
         responses={200: (SessionByCode, FirstConfirmation)},
         errors=(
-            *error_sets.NEW_PASSWORD,
-            *error_sets.CONTACT_CHANGE,
+            *account_errors.NEW_PASSWORD_ERRORS,
+            *account_errors.CONTACT_CHANGE_ERRORS,
             errors.VerificationTypeMissing,
             errors.TokenOrHashMissing,
             errors.OnlyTokenHashAllowed,
@@ -247,9 +246,9 @@ class ResendView(Endpoint):
         query=(REDIRECT_TO,),
         responses={200: MessageAccepted},
         errors=(
-            *error_sets.EMAIL_FORMAT,
-            *error_sets.EMAIL_REQUEST,
-            *error_sets.SMS_REQUEST,
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_REQUEST_ERRORS,
+            *account_errors.SMS_REQUEST_ERRORS,
             *PKCE_ERRORS,
             account_errors.PhoneInvalid,
             errors.ResendTypeMissing,

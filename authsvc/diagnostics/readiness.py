@@ -49,8 +49,8 @@ _UNREACHABLE = State({name: {"ok": False} for name in ("database", "migrations",
 class Checks:
     """Runs one check at a time, on a separate connection, and reuses its result for `KEPT_SECONDS`."""
 
-    def __init__(self, look: Callable[[], State]) -> None:
-        self._look = look
+    def __init__(self, read_state: Callable[[], State]) -> None:
+        self._read_state = read_state
         self._lock = threading.Lock()
         self._latest: Future[State] | None = None
         self._ended_at = 0.0
@@ -75,7 +75,7 @@ class Checks:
     def _run(self, result: Future[State]) -> None:
         state = _UNREACHABLE
         try:
-            state = self._look()
+            state = self._read_state()
         except Exception as error:  # noqa: BLE001  (after any error the service is not ready)
             logger.warning("not ready", extra={"error": str(error)})
         finally:
@@ -88,9 +88,9 @@ def check() -> State:
     return _checks.state()
 
 
-def look() -> State:
+def read_state() -> State:
     """The state now. Raises django.db errors."""
-    began = time.monotonic()
+    started = time.monotonic()
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
     try:
         # In a transaction, so that the timeout does not stay on a connection of a pooler.
@@ -102,17 +102,17 @@ def look() -> State:
                 # The queue of another version may have other tables.
                 return State(
                     {
-                        "database": _reached(began),
+                        "database": _database_result(started),
                         "migrations": {"ok": False, "missing": len(missing)},
                         "queue": {"ok": False},
                     }
                 )
-            signs = jobs.read_worker_health(cursor)
+            worker_health = jobs.read_worker_health(cursor)
         return State(
             {
-                "database": _reached(began),
+                "database": _database_result(started),
                 "migrations": {"ok": True, "missing": 0},
-                "queue": {"ok": signs.is_healthy, "oldest_due_seconds": round(signs.job_delay or 0, 1)},
+                "queue": {"ok": worker_health.is_healthy, "oldest_due_seconds": round(worker_health.job_delay or 0, 1)},
             }
         )
     finally:
@@ -125,26 +125,28 @@ def missing_migrations(cursor: CursorWrapper) -> set[tuple[str, str]]:
     cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [log])
     row = cursor.fetchone()
     if not (row and row[0]):
-        return set(_shipped())
+        return set(_migrations_of_this_version())
     cursor.execute(f"SELECT app, name FROM {log}")  # noqa: S608  (a name of our own)
-    return set(_shipped()) - set(cursor.fetchall())
+    return set(_migrations_of_this_version()) - set(cursor.fetchall())
 
 
 @cache
-def _shipped() -> frozenset[tuple[str, str]]:
+def _migrations_of_this_version() -> frozenset[tuple[str, str]]:
     """Read from file names, because loading the migrations takes memory."""
-    found = set()
+    migrations = set()
     for app in apps.get_app_configs():
         try:
             package = import_module(f"{app.name}.migrations")
         except ModuleNotFoundError:
             continue
-        found |= {(app.label, each.name) for each in pkgutil.iter_modules(package.__path__) if each.name[0] not in "_~"}
-    return frozenset(found)
+        migrations |= {
+            (app.label, each.name) for each in pkgutil.iter_modules(package.__path__) if each.name[0] not in "_~"
+        }
+    return frozenset(migrations)
 
 
-def _reached(began: float) -> dict[str, Any]:
-    return {"ok": True, "milliseconds": round((time.monotonic() - began) * 1000)}
+def _database_result(started: float) -> dict[str, Any]:
+    return {"ok": True, "milliseconds": round((time.monotonic() - started) * 1000)}
 
 
-_checks = Checks(look)
+_checks = Checks(read_state)

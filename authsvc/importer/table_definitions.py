@@ -54,10 +54,12 @@ def _owner_as_uuid(_name: str, source_columns: Columns) -> str:
     return f"CASE WHEN x.user_id ~ '{_UUID}' THEN x.user_id::uuid END"
 
 
-def _link_hash(_name: str, _there: Columns) -> str:
+def _link_hash(_name: str, _source_columns: Columns) -> str:
     # An SMS contains no link. A short token is not accepted as a link, because it could be guessed.
-    mailed = "x.relates_to LIKE '%@%' AND x.token_type <> 'reauthentication_token' AND length(x.token_hash) >= 20"
-    return f"CASE WHEN {mailed} THEN encode(sha256(convert_to(x.token_hash, 'UTF8')), 'hex') END"
+    is_email_link = (
+        "x.relates_to LIKE '%@%' AND x.token_type <> 'reauthentication_token' AND length(x.token_hash) >= 20"
+    )
+    return f"CASE WHEN {is_email_link} THEN encode(sha256(convert_to(x.token_hash, 'UTF8')), 'hex') END"
 
 
 def _payload(name: str, source_columns: Columns) -> str:

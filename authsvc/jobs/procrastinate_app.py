@@ -103,7 +103,7 @@ class _RetryDelays(BaseRetryStrategy):
         self._task = task
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        delay = _run_of(self._task, job).retry_delay
+        delay = _build_run(self._task, job).retry_delay
         if delay is None or isinstance(exception, registry.PermanentFailure):
             return None
         if isinstance(exception, registry.Retry) and exception.delay is not None:
@@ -111,7 +111,7 @@ class _RetryDelays(BaseRetryStrategy):
         return RetryDecision(retry_at=timezone.now() + delay)
 
 
-def _run_of(task: registry.Task[...], job: Job) -> registry.Run:
+def _build_run(task: registry.Task[...], job: Job) -> registry.Run:
     delay = task.retry_delays[job.attempts] if job.attempts < len(task.retry_delays) else None
     return registry.Run(attempt=job.attempts + 1, retry_delay=delay)
 
@@ -123,7 +123,7 @@ def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Corout
         close_old_connections()
         try:
             with conf.keep(), telemetry.job_span(task.name):
-                task.function(_run_of(task, job), **arguments)
+                task.function(_build_run(task, job), **arguments)
         except (registry.Retry, registry.PermanentFailure):
             raise
         except Exception:
@@ -134,8 +134,8 @@ def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Corout
 
     async def run_in_thread(context: JobContext, **arguments: Any) -> None:
         # During an upgrade a newer version may have stored the job with additional arguments.
-        accepted = {name: value for name, value in arguments.items() if name in parameters}
-        await asyncio.get_running_loop().run_in_executor(threads, run, context.job, accepted)
+        known_arguments = {name: value for name, value in arguments.items() if name in parameters}
+        await asyncio.get_running_loop().run_in_executor(threads, run, context.job, known_arguments)
 
     return run_in_thread
 

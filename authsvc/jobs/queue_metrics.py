@@ -45,8 +45,8 @@ class QueueCollector:
             yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=0)
             return
         yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=1)
-        took = time.monotonic() - started
-        yield GaugeMetricFamily("auth_database_answer_seconds", "Time to connect and read the queue.", value=took)
+        duration = time.monotonic() - started
+        yield GaugeMetricFamily("auth_database_answer_seconds", "Time to connect and read the queue.", value=duration)
         jobs = GaugeMetricFamily("auth_queue_jobs", "Jobs by state.", labels=["state"])
         for state, count in zip(_STATES, counts, strict=True):
             jobs.add_metric([state], count)

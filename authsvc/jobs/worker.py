@@ -1,10 +1,14 @@
-"""The job worker: a thread with a separate event loop and connections, which restarts after every failure."""
+"""The job worker: a thread with a separate event loop and connections, which restarts after every failure.
+
+A serving process starts one when the WSGI application is loaded, and stops it when the process exits.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +20,7 @@ from procrastinate.contrib.django.utils import connector_params
 from psycopg_pool import AsyncConnectionPool
 
 from authsvc import conf
-from authsvc.jobs import procrastinate_app, registry, stalled_jobs
+from authsvc.jobs import procrastinate_app, registry
 
 POLL_SECONDS = 2.0
 """Notifications announce new jobs. Retries, and all jobs behind a transaction pooler, are found by polling."""
@@ -24,7 +28,25 @@ HEARTBEAT_SECONDS = 2.0
 STALE_AFTER = timedelta(seconds=8)
 CONNECT_SECONDS = 5.0
 RESTART_SECONDS = 1.0
+RECLAIM_SECONDS = 3.0
+STOP_SECONDS = 30.0
+"""Timeout of the process's exit for the running job."""
 
+# One statement selects and updates, so that two workers cannot reclaim a job twice. A job of an unregistered or pruned
+# worker has no worker row.
+_RECLAIM = """
+    UPDATE procrastinate_jobs
+       SET status = 'todo', attempts = attempts + 1, scheduled_at = now(), worker_id = NULL, abort_requested = false
+     WHERE id IN (
+           SELECT job.id
+             FROM procrastinate_jobs AS job
+             LEFT JOIN procrastinate_workers AS worker ON worker.id = job.worker_id
+            WHERE job.status = 'doing' AND job.queue_name = %(queue)s
+              AND (worker.id IS NULL OR worker.last_heartbeat < now() - %(stale)s)
+              FOR UPDATE OF job SKIP LOCKED)
+"""
+
+_running: list[Worker] = []
 logger = logging.getLogger(__name__)
 
 
@@ -104,9 +126,7 @@ class Worker:
         self._request_stop = lambda: loop.call_soon_threadsafe(worker.stop)
         if self._stopping.is_set():
             return
-        reclaiming = asyncio.create_task(
-            stalled_jobs.reclaim_stalled_jobs(pool, queue=self._queue, stale_after=STALE_AFTER)
-        )
+        reclaiming = asyncio.create_task(_reclaim_stalled_jobs(pool, queue=self._queue, stale_after=STALE_AFTER))
         # The task ends only if it loses its connection; the worker has probably lost its connection too.
         reclaiming.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]
         try:
@@ -121,6 +141,19 @@ class Worker:
             raise ConnectionError("the worker ended unexpectedly") from lost
 
 
+async def _reclaim_stalled_jobs(pool: AsyncConnectionPool, *, queue: str, stale_after: timedelta) -> None:
+    """Return the running jobs of dead workers to the queue, every few seconds until cancelled; the library does not.
+
+    A worker is dead `stale_after` its last heartbeat. A reclaimed job has used up one attempt. Raises psycopg errors.
+    """
+    while True:
+        async with pool.connection() as connection:
+            reclaimed = (await connection.execute(_RECLAIM, {"queue": queue, "stale": stale_after})).rowcount
+        if reclaimed:
+            logger.info("jobs of a dead worker reclaimed", extra={"jobs": reclaimed})
+        await asyncio.sleep(RECLAIM_SECONDS)
+
+
 def _is_not_about_job(record: logging.LogRecord) -> bool:
     return not str(getattr(record, "action", "")).startswith("job_")
 
@@ -132,3 +165,31 @@ def _run_loop(loop: registry.WorkerLoop, stopping: threading.Event) -> None:
         except Exception:
             logger.exception("worker loop failed", extra={"task": loop.name})
         stopping.wait(loop.interval().total_seconds())
+
+
+def start_in_process() -> None:
+    """Start this process's worker, unless it is running or the settings demand separate worker processes."""
+    if conf.current().mailer.worker_enabled and not _running:
+        worker = Worker()
+        worker.start()
+        _running.append(worker)
+
+
+def stop_in_process() -> None:
+    """Stop this process's worker after its running job. Also called when the process exits."""
+    while _running:
+        if not _running.pop().stop(seconds=STOP_SECONDS):
+            logger.warning("running job not finished in time; another worker will run it again")
+
+
+def _start_in_child() -> None:
+    # Threads do not survive a fork, for example of a server that preloads the application.
+    if _running:
+        _running.clear()
+        start_in_process()
+
+
+os.register_at_fork(after_in_child=_start_in_child)
+# `atexit` functions run after the thread pools of the jobs are closed, and do not run at all in processes made by
+# multiprocessing. concurrent.futures uses this hook for the same reason.
+threading._register_atexit(stop_in_process)  # type: ignore[attr-defined]

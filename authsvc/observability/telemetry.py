@@ -28,7 +28,7 @@ _DEFAULT_VARIABLES = {
 
 _is_instrumented = False
 _is_listening = False
-_stops: list[Callable[[], None]] = []
+_stop_functions: list[Callable[[], None]] = []
 _job_span: Callable[[str], AbstractContextManager[object]] = nullcontext
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def _listen(config: conf.Telemetry) -> None:
 def _start_tracing(config: conf.Telemetry) -> None:
     global _job_span
     tracing = import_module("authsvc.observability.tracing")
-    _stops.append(tracing.start(config))
+    _stop_functions.append(tracing.start(config))
     _job_span = tracing.job_span
 
 
@@ -91,7 +91,7 @@ def _start_metrics(config: conf.Telemetry, is_leader: Callable[[], bool]) -> Non
     if _is_listening:
         import_module("authsvc.observability.prometheus").start(otlp.resource_attributes(config))
     elif config.metrics == "opentelemetry":
-        _stops.append(import_module("authsvc.observability.otlp_metrics").start(config, is_leader=is_leader))
+        _stop_functions.append(import_module("authsvc.observability.otlp_metrics").start(config, is_leader=is_leader))
     count = import_module("authsvc.observability.django_metrics").count_migrations
     threading.Thread(target=count, name="migration-metrics", daemon=True).start()
 
@@ -121,8 +121,8 @@ def _attempt(part: str, start: Callable[[], object]) -> None:
 
 def stop_in_process() -> None:
     """Export the rest; waits at most `FLUSH_SECONDS` for collectors."""
-    flushes = [threading.Thread(target=stop, name="telemetry-flush", daemon=True) for stop in _stops]
-    _stops.clear()
+    flushes = [threading.Thread(target=stop, name="telemetry-flush", daemon=True) for stop in _stop_functions]
+    _stop_functions.clear()
     deadline = time.monotonic() + FLUSH_SECONDS
     for thread in flushes:
         thread.start()

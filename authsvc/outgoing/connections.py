@@ -172,15 +172,15 @@ def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFam
 
 def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.AddressFamily, Any]]:
     """Families and socket addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
-    answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
-    until = time.monotonic() + seconds
+    results: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+    deadline = time.monotonic() + seconds
     slots = _lookup_slots
 
     def resolve() -> None:
         try:
-            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            results.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
-            answers.put(error)
+            results.put(error)
         finally:
             slots.release()
 
@@ -194,12 +194,12 @@ def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.Addres
         slots.release()
         raise OSError("cannot start a thread") from None
     try:
-        found = answers.get(timeout=max(0.0, until - time.monotonic()))
+        result = results.get(timeout=max(0.0, deadline - time.monotonic()))
     except queue.Empty:
         raise TimeoutError from None
-    if isinstance(found, Exception):
-        raise found
-    return [(family, address) for family, *_, address in found]
+    if isinstance(result, Exception):
+        raise result
+    return [(family, address) for family, *_, address in result]
 
 
 def is_public(address: str) -> bool:

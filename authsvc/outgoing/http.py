@@ -87,7 +87,9 @@ def send(
     )
     body = {"data": form if content is None else content, "json": json}
     for _ in range(_MAX_REDIRECTS + 1):
-        request = requests.Request(method, url, headers={**_HEADERS, **(headers or {})}, auth=_octets(auth), **body)
+        request = requests.Request(
+            method, url, headers={**_HEADERS, **(headers or {})}, auth=_encode_auth(auth), **body
+        )
         reply = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
         location = reply.headers.get("Location") if follow_redirects and reply.status in _REDIRECTS else None
         if location is None:
@@ -101,12 +103,12 @@ def send(
 
 def proxy(url: str) -> str:
     """The proxy for a URL from the environment, empty without one."""
-    return requests.utils.select_proxy(url, _of_environment(url)["proxies"]) or ""
+    return requests.utils.select_proxy(url, _environment_settings(url)["proxies"]) or ""
 
 
 def authorities(url: str) -> str:
     """The default file or folder of certificate authorities."""
-    named: bool | str = _of_environment(url)["verify"]
+    named: bool | str = _environment_settings(url)["verify"]
     return named if isinstance(named, str) else AUTHORITIES
 
 
@@ -135,7 +137,7 @@ def _sent(request: requests.Request, call: connections.Call, *, max_bytes: int, 
     prepared = request.prepare()
     if urlsplit(prepared.url or "").scheme not in ("http", "https"):
         raise requests.exceptions.InvalidSchema
-    settings = _of_environment(prepared.url or "")
+    settings = _environment_settings(prepared.url or "")
     if call.public_only:
         settings["proxies"] = {}
     connections.begin(call)
@@ -194,11 +196,11 @@ _thread = _Thread()
 _environment = requests.Session()
 
 
-def _of_environment(url: str) -> dict[str, Any]:
+def _environment_settings(url: str) -> dict[str, Any]:
     return {**_environment.merge_environment_settings(url, {}, True, None, None)}
 
 
-def _octets(auth: tuple[str, str] | None) -> tuple[bytes, bytes] | None:
+def _encode_auth(auth: tuple[str, str] | None) -> tuple[bytes, bytes] | None:
     return None if auth is None else (auth[0].encode(), auth[1].encode())
 
 

@@ -35,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReencryptionResult:
-    done: int
+    reencrypted: int
     unreadable: int
     """Values left unchanged, because no configured key decrypts them."""
 
@@ -60,45 +60,45 @@ def warn_about_unknown_keys() -> None:
             )
 
 
-def reencrypt(column: Column, *, note: Callable[[int], None]) -> ReencryptionResult:
+def reencrypt(column: Column, *, report_progress: Callable[[int], None]) -> ReencryptionResult:
     """Encrypt every value that is unencrypted or uses another key with the current key; encryption must be enabled.
 
     Works in batches with a transaction each, so it can be interrupted and repeated. A value that changes concurrently
-    is left unchanged. `note` receives the number of rows of each batch.
+    is left unchanged. `report_progress` receives the number of rows of each batch.
     """
     table = column.table
-    done = unreadable = 0
-    last = UUID(int=0)
-    while found := fetch_rows(
-        f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_BATCH_SIZE}", (last,)
+    reencrypted = unreadable = 0
+    last_id = UUID(int=0)
+    while rows := fetch_rows(
+        f"SELECT id, {column.name} FROM {table} WHERE id > %s ORDER BY id LIMIT {_BATCH_SIZE}", (last_id,)
     ):
-        changed: list[tuple[UUID, str, str]] = []
-        for row_id, stored in found:
+        replacements: list[tuple[UUID, str, str]] = []
+        for row_id, stored in rows:
             if not stored or not encryption.needs_reencryption(stored):
                 continue
             try:
-                changed.append(
+                replacements.append(
                     (row_id, stored, encryption.encrypt(encryption.decrypt(stored, bound_to=row_id), bound_to=row_id))
                 )
             except encryption.DecryptionError:
                 unreadable += 1
-        done += _replace(column, changed)
-        note(len(found))
-        last = found[-1][0]
-    return ReencryptionResult(done=done, unreadable=unreadable)
+        reencrypted += _replace(column, replacements)
+        report_progress(len(rows))
+        last_id = rows[-1][0]
+    return ReencryptionResult(reencrypted=reencrypted, unreadable=unreadable)
 
 
-def _replace(column: Column, changed: Collection[tuple[UUID, str, str]]) -> int:
-    if not changed:
+def _replace(column: Column, replacements: Collection[tuple[UUID, str, str]]) -> int:
+    if not replacements:
         return 0
-    ids, before, after = (list(values) for values in zip(*changed, strict=True))
+    ids, old_values, new_values = (list(values) for values in zip(*replacements, strict=True))
     with transaction.atomic(durable=True):
         return len(
             fetch_rows(
                 f"UPDATE {column.table} t SET {column.name} = c.after"
                 " FROM unnest(%s::uuid[], %s::text[], %s::text[]) c (id, before, after)"
                 f" WHERE t.id = c.id AND t.{column.name} = c.before RETURNING t.id",
-                (ids, before, after),
+                (ids, old_values, new_values),
             )
         )
 
@@ -108,7 +108,7 @@ def _key_ids(column: Column) -> set[str]:
     table = column.table
     estimate = fetch_row("SELECT reltuples FROM pg_class WHERE oid = to_regclass(quote_ident(%s))", (table,))
     percent = min(100.0, 100 * _SAMPLE_ROWS / max(estimate[0] if estimate else 0, 1))
-    found = fetch_rows(
+    rows = fetch_rows(
         f"SELECT {column.name} FROM {table} TABLESAMPLE system (%s) WHERE starts_with({column.name}, '{{')", (percent,)
     )
-    return {key_id for (stored,) in found if (key_id := encryption.key_id(stored))}
+    return {key_id for (stored,) in rows if (key_id := encryption.key_id(stored))}

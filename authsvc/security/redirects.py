@@ -23,12 +23,12 @@ _FORBIDDEN_PROTOCOLS = frozenset({"javascript:", "data:", "vbscript:", "blob:", 
 _WEB_PROTOCOLS = frozenset({"http:", "https:"})
 _WEB_HOST = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 # The parser drops tab, LF and CR; every other control character is rejected.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_DROPPED = str.maketrans("", "", "\t\n\r")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_DROPPED_CHARACTERS = str.maketrans("", "", "\t\n\r")
 # A scheme and an authority without a path; possessive, so that the authority is never truncated.
 _PATHLESS = re.compile(r"[^:/\\?#]++:[/\\]*+[^/\\?#]++(?![/\\])")
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
-_ONLY_IN_FRAGMENT = "sb"
+_FRAGMENT_MARK = "sb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Rules:
 
 def is_permitted(url: str) -> bool:
     """True if SITE_URL or URI_ALLOW_LIST permits a redirect to `url`, parsed as a browser does."""
-    return _permitted(url) is not None
+    return _permitted_target(url) is not None
 
 
 def resolve(*, header: str | None, query: str | None, referer: str | None) -> str:
@@ -50,25 +50,25 @@ def resolve(*, header: str | None, query: str | None, referer: str | None) -> st
     returned unchanged if parsing changes nothing significant, else in the normalized form of the parser.
     """
     for candidate in (header or query, referer):
-        if candidate and (target := _permitted(candidate)) is not None:
+        if candidate and (target := _permitted_target(candidate)) is not None:
             return target
     return conf.current().site.url
 
 
 def with_fragment(target: str, values: Mapping[str, str]) -> str:
     """`target` with `values` form-encoded in key order as the fragment; an existing fragment precedes it."""
-    return f"{_ascii(target)}#{_form(values)}"
+    return f"{_encode_non_ascii(target)}#{_form_encode(values)}"
 
 
 def with_query(target: str, values: Mapping[str, str]) -> str:
     """`target` with `values` set in its query, which is rewritten in key order; the fragment is kept."""
-    url, mark, fragment = _ascii(target).partition("#")
+    url, hash_sign, fragment = _encode_non_ascii(target).partition("#")
     address, _, query = url.partition("?")
     # Bytes that are not UTF-8 are passed through.
-    kept = parse_qsl(query, keep_blank_values=True, errors="surrogateescape")
-    pairs = [pair for pair in kept if pair[0] not in values] + list(values.items())
+    old_pairs = parse_qsl(query, keep_blank_values=True, errors="surrogateescape")
+    pairs = [pair for pair in old_pairs if pair[0] not in values] + list(values.items())
     encoded = urlencode(sorted(pairs, key=itemgetter(0)), errors="surrogateescape")
-    return f"{address}?{encoded}{mark}{fragment}"
+    return f"{address}?{encoded}{hash_sign}{fragment}"
 
 
 def with_error(target: str, values: Mapping[str, str], *, in_query: bool) -> str:
@@ -76,66 +76,66 @@ def with_error(target: str, values: Mapping[str, str], *, in_query: bool) -> str
 
     `sb` marks the fragment as one of this service; it is never part of the query.
     """
-    address = _ascii(target).partition("#")[0]
+    address = _encode_non_ascii(target).partition("#")[0]
     if in_query:
-        address = with_query(address, {key: value for key, value in values.items() if key != _ONLY_IN_FRAGMENT})
-    return with_fragment(address, {**values, _ONLY_IN_FRAGMENT: ""})
+        address = with_query(address, {key: value for key, value in values.items() if key != _FRAGMENT_MARK})
+    return with_fragment(address, {**values, _FRAGMENT_MARK: ""})
 
 
-def _permitted(given: str) -> str | None:
+def _permitted_target(original: str) -> str | None:
     """The URL to redirect to, None if it is not permitted."""
-    if _CONTROLS.search(given):
+    if _CONTROL_CHARACTERS.search(original):
         return None
     try:
-        url = ada_url.URL(given)
+        parsed = ada_url.URL(original)
     except ValueError:
         return None
-    return _target(given, url) if _is_valid(given, url, _rules(conf.current().site)) else None
+    return _normalize(original, parsed) if _is_allowed(original, parsed, _compile_rules(conf.current().site)) else None
 
 
-def _is_valid(given: str, url: ada_url.URL, rules: _Rules) -> bool:
-    host, protocol = url.hostname, url.protocol
-    if protocol in _FORBIDDEN_PROTOCOLS or url.username or url.password:
+def _is_allowed(original: str, parsed: ada_url.URL, rules: _Rules) -> bool:
+    host, protocol = parsed.hostname, parsed.protocol
+    if protocol in _FORBIDDEN_PROTOCOLS or parsed.username or parsed.password:
         return False
     if host and host.lower() == rules.host and protocol in rules.protocols:
         return True
     if host.isdecimal():
         return False
     if protocol in _WEB_PROTOCOLS:
-        if url.host_type != ada_url.HostType.DEFAULT:
+        if parsed.host_type != ada_url.HostType.DEFAULT:
             return _is_loopback(host)
         if not _WEB_HOST.fullmatch(host):
             return False
-    text = _matched_text(given, url)
+    text = _matched_text(original, parsed)
     return any(pattern.fullmatch(text) for pattern in rules.patterns)
 
 
-def _matched_text(given: str, url: ada_url.URL) -> str:
+def _matched_text(original: str, parsed: ada_url.URL) -> str:
     """The text that the allow list is matched against: the parsed URL without fragment.
 
     The slash that the parser adds to a bare `http://host` is removed, so that `http://host/*` does not match it and
     `http://host` does. Before a query it is kept; otherwise `http://evil?.host/x` would match `http://*.host/*`.
     """
-    text = url.href.partition("#")[0]
-    if text.endswith("/") and not url.search and _gained_slash(given, url):
+    text = parsed.href.partition("#")[0]
+    if text.endswith("/") and not parsed.search and _has_added_slash(original, parsed):
         return text[:-1]
     return text
 
 
-def _target(given: str, url: ada_url.URL) -> str:
+def _normalize(original: str, parsed: ada_url.URL) -> str:
     """The original text if the parser adds only escapes and the slash of an empty path, else the parsed form."""
-    text = _ascii(given)
-    if text == url.href:
+    text = _encode_non_ascii(original)
+    if text == parsed.href:
         return text
-    bare = _PATHLESS.match(text)
-    if bare and f"{bare[0]}/{text[bare.end() :]}" == url.href:
+    pathless = _PATHLESS.match(text)
+    if pathless and f"{pathless[0]}/{text[pathless.end() :]}" == parsed.href:
         return text
-    return url.href
+    return parsed.href
 
 
-def _gained_slash(given: str, url: ada_url.URL) -> bool:
-    special = url.scheme_type != ada_url.SchemeType.NOT_SPECIAL
-    return special and _PATHLESS.match(given.translate(_DROPPED).strip(" ")) is not None
+def _has_added_slash(original: str, parsed: ada_url.URL) -> bool:
+    special = parsed.scheme_type != ada_url.SchemeType.NOT_SPECIAL
+    return special and _PATHLESS.match(original.translate(_DROPPED_CHARACTERS).strip(" ")) is not None
 
 
 def _is_loopback(host: str) -> bool:
@@ -146,7 +146,7 @@ def _is_loopback(host: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _rules(site: conf.Site) -> _Rules:
+def _compile_rules(site: conf.Site) -> _Rules:
     patterns = tuple(url_patterns.compile_pattern(entry) for entry in site.allow_list)
     try:
         url = ada_url.URL(site.url)
@@ -155,11 +155,11 @@ def _rules(site: conf.Site) -> _Rules:
     return _Rules(url.hostname.lower(), _WEB_PROTOCOLS | {url.protocol}, patterns)
 
 
-def _form(values: Mapping[str, str]) -> str:
+def _form_encode(values: Mapping[str, str]) -> str:
     """`application/x-www-form-urlencoded` in key order, spaces as `+`."""
     return urlencode(sorted(values.items()))
 
 
-def _ascii(url: str) -> str:
+def _encode_non_ascii(url: str) -> str:
     """`url` for a header: only spaces, control and non-ASCII characters are percent-encoded."""
     return quote(url, safe=_PRINTABLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 import dns.flags
@@ -22,13 +23,14 @@ class FakeDns:
 
     `records` maps a question to the texts of its records. Names without any question do not exist. `fails` are
     names that get SERVFAIL, `silent` are names that get no response. `questions` holds the received ones in order.
+    `before` is called before each response; it may wait for an event of the test.
     """
 
     def __init__(self) -> None:
         self.records: dict[Question, list[str]] = {}
         self.fails: set[str] = set()
         self.silent: set[str] = set()
-        self.delay = 0.0
+        self.before: Callable[[], object] = lambda: None
         self.questions: list[Question] = []
         self._stopping = threading.Event()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -60,7 +62,8 @@ class FakeDns:
             except TimeoutError:
                 continue
             reply = self._reply(dns.message.from_wire(packet))
-            if reply is not None and not self._stopping.wait(self.delay):
+            if reply is not None:
+                self.before()
                 self._socket.sendto(reply.to_wire(), client)
 
     def _reply(self, query: dns.message.Message) -> dns.message.Message | None:

@@ -7,11 +7,12 @@ process, through the library `responses`, for tests that need none of these.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,6 +37,8 @@ class Answer:
     """Seconds before each single byte sent, including the head."""
     delay: float = 0.0
     """Seconds before the response starts."""
+    before: Callable[[], object] | None = None
+    """Called before the response starts; it may wait for an event of the test."""
     hang: bool = False
     """Send no response and keep the connection open."""
     close: bool = False
@@ -89,7 +92,8 @@ class FakeServer:
     """`received` holds the requests.
 
     `answer(...)` sets the responses to the next requests in order; the last one repeats. With `path` it applies to
-    that path only. Requests without a configured response get 404.
+    that path only. Requests without a configured response get 404. `open_connections` counts accepted connections that
+    this server has not closed.
     """
 
     url: str
@@ -141,13 +145,17 @@ class MockedServer(FakeServer):
 
 
 class HttpPeer(FakeServer):
-    """Runs during its `with` block, on a free port unless `port` is passed."""
+    """Runs during its `with` block, on a free port unless `port` is passed.
+
+    `open_connections` counts the accepted connections that the server has not closed.
+    """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         super().__init__()
         self.host = host
         self.port = port
         self.stopping = threading.Event()
+        self.open_connections = 0
         self._tls = tls
         self._server: _Server | None = None
 
@@ -177,10 +185,23 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, peer: HttpPeer, tls: ssl.SSLContext | None) -> None:
         self.peer = peer
-        self.connections = 0
+        self._counting = threading.Lock()
+        self.numbers = itertools.count(1)
         super().__init__((peer.host, peer.port), _Handler)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_side=True)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.count_connections(1)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.count_connections(-1)
+
+    def count_connections(self, change: int) -> None:
+        with self._counting:
+            self.peer.open_connections += change
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores clients that closed the connection."""
@@ -192,8 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.server.connections += 1
-        self.number = self.server.connections
+        self.number = next(self.server.numbers)
 
     def handle(self) -> None:
         with contextlib.suppress(OSError):
@@ -214,6 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
         )
         stopping = self.server.peer.stopping
         stopping.wait(None if answer.hang else answer.delay)
+        if answer.before is not None:
+            answer.before()
         sent = answer.raw if answer.raw is not None else self._message(answer)
         if answer.drip:
             for byte in sent:

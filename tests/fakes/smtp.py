@@ -30,7 +30,7 @@ MECHANISMS = frozenset({"CRAM-MD5", "LOGIN", "PLAIN"})
 
 DROP = "close the connection"
 """As a response: none; the connection is closed at once."""
-HANG = "say nothing"
+HANG = "send nothing"
 """As a response: none; the connection stays open until this setting changes, then is closed."""
 
 
@@ -57,9 +57,10 @@ class FakeSmtp:
 
     `received` holds accepted emails, `transmitted` also those that were rejected after transmission. `answers` maps a
     stage to the response sent instead of success, including DROP and HANG: `CONNECT`, `MAIL`, `RCPT`, `BODY` (before
-    the content; DROP reads one line of it) and `DATA` (after the content). `refusals` maps a recipient to the response
-    to its `RCPT`. `delay` is the time in seconds before the response to EHLO. All can be changed while it runs.
-    `hanging` counts the connections that HANG keeps open.
+    the content; DROP reads one line of it) and `DATA` (after the content). `rejections` maps a recipient to the
+    response to its `RCPT`. `delay` is the time in seconds before the response to EHLO; while `hold` is true, EHLO gets
+    no response. All can be changed while it runs. `hanging` counts the connections that HANG keeps open, `held` those
+    that `hold` delays.
     """
 
     def __init__(
@@ -76,9 +77,11 @@ class FakeSmtp:
         self.received: list[Received] = []
         self.transmitted: list[Received] = []
         self.answers: dict[str, str] = {}
-        self.refusals: dict[str, str] = {}
+        self.rejections: dict[str, str] = {}
         self.delay = 0.0
+        self.hold = False
         self.hanging = 0
+        self.held = 0
         self._options: dict[str, Any] = {
             "server_hostname": "mail.test",
             "auth_require_tls": False,
@@ -98,7 +101,7 @@ class FakeSmtp:
         self.port = self._controller.port
 
     def stop(self) -> None:
-        """Stop listening, so that connections are refused."""
+        """Stop listening, so that connections fail."""
         if self._controller is not None:
             self._controller.stop()
             self._controller = None
@@ -157,22 +160,22 @@ class _Server(SMTP):
         super().__init__(handler, **options)
 
     async def _handle_client(self) -> None:
-        refusal = await self._fake.fault("CONNECT", self)
-        if refusal is None:
+        rejection = await self._fake.fault("CONNECT", self)
+        if rejection is None:
             await super()._handle_client()
         else:
-            await self.push(refusal)
+            await self.push(rejection)
             self._writer.close()
 
     async def smtp_DATA(self, arg: str) -> None:  # noqa: N802  (names are aiosmtpd's)
         if self._fake.answers.get("BODY") == DROP:
             await self.push("354 go ahead")
             await self._reader.readline()
-        refusal = await self._fake.fault("BODY", self)
-        if refusal is None:
+        rejection = await self._fake.fault("BODY", self)
+        if rejection is None:
             await super().smtp_DATA(arg)
         else:
-            await self.push(refusal)
+            await self.push(rejection)
 
 
 class _Handler:
@@ -183,6 +186,12 @@ class _Handler:
         self, _server: SMTP, session: Session, _envelope: Envelope, hostname: str, responses: list[str]
     ) -> list[str]:
         await asyncio.sleep(self._fake.delay)
+        self._fake.held += 1
+        try:
+            while self._fake.hold:  # noqa: ASYNC110  (another thread changes it)
+                await asyncio.sleep(0.02)
+        finally:
+            self._fake.held -= 1
         session.host_name = hostname
         return [line for line in responses if line.strip() != "250-AUTH"]
 
@@ -196,10 +205,10 @@ class _Handler:
     async def handle_RCPT(  # noqa: N802
         self, server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
-        refusal = await self._fake.fault("RCPT", server) or self._fake.refusals.get(address)
-        if refusal is None:
+        rejection = await self._fake.fault("RCPT", server) or self._fake.rejections.get(address)
+        if rejection is None:
             envelope.rcpt_tos.append(address)
-        return refusal or "250 OK"
+        return rejection or "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
         content = envelope.original_content
@@ -215,9 +224,9 @@ class _Handler:
             mechanism=getattr(session, "auth_data", None) or "",
         )
         self._fake.transmitted.append(received)
-        refusal = await self._fake.fault("DATA", server)
-        if refusal is not None:
-            return refusal
+        rejection = await self._fake.fault("DATA", server)
+        if rejection is not None:
+            return rejection
         self._fake.received.append(received)
         return f"250 2.0.0 Ok: queued as {len(self._fake.received)}"
 
@@ -232,10 +241,10 @@ class _Handler:
 
 
 def _check_password(
-    _server: SMTP, _session: Session, _envelope: Envelope, mechanism: str, given: LoginPassword
+    _server: SMTP, _session: Session, _envelope: Envelope, mechanism: str, credentials: LoginPassword
 ) -> AuthResult:
-    right = (given.login, given.password) == (USER.encode(), PASSWORD.encode())
-    return AuthResult(success=right, auth_data=mechanism, handled=False)
+    is_correct = (credentials.login, credentials.password) == (USER.encode(), PASSWORD.encode())
+    return AuthResult(success=is_correct, auth_data=mechanism, handled=False)
 
 
 def server_tls(folder: Path, *, host: str) -> tuple[ssl.SSLContext, Path]:

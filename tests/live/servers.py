@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +21,7 @@ import requests
 from django.db import connections
 from psycopg import sql
 
+from tests import ports
 from tests.settings import ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
@@ -32,36 +31,6 @@ TEMPLATE = f"live_template_{RUN_ID}"
 SERVE = (str(PROJECT / "manage.py"), "serve")
 GUNICORN = ("-m", "gunicorn", "-c", str(PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
 COMMANDS = {"granian": SERVE, "gunicorn": GUNICORN}
-
-
-PORTS_PER_WORKER = 500
-
-
-@functools.cache
-def _ports() -> Iterator[int]:
-    """The ports of this test process, again and again, from a random one on because test runs may overlap.
-
-    The system assigns ports above 32,768, so it gives none of these to a client before the server listens.
-    """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 20
-    first = 22_000 + worker * PORTS_PER_WORKER
-    begin = secrets.randbelow(PORTS_PER_WORKER)
-    return itertools.cycle([*range(first + begin, first + PORTS_PER_WORKER), *range(first, first + begin)])
-
-
-def free_port() -> int:
-    """A TCP port that is currently unused and that no other worker of this test run receives."""
-    for port in itertools.islice(_ports(), PORTS_PER_WORKER):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError("all ports of this test process are in use")
-
-
-def is_listening(port: int) -> bool:
-    """Return True if a server accepts connections on the port."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def server_url() -> str:
@@ -138,7 +107,7 @@ class LiveServer:
         port: int | None = None,
         host: str = "127.0.0.1",
     ) -> None:
-        self.port = port or free_port()
+        self.port = port or ports.free_port()
         self.url = f"http://{host}:{self.port}"
         self.log = folder / f"server-{self.port}.log"
         self._command = [sys.executable, *command]

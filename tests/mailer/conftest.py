@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,28 +16,27 @@ from mailer.rendering import template_cache
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
 
-WAIT_SECONDS = 15
+WAIT_SECONDS = 60
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    """Return when `condition` holds; fail when it does not in time."""
+    """Return when `condition` holds; fail after WAIT_SECONDS."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, "this did not happen in time"
+        assert time.monotonic() < deadline, "the condition did not hold in time"
         time.sleep(0.05)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_fetched() -> None:
-    """As if no test before had fetched a template."""
+def _empty_template_cache() -> None:
     template_cache.shared.clear()
 
 
 class Queue:
-    """What has been deferred to the queue's tables, and time travel."""
+    """The rows in the tables of the queue, and changes that simulate the passage of time."""
 
     def jobs(self) -> list[dict[str, Any]]:
-        # Workers put periodic work there too when its time comes, and tell it that time.
+        # Workers also defer periodic tasks there, with their due time as an argument.
         return self._rows(
             "SELECT id, queue_name, status::text, attempts, scheduled_at, args FROM procrastinate_jobs"
             " WHERE NOT args ? 'timestamp'"
@@ -49,13 +48,17 @@ class Queue:
     def outcomes(self) -> list[tuple[int, str]]:
         return list(Attempt.objects.order_by("created_at").values_list("attempt", "outcome"))
 
+    def pause(self) -> timedelta:
+        """The time between the newest attempt and the next one."""
+        return self.next_run() - Attempt.objects.latest("created_at").created_at
+
     def next_run(self) -> datetime:
         (job,) = self.jobs()
         due: datetime = job["scheduled_at"]
         return due
 
     def make_due(self, *, attempts: int = 0) -> None:
-        """As if the pause were over, and at least so many attempts had been made."""
+        """Make waiting jobs due now, after at least this number of attempts."""
         self._run(
             "UPDATE procrastinate_jobs SET scheduled_at = now(), attempts = greatest(attempts, %s)"
             " WHERE status = 'todo'",
@@ -63,7 +66,7 @@ class Queue:
         )
 
     def make_stale(self) -> None:
-        """As if no worker had given a sign of life for a minute."""
+        """Make the last heartbeat of every worker a minute old."""
         self._run("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'")
 
     def clear(self) -> None:
@@ -83,10 +86,10 @@ class Queue:
 
 @pytest.fixture
 def queue(transactional_db: None) -> Iterator[Queue]:
-    found = Queue()
-    found.clear()
-    yield found
-    found.clear()
+    tables = Queue()
+    tables.clear()
+    yield tables
+    tables.clear()
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from pathlib import Path
 import requests
 
 from authsvc.db import embedded
-from tests.live.servers import LiveServer, free_port
+from tests import ports
+from tests.live.servers import LiveServer
 from tests.performance.bench import PASSWORD, SETTINGS, cpu_seconds
 from tests.performance.million import answered, say, wrk
 
@@ -75,7 +76,7 @@ def milliseconds(server: LiveServer, *, bearer: str, seconds: int) -> float:
 
 def run(folder: Path, *, kind: str, rounds: int, seconds: int) -> None:
     url = embedded.start(folder / "pg")
-    telemetry = {**KINDS[kind], "OTEL_EXPORTER_PROMETHEUS_PORT": str(free_port())}
+    telemetry = {**KINDS[kind], "OTEL_EXPORTER_PROMETHEUS_PORT": str(ports.free_port())}
     try:
         with contextlib.ExitStack() as stack:
             telemetry["OTEL_EXPORTER_OTLP_ENDPOINT"] = stack.enter_context(collector())

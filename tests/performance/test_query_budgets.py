@@ -21,8 +21,8 @@ from tests.accounts.mfa import factor_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.fakes.http_peer import HttpPeer
-from tests.oauthproviders.browser import Browser, GitHub, address, configured, link
 from tests.observations import replace_table
+from tests.oauthproviders.browser import Browser, GitHub, address, provider_settings, start_link_flow
 from tokens.models import TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -161,21 +161,21 @@ def request_sms_code(known: bool) -> Callable[[], Call]:
 
 
 def start_sign_in() -> Call:
-    return lambda api: Browser().ask()
+    return lambda api: Browser().authorize()
 
 
 def callback(*, known: str = "", pkce: bool = False, verified: bool = True) -> Callable[[], Call]:
     """The callback for a new user, or for a user `known` by `identity` or by a `confirmed`/`unconfirmed` address."""
 
     def prepare() -> Call:
-        GITHUB.is_visited_by(address("ada@example.com", verified=verified))
+        GITHUB.set_user(address("ada@example.com", verified=verified))
         if known == "identity":
             Browser().sign_in()
         elif known:
             factories.make_user(email="ada@example.com", confirmed=known == "confirmed")
         browser = Browser()
-        state = browser.depart(**(PKCE if pkce else {}))
-        return lambda api: browser.come_back(state)
+        state = browser.start(**(PKCE if pkce else {}))
+        return lambda api: browser.callback(state)
 
     return prepare
 
@@ -186,14 +186,14 @@ def start_linking() -> Call:
 
 
 def link_identity() -> Call:
-    GITHUB.is_visited_by("ada@example.com")
+    GITHUB.set_user("ada@example.com")
     browser, token = Browser(), factories.make_session().access_token
-    state = link(Api(), token)
-    return lambda api: browser.come_back(state)
+    state = start_link_flow(Api(), token)
+    return lambda api: browser.callback(state)
 
 
 def unlink_identity() -> Call:
-    GITHUB.is_visited_by("ada@example.com")
+    GITHUB.set_user("ada@example.com")
     user = factories.make_user(email="ada@example.com")
     Browser().sign_in()
     token = factories.make_session(user).access_token
@@ -444,7 +444,7 @@ def enabled_sign_in_methods(auth_config: ChangeConfig) -> None:
     auth_config(
         signup={"phone_enabled": True, "manual_linking_enabled": True},
         sms={"test_codes": {PHONE: FIXED_CODE}},
-        providers={"github": configured(url=PEER.url)},
+        providers={"github": provider_settings(url=PEER.url)},
     )
 
 

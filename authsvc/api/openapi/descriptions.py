@@ -29,65 +29,65 @@ class _Number(int):
 
 
 @cache
-def of_fields(kind: type) -> dict[str, str]:
+def describe_fields(struct: type) -> dict[str, str]:
     """Field → its docstring, or `""`; in source order, inherited fields first."""
-    if kind in _FOUNDATIONS:
+    if struct in _FOUNDATIONS:
         return {}
-    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
     assert isinstance(declared, ast.ClassDef)  # noqa: S101  (the source of a class)
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     # A TypedDict does not keep its bases at run time, so the source is read.
     for base in declared.bases:
-        inherited = vars(sys.modules[kind.__module__]).get(base.id) if isinstance(base, ast.Name) else None
+        inherited = vars(sys.modules[struct.__module__]).get(base.id) if isinstance(base, ast.Name) else None
         if isinstance(inherited, type):
-            found |= of_fields(inherited)
-    return found | of_statements(declared.body)
+            descriptions |= describe_fields(inherited)
+    return descriptions | _describe_statements(declared.body)
 
 
-def of_statements(body: list[ast.stmt]) -> dict[str, str]:
+def _describe_statements(body: list[ast.stmt]) -> dict[str, str]:
     """The same for the statements of a class body."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     name = ""
     for statement in body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name = statement.target.id
-            found[name] = ""
+            descriptions[name] = ""
         elif name and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            found[name] = paragraphs(str(statement.value.value))
+            descriptions[name] = unwrap_paragraphs(str(statement.value.value))
         else:
             name = ""
-    return found
+    return descriptions
 
 
-def of(documented: object) -> tuple[str, str]:
+def split_docstring(documented: object) -> tuple[str, str]:
     """The first sentence of a docstring without its full stop, and the rest."""
-    text = paragraphs(inspect.getdoc(documented) or "")
-    first, _, rest = text.partition("\n\n")
-    return first.removesuffix("."), rest
+    text = unwrap_paragraphs(inspect.getdoc(documented) or "")
+    summary, _, description = text.partition("\n\n")
+    return summary.removesuffix("."), description
 
 
-def when(error: type[ApiError] | type[OAuthError]) -> str:
-    """The docstring of the error class itself, which says when the error occurs; inherited docstrings are ignored."""
-    return paragraphs(inspect.cleandoc(error.__dict__.get("__doc__") or ""))
+def describe_condition(error: type[ApiError] | type[OAuthError]) -> str:
+    """When the error occurs: the docstring of the error class itself; inherited docstrings are ignored."""
+    return unwrap_paragraphs(inspect.cleandoc(error.__dict__.get("__doc__") or ""))
 
 
-def paragraphs(text: str) -> str:
+def unwrap_paragraphs(text: str) -> str:
     """Join the lines of each paragraph of a docstring."""
     return "\n\n".join(re.sub(r"\s*\n\s*", " ", part.strip()) for part in inspect.cleandoc(text).split("\n\n"))
 
 
-def specimen(error: type[_Error]) -> _Error:
+def instantiate(error: type[_Error]) -> _Error:
     """An error of this class whose text contains its parameters as `{name}`."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, parameter in inspect.signature(error.__init__).parameters.items():
         if name == "self" or parameter.default is not inspect.Parameter.empty:
             continue
         if parameter.annotation == "int":
             number = _Number(60)
             number.name = f"{{{name}}}"
-            given[name] = number
+            arguments[name] = number
         elif parameter.annotation == "bool":
-            given[name] = True
+            arguments[name] = True
         else:
-            given[name] = [f"{{{name}}}"] if "Sequence" in str(parameter.annotation) else f"{{{name}}}"
-    return error(**given)
+            arguments[name] = [f"{{{name}}}"] if "Sequence" in str(parameter.annotation) else f"{{{name}}}"
+    return error(**arguments)

@@ -78,8 +78,8 @@ def build() -> dict[str, Any]:
     """The document. Raises UndocumentedOperation."""
     operations = routes.operations()
     types = list(dict.fromkeys(each for operation in operations for each in _schema_types(operation)))
-    described, named = schemas.components(types)
-    schema_of = dict(zip(types, described, strict=True))
+    type_schemas, components = schemas.components(types)
+    schema_of = dict(zip(types, type_schemas, strict=True))
     paths: dict[str, Any] = {}
     for operation in operations:
         paths.setdefault(operation.path, _path(operation))[operation.method] = _operation(operation, schema_of)
@@ -95,8 +95,8 @@ def build() -> dict[str, Any]:
         "tags": [{"name": name, "description": text} for name, _, text in reversed(_TAGS)],
         "paths": paths,
         "components": {
-            "schemas": named,
-            "responses": {"Failure": responses.failure()},
+            "schemas": components,
+            "responses": {"Failure": responses.build_failure()},
             "parameters": _SHARED_PARAMETERS,
             "examples": _examples(operations),
             "headers": {
@@ -120,8 +120,8 @@ def _schema_types(operation: Operation) -> Iterable[Any]:
     yield from (each for each in (doc.body, doc.form) if each is not None)
     if operation.reads_captcha:
         yield WithCaptcha
-    for answer in doc.responses.values():
-        schema = answer.schema if isinstance(answer, ResponseDoc) else answer
+    for response in doc.responses.values():
+        schema = response.schema if isinstance(response, ResponseDoc) else response
         yield from schema if isinstance(schema, tuple) else (() if schema is None else (schema,))
 
 
@@ -141,28 +141,30 @@ def _path(operation: Operation) -> dict[str, Any]:
 
 def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     doc = operation.doc
-    summary, text = descriptions.of(operation.function)
+    summary, text = descriptions.split_docstring(operation.function)
     query = list(doc.query)
     if doc.choice is not None:
         grants = doc.choice.variants()
         query.insert(0, Parameter(doc.choice.parameter, "The grant type.", tuple(grants), required=True))
-        variants = "\n".join(f"- `{name}`: {descriptions.of(type(each))[0]}." for name, each in grants.items())
+        variants = "\n".join(
+            f"- `{name}`: {descriptions.split_docstring(type(each))[0]}." for name, each in grants.items()
+        )
         text = f"{text}\n\n{variants}".strip()
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "tags": [next(name for name, starts, _ in _TAGS if operation.path.startswith(starts))],
         "summary": summary,
         "operationId": "_".join([operation.method, *re.findall(r"[\w-]+", operation.path)]),
     }
     if text:
-        found["description"] = text
+        described["description"] = text
     if query:
-        found["parameters"] = [_parameter(each) for each in query]
+        described["parameters"] = [_parameter(each) for each in query]
     body = _body(operation, schema_of)
     if body is not None:
-        found["requestBody"] = body
-    found["responses"] = responses.of(operation, schema_of.__getitem__)
-    found["security"] = [{operation.scheme: []}] if operation.scheme else []
-    return found
+        described["requestBody"] = body
+    described["responses"] = responses.build_responses(operation, schema_of.__getitem__)
+    described["security"] = [{operation.scheme: []}] if operation.scheme else []
+    return described
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -182,11 +184,11 @@ def _body(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[st
     doc = operation.doc
     if doc.form is not None and operation.method == "post":
         return {"content": {"application/x-www-form-urlencoded": {"schema": schema_of[doc.form]}}}
-    kinds: list[type[msgspec.Struct]] = [doc.body] if doc.body is not None else []
+    body_types: list[type[msgspec.Struct]] = [doc.body] if doc.body is not None else []
     if doc.choice is not None:
-        kinds = [each.input for each in doc.choice.variants().values()]
-    found = [schema_of[kind] for kind in kinds]
-    schema = found[0] if len(found) == 1 else {"anyOf": found} if found else None
+        body_types = [each.input for each in doc.choice.variants().values()]
+    alternatives = [schema_of[body_type] for body_type in body_types]
+    schema = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives} if alternatives else None
     if operation.reads_captcha:
         schema = schema_of[WithCaptcha] if schema is None else {"allOf": [schema, schema_of[WithCaptcha]]}
     if schema is None:
@@ -199,4 +201,4 @@ def _examples(operations: list[Operation]) -> dict[str, Any]:
     for error in (*responses.ANYWHERE, *(each for operation in operations for each in operation.documented_errors)):
         if errors.setdefault(error.__name__, error) is not error:
             raise ValueError(f"two errors have one name: {error.__name__}")
-    return {name: responses.example(error) for name, error in sorted(errors.items())}
+    return {name: responses.build_example(error) for name, error in sorted(errors.items())}

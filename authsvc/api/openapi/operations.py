@@ -49,23 +49,23 @@ class Operation:
     def documented_errors(self) -> ErrorTypes:
         """Every error of the operation once: the documented ones, and those of the policies of the view."""
         policies: list[Any] = [*self.view.authentication_classes, *self.view.permission_classes, self.view]
-        found: ErrorTypes = tuple(error for policy in policies for error in getattr(policy, "documented_errors", ()))
+        errors: ErrorTypes = tuple(error for policy in policies for error in getattr(policy, "documented_errors", ()))
         doc = self.doc
         if doc.body is not None or doc.choice is not None or self.view.captcha:
-            found += (BadJson, BodyTooLarge)
+            errors += (BadJson, BodyTooLarge)
         if self.view.throttle_scope is not None:
-            found += (RequestRateExceeded,)
+            errors += (RequestRateExceeded,)
         if self.view.captcha:
-            found += (CaptchaFailed, CaptchaUnavailable)
-        found += doc.errors
+            errors += (CaptchaFailed, CaptchaUnavailable)
+        errors += doc.errors
         if doc.choice is not None:
-            found += tuple(error for each in doc.choice.variants().values() for error in each.documented_errors)
-        return tuple(dict.fromkeys(found))
+            errors += tuple(error for each in doc.choice.variants().values() for error in each.documented_errors)
+        return tuple(dict.fromkeys(errors))
 
 
 def operations() -> list[Operation]:
     """All operations in the order of the route table. Raises UndocumentedOperation."""
-    found: dict[tuple[str, str], Operation] = {}
+    operations_by_route: dict[tuple[str, str], Operation] = {}
     for path, view in endpoints():
         for method in view.http_method_names:
             function = getattr(view, method, None)
@@ -76,22 +76,24 @@ def operations() -> list[Operation]:
                 raise UndocumentedOperation(
                     f"{method.upper()} {path} ({view.__module__}.{view.__name__}) has no @document"
                 )
-            found[path, method] = Operation(path=path, method=method, view=view, function=function, doc=doc)
-    return list(found.values())
+            operations_by_route[path, method] = Operation(
+                path=path, method=method, view=view, function=function, doc=doc
+            )
+    return list(operations_by_route.values())
 
 
 def endpoints() -> Iterator[tuple[str, type[Endpoint]]]:
     """Path and view of every route of the API; routes with a trailing slash are omitted."""
-    for route, pattern in _walk(get_resolver().url_patterns, "/"):
+    for route, pattern in _list_routes(get_resolver().url_patterns, "/"):
         view = getattr(pattern.callback, "view_class", None)
         if isinstance(view, type) and issubclass(view, Endpoint) and not route.endswith("/"):
             yield _VARIABLE.sub(r"{\1}", route), view
 
 
-def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[tuple[str, URLPattern]]:
+def _list_routes(patterns: list[URLPattern | URLResolver], prefix: str) -> Iterator[tuple[str, URLPattern]]:
     for pattern in patterns:
-        route = before + str(pattern.pattern)
+        route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            yield from _walk(pattern.url_patterns, route)
+            yield from _list_routes(pattern.url_patterns, route)
         else:
             yield route, pattern

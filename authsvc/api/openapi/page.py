@@ -55,7 +55,7 @@ def context(document: Mapping[str, Any]) -> dict[str, Any]:
     operations = list(_operations(document))
     return {
         "info": document["info"],
-        "about": words(document["info"]["description"]),
+        "about": to_html(document["info"]["description"]),
         "groups": [
             {"tag": tag, "operations": [each for name, each in operations if name == tag["name"]]}
             for tag in document["tags"]
@@ -64,87 +64,87 @@ def context(document: Mapping[str, Any]) -> dict[str, Any]:
         "schemas": [
             {
                 "name": name,
-                "text": words(schema.get("description", "")),
-                "kind": kind_of(schema) if "anyOf" in schema else "",
+                "text": to_html(schema.get("description", "")),
+                "kind": describe_type(schema) if "anyOf" in schema else "",
                 "rows": list(_members(schema)),
             }
             for name, schema in document["components"]["schemas"].items()
         ],
         "schemes": {
-            name: words(each["description"]) for name, each in document["components"]["securitySchemes"].items()
+            name: to_html(each["description"]) for name, each in document["components"]["securitySchemes"].items()
         },
     }
 
 
-def words(text: str) -> SafeString:
+def to_html(text: str) -> SafeString:
     """The text as HTML, with parts in backticks as `<code>`."""
     return mark_safe(_CODE.sub(r"<code>\1</code>", conditional_escape(text)))  # noqa: S308  (escaped right here)
 
 
-def kind_of(schema: Mapping[str, Any]) -> SafeString:
+def describe_type(schema: Mapping[str, Any]) -> SafeString:
     """A schema in words, with links to those that have a name."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return format_html('<a href="#schema-{}">{}</a>', name, name)
     if "enum" in schema:
         return format_html_join(" | ", "<code>{}</code>", ((value,) for value in schema["enum"]))
-    for key, between in (("anyOf", " or "), ("allOf", " and ")):
+    for key, separator in (("anyOf", " or "), ("allOf", " and ")):
         if key in schema:
-            return format_html_join(between, "{}", ((kind_of(each),) for each in schema[key]))
-    kinds = schema.get("type", "any value")
-    if kinds == "array":
-        return format_html("array of {}", kind_of(schema["items"]))
-    shown = " or ".join(kinds) if isinstance(kinds, list) else kinds
-    return format_html("{} ({})", shown, schema["format"]) if "format" in schema else format_html("{}", shown)
+            return format_html_join(separator, "{}", ((describe_type(each),) for each in schema[key]))
+    types = schema.get("type", "any value")
+    if types == "array":
+        return format_html("array of {}", describe_type(schema["items"]))
+    text = " or ".join(types) if isinstance(types, list) else types
+    return format_html("{} ({})", text, schema["format"]) if "format" in schema else format_html("{}", text)
 
 
 def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Operation]]:
     for path, item in document["paths"].items():
-        own = [each for each in item["parameters"] if "$ref" not in each]
+        path_parameters = [each for each in item["parameters"] if "$ref" not in each]
         for method in _METHODS:
             if method in item:
-                yield item[method]["tags"][0], _operation(document, path, method, item[method], own)
+                yield item[method]["tags"][0], _operation(document, path, method, item[method], path_parameters)
 
 
 def _operation(
-    document: Mapping[str, Any], path: str, method: str, described: Mapping[str, Any], own: list[Any]
+    document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any], path_parameters: list[Any]
 ) -> Operation:
-    content = described.get("requestBody", {}).get("content", {})
+    content = operation.get("requestBody", {}).get("content", {})
     schema = next((each["schema"] for each in content.values()), None)
     return Operation(
-        id=described["operationId"],
+        id=operation["operationId"],
         method=method.upper(),
         path=path,
-        summary=words(described["summary"]),
-        paragraphs=tuple(words(part) for part in re.split(r"\n+", described.get("description", "")) if part),
-        scheme=next((name for each in described["security"] for name in each), ""),
-        parameters=tuple(_parameter(each) for each in [*own, *described.get("parameters", ())]),
-        body=kind_of(schema) if schema else SafeString(),
+        summary=to_html(operation["summary"]),
+        paragraphs=tuple(to_html(part) for part in re.split(r"\n+", operation.get("description", "")) if part),
+        scheme=next((name for each in operation["security"] for name in each), ""),
+        parameters=tuple(_parameter(each) for each in [*path_parameters, *operation.get("parameters", ())]),
+        body=describe_type(schema) if schema else SafeString(),
         responses=tuple(
-            _response(status, each) for status, each in described["responses"].items() if "description" in each
+            _response(status, each) for status, each in operation["responses"].items() if "description" in each
         ),
-        curl=_curl(document, path, method, described, schema),
+        curl=_curl(document, path, method, operation, schema),
     )
 
 
-def _parameter(given: Mapping[str, Any]) -> Row:
+def _parameter(parameter: Mapping[str, Any]) -> Row:
     return Row(
-        name=given["name"],
-        kind=kind_of(given["schema"]),
-        text=words(given["description"]),
-        place=given["in"],
-        required=given.get("required", False),
+        name=parameter["name"],
+        kind=describe_type(parameter["schema"]),
+        text=to_html(parameter["description"]),
+        place=parameter["in"],
+        required=parameter.get("required", False),
     )
 
 
-def _response(status: str, given: Mapping[str, Any]) -> Response:
-    schema = next((each["schema"] for each in given.get("content", {}).values()), None)
-    codes = tuple(given.get("x-error-codes", ()))
+def _response(status: str, response: Mapping[str, Any]) -> Response:
+    schema = next((each["schema"] for each in response.get("content", {}).values()), None)
+    codes = tuple(response.get("x-error-codes", ()))
     is_error = status[0] in "45"
     return Response(
         status=status,
-        text=SafeString() if is_error else words(given["description"]),
-        kind=kind_of(schema) if schema and not is_error else SafeString(),
+        text=SafeString() if is_error else to_html(response["description"]),
+        kind=describe_type(schema) if schema and not is_error else SafeString(),
         codes=codes,
     )
 
@@ -153,23 +153,23 @@ def _members(schema: Mapping[str, Any]) -> Iterator[Row]:
     for name, member in schema.get("properties", {}).items():
         yield Row(
             name=name,
-            kind=kind_of(member),
-            text=words(member.get("description", "")),
+            kind=describe_type(member),
+            text=to_html(member.get("description", "")),
             required=name in schema.get("required", ()),
         )
 
 
 def _curl(
-    document: Mapping[str, Any], path: str, method: str, described: Mapping[str, Any], schema: Mapping[str, Any] | None
+    document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any], schema: Mapping[str, Any] | None
 ) -> str:
     """A curl command for the operation; `$URL` is the address of the service."""
-    needed = [each for each in described.get("parameters", ()) if each["required"]]
-    query = "&".join(f"{each['name']}={each['schema'].get('enum', ['…'])[0]}" for each in needed)
+    required = [each for each in operation.get("parameters", ()) if each["required"]]
+    query = "&".join(f"{each['name']}={each['schema'].get('enum', ['…'])[0]}" for each in required)
     parts = [f"curl -X {method.upper()}" if method != "get" else "curl", f'"$URL{path}{"?" + query if query else ""}"']
-    if described["security"]:
+    if operation["security"]:
         parts.append('-H "Authorization: Bearer $TOKEN"')
     if schema is not None:
-        is_form = "application/x-www-form-urlencoded" in described["requestBody"]["content"]
+        is_form = "application/x-www-form-urlencoded" in operation["requestBody"]["content"]
         sample = _sample(document, schema)
         parts += (
             [f"-d '{name}={value}'" for name, value in sample.items()]

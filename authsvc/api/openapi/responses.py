@@ -11,7 +11,7 @@ from authsvc.api.openapi.document import ResponseDoc
 from authsvc.api.openapi.operations import Operation
 from authsvc.errors import ApiError, MethodNotAllowed, OAuthError, RequestTimedOut, UnexpectedFailure, ValidationFailed
 
-Described = Callable[[Any], dict[str, Any]]
+SchemaOf = Callable[[Any], dict[str, Any]]
 """Maps a type to its schema."""
 
 ANYWHERE = (ValidationFailed, MethodNotAllowed, UnexpectedFailure, InternalServerError, RequestTimedOut)
@@ -27,25 +27,29 @@ HEADERS = {
 _TOO_MANY_REQUESTS = 429
 
 
-def of(operation: Operation, described: Described) -> dict[str, Any]:
+def build_responses(operation: Operation, schema_of: SchemaOf) -> dict[str, Any]:
     """Status → response, ordered by status, and `default` for the errors of every endpoint."""
-    found: dict[str, Any] = {}
-    for status, answer in operation.doc.responses.items():
-        found[str(status)] = _answer(answer, described)
+    responses: dict[str, Any] = {}
+    for status, response in operation.doc.responses.items():
+        responses[str(status)] = _build_response(response, schema_of)
     choice = operation.doc.choice
     if choice is not None:
         types = tuple(dict.fromkeys(each.response_schema for each in choice.variants().values()))
-        found["200"] = _answer(types, described)
+        responses["200"] = _build_response(types, schema_of)
     if operation.doc.redirect_errors:
-        for redirect in [status for status in found if status.startswith("3")]:
-            found[redirect]["x-error-codes"] = _codes(operation.doc.redirect_errors)
+        for redirect in [status for status in responses if status.startswith("3")]:
+            responses[redirect]["x-error-codes"] = _codes(operation.doc.redirect_errors)
     statuses = {error.status for error in operation.documented_errors}
     for status in statuses:
-        found[str(status)] = _error_response([error for error in operation.documented_errors if error.status == status])
-    return {status: found[status] for status in sorted(found)} | {"default": {"$ref": "#/components/responses/Failure"}}
+        responses[str(status)] = _build_error_response(
+            [error for error in operation.documented_errors if error.status == status]
+        )
+    return {status: responses[status] for status in sorted(responses)} | {
+        "default": {"$ref": "#/components/responses/Failure"}
+    }
 
 
-def failure() -> dict[str, Any]:
+def build_failure() -> dict[str, Any]:
     """The default response of every operation."""
     return {
         "description": (
@@ -63,35 +67,35 @@ def failure() -> dict[str, Any]:
     }
 
 
-def example(error: type[ApiError] | type[OAuthError]) -> dict[str, Any]:
+def build_example(error: type[ApiError] | type[OAuthError]) -> dict[str, Any]:
     """One error in the initial format; `{name}` stands for a parameter of its text."""
-    made = descriptions.specimen(error)
-    summary = descriptions.when(error) or str(made)
-    if isinstance(made, OAuthError):
-        return {"summary": summary, "value": {"error": made.error, "error_description": made.description}}
-    body = {"code": made.status, "error_code": made.error_code, "msg": made.message, **made.extra()}
+    instance = descriptions.instantiate(error)
+    summary = descriptions.describe_condition(error) or str(instance)
+    if isinstance(instance, OAuthError):
+        return {"summary": summary, "value": {"error": instance.error, "error_description": instance.description}}
+    body = {"code": instance.status, "error_code": instance.error_code, "msg": instance.message, **instance.extra()}
     return {"summary": summary, "value": body}
 
 
-def _answer(answer: Any, described: Described) -> dict[str, Any]:
-    reply = answer if isinstance(answer, ResponseDoc) else ResponseDoc("", answer)
-    types = reply.schema if isinstance(reply.schema, tuple) else (reply.schema,)
-    text = reply.description or " Or: ".join(
-        descriptions.of(each)[0] + "." if isinstance(each, type) else "" for each in types
+def _build_response(declared: Any, schema_of: SchemaOf) -> dict[str, Any]:
+    doc = declared if isinstance(declared, ResponseDoc) else ResponseDoc("", declared)
+    types = doc.schema if isinstance(doc.schema, tuple) else (doc.schema,)
+    description = doc.description or " Or: ".join(
+        descriptions.split_docstring(each)[0] + "." if isinstance(each, type) else "" for each in types
     )
-    found: dict[str, Any] = {"description": text.strip() or "Done."}
-    if reply.schema is None and reply.media_type != "application/json":
-        found["content"] = {reply.media_type: {"schema": {"type": "string"}}}
-    elif reply.schema is not None:
-        schemas = [described(each) for each in types]
+    response: dict[str, Any] = {"description": description.strip() or "Done."}
+    if doc.schema is None and doc.media_type != "application/json":
+        response["content"] = {doc.media_type: {"schema": {"type": "string"}}}
+    elif doc.schema is not None:
+        schemas = [schema_of(each) for each in types]
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-        found["content"] = {reply.media_type: {"schema": schema}}
-    if reply.headers:
-        found["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in reply.headers}
-    return found
+        response["content"] = {doc.media_type: {"schema": schema}}
+    if doc.headers:
+        response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in doc.headers}
+    return response
 
 
-def _error_response(errors: list[type[ApiError] | type[OAuthError]]) -> dict[str, Any]:
+def _build_error_response(errors: list[type[ApiError] | type[OAuthError]]) -> dict[str, Any]:
     is_oauth = any(issubclass(each, OAuthError) for each in errors)
     codes = _codes(errors)
     headers = ["X-Sb-Error-Code", *(["Retry-After"] if errors[0].status == _TOO_MANY_REQUESTS else [])]

@@ -73,25 +73,25 @@ _ANY_ERROR = {
 
 def components(types: list[Any]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     """A schema for each type, and the named schemas that they refer to."""
-    kinds = list(_named(msgspec.inspect.multi_type_info([*types, *ERRORS])))
-    schemas, named = msgspec.json.schema_components([*types, *ERRORS], ref_template=PLACE)
-    sources = {kind.__name__: kind for kind in kinds}
-    if len(sources) != len(kinds):
-        raise ValueError(f"two types have the same name: {sorted(kind.__name__ for kind in kinds)}")
-    described = {name: _described(schema, sources[name]) for name, schema in sorted(named.items())}
-    return [_plain(schema) for schema in schemas[: len(types)]], {"AnyError": _ANY_ERROR, **described}
+    classes = list(_find_types(msgspec.inspect.multi_type_info([*types, *ERRORS])))
+    schemas, schemas_by_name = msgspec.json.schema_components([*types, *ERRORS], ref_template=PLACE)
+    sources = {class_.__name__: class_ for class_ in classes}
+    if len(sources) != len(classes):
+        raise ValueError(f"two types have the same name: {sorted(class_.__name__ for class_ in classes)}")
+    described = {name: _describe(schema, sources[name]) for name, schema in sorted(schemas_by_name.items())}
+    return [_simplify(schema) for schema in schemas[: len(types)]], {"AnyError": _ANY_ERROR, **described}
 
 
-def _named(infos: Iterable[Any]) -> set[type]:
+def _find_types(type_infos: Iterable[Any]) -> set[type]:
     """The classes that the types refer to, recursively."""
-    found: set[type] = set()
-    waiting: list[Any] = list(infos)
+    classes: set[type] = set()
+    waiting: list[Any] = list(type_infos)
     while waiting:
         info = waiting.pop()
         if isinstance(info, msgspec.inspect.StructType | msgspec.inspect.TypedDictType):
-            if info.cls in found:
+            if info.cls in classes:
                 continue
-            found.add(info.cls)
+            classes.add(info.cls)
             waiting += [field.type for field in info.fields]
         elif isinstance(info, msgspec.inspect.UnionType):
             waiting += info.types
@@ -101,25 +101,25 @@ def _named(infos: Iterable[Any]) -> set[type]:
             waiting.append(info.item_type)
         elif isinstance(info, msgspec.inspect.DictType):
             waiting.append(info.value_type)
-    return found
+    return classes
 
 
-def _described(schema: dict[str, Any], source: type) -> dict[str, Any]:
+def _describe(schema: dict[str, Any], source: type) -> dict[str, Any]:
     """The schema with descriptions, in the order of the source."""
     needed = source.needs if issubclass(source, Body) else ()
-    words = descriptions.of_fields(source)
-    names = [name for name in words if name in schema["properties"]]
+    texts = descriptions.describe_fields(source)
+    names = [name for name in texts if name in schema["properties"]]
     if set(names) != set(schema["properties"]):
         raise ValueError(f"{source.__name__}: no source for {sorted(set(schema['properties']) - set(names))}")
     properties = {}
     for name in names:
-        found = _plain(schema["properties"][name])
-        if name in needed and isinstance(found.get("type"), list):
-            found["type"] = found["type"][0]
-        if words[name]:
-            found = {"description": words[name], **found}
-        properties[name] = found
-    text = descriptions.paragraphs(source.__dict__.get("__doc__") or "") if source.__doc__ else ""
+        member = _simplify(schema["properties"][name])
+        if name in needed and isinstance(member.get("type"), list):
+            member["type"] = member["type"][0]
+        if texts[name]:
+            member = {"description": texts[name], **member}
+        properties[name] = member
+    text = descriptions.unwrap_paragraphs(source.__dict__.get("__doc__") or "") if source.__doc__ else ""
     required = [name for name in names if name in needed or name in schema.get("required", ())]
     return {
         **({"description": text} if text else {}),
@@ -129,16 +129,16 @@ def _described(schema: dict[str, Any], source: type) -> dict[str, Any]:
     }
 
 
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema without default and title, and with `T or null` as a list of types where possible."""
-    found = {key: value for key, value in schema.items() if key not in ("default", "title")}
-    choices = found.get("anyOf", [])
+    simplified = {key: value for key, value in schema.items() if key not in ("default", "title")}
+    choices = simplified.get("anyOf", [])
     if len(choices) == 2 and _NULL in choices:
-        (other,) = (each for each in choices if each != _NULL)
-        if "type" in other:
-            del found["anyOf"]
-            found |= {**other, "type": [other["type"], "null"]}
+        (type_schema,) = (each for each in choices if each != _NULL)
+        if "type" in type_schema:
+            del simplified["anyOf"]
+            simplified |= {**type_schema, "type": [type_schema["type"], "null"]}
     for key in ("items", "additionalProperties"):
-        if isinstance(found.get(key), dict):
-            found[key] = _plain(found[key])
-    return found
+        if isinstance(simplified.get(key), dict):
+            simplified[key] = _simplify(simplified[key])
+    return simplified

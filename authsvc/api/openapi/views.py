@@ -23,7 +23,7 @@ from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import NotFound
 
 FILE = Path(__file__).with_name("openapi.json")
-_KEPT = "public, max-age=600"
+_CACHE_CONTROL = "public, max-age=600"
 # No scripts; the digest permits the one inline style sheet.
 _POLICY = "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -40,10 +40,12 @@ class OpenapiView(Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Publish this description of the API (OpenAPI 3.1)."""
         content, etag = _document()
-        whole = HttpResponse(content, content_type="application/json", headers={"Cache-Control": _KEPT, "ETag": etag})
-        kept = get_conditional_response(request.http, etag=etag, response=whole)
-        assert kept is not None  # noqa: S101  (None only where no response is given)
-        return kept
+        full_response = HttpResponse(
+            content, content_type="application/json", headers={"Cache-Control": _CACHE_CONTROL, "ETag": etag}
+        )
+        response = get_conditional_response(request.http, etag=etag, response=full_response)
+        assert response is not None  # noqa: S101  (None only where no response is given)
+        return response
 
 
 class DocsView(Endpoint):

@@ -21,7 +21,7 @@ _CHALLENGE = "key_challenge"
 
 
 def first_key(user: UserRecord) -> FactorRecord | None:
-    """The key to challenge, or None if keys are disabled. Any other key of the user may response the challenge."""
+    """The key to challenge, or None if keys are disabled. Any other key of the user may answer the challenge."""
     if not conf.current().mfa.web_authn_verify_enabled or conf.current().webauthn.missing:
         return None
     keys = (
@@ -42,11 +42,11 @@ def verify(
 ) -> None:
     """Verify the browser's response (JSON) and step up the session. Raises the errors of verification."""
     try:
-        response = orjson.loads(credential)
+        credential_response = orjson.loads(credential)
     except orjson.JSONDecodeError:
-        response = None
+        credential_response = None
     response = FactorResponse(
         challenge_id=UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32),
-        webauthn={"type": "request", "credential_response": response},
+        webauthn={"type": "request", "credential_response": credential_response},
     )
     verification.verify(current, user, UUID(key.id), response, caller=caller_of(request), at=timezone.now())

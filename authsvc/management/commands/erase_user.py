@@ -39,19 +39,19 @@ class Command(ServiceCommand):
             raise CommandError("nothing was erased")
         at = timezone.now()
         progress = Progress(sys.stderr, noun="audit entries")
-        done = personal_data.erase(
+        result = personal_data.erase(
             data_subject, keep_id=keep_id, actor=ACTOR, caller=self.caller(), at=at, on_progress=progress.advance
         )
         progress.finish()
-        self.stdout.write(_receipt(data_subject, done, keep_id=keep_id, at=at))
-        if done.left:
-            raise CommandError(f"some rows could not be deleted, run the command again: {', '.join(done.left)}")
+        self.stdout.write(_receipt(data_subject, result, keep_id=keep_id, at=at))
+        if result.left:
+            raise CommandError(f"some rows could not be deleted, run the command again: {', '.join(result.left)}")
 
 
 def _find(text: str) -> DataSubject:
-    found = user_lookup.find(text)
-    if found is not None:
-        return user_lookup.data_subject(found)
+    user = user_lookup.find(text)
+    if user is not None:
+        return user_lookup.data_subject(user)
     user_id = identifiers.uuid(text)
     if user_id is None:
         raise CommandError("user not found; after an interrupted erasure, specify the user id that it printed")
@@ -61,16 +61,16 @@ def _find(text: str) -> DataSubject:
     return data_subject
 
 
-def _receipt(data_subject: DataSubject, done: ErasureResult, *, keep_id: bool, at: datetime) -> str:
+def _receipt(data_subject: DataSubject, result: ErasureResult, *, keep_id: bool, at: datetime) -> str:
     """One JSON object in key order; `sha256` is the digest of its text without that member."""
     receipt = {
         "user_id": str(data_subject.id),
         "kept_id": keep_id,
-        "pseudonym": str(done.pseudonym),
+        "pseudonym": str(result.pseudonym),
         "erased_at": rfc3339(at),
-        "removed": {table: number for table, number in done.removed.items() if number},
-        "rewritten": done.rewritten,
-        "left": done.left,
+        "removed": {table: number for table, number in result.removed.items() if number},
+        "rewritten": result.rewritten,
+        "left": result.left,
     }
     text = orjson.dumps(receipt, option=orjson.OPT_SORT_KEYS)
     return orjson.dumps({**receipt, "sha256": hashlib.sha256(text).hexdigest()}, option=orjson.OPT_SORT_KEYS).decode()

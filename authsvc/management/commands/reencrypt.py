@@ -22,12 +22,12 @@ class Command(ServiceCommand):
     def handle(self, *_: Any, **__: Any) -> None:
         if not conf.current().database.encrypt:
             raise CommandError("encryption is disabled: set AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT=true")
-        left = 0
+        unreadable = 0
         for column in encrypted_columns.columns():
             progress = Progress(sys.stderr, noun=f"rows of {column.table}")
-            outcome = encrypted_columns.reencrypt(column, note=progress.advance)
+            result = encrypted_columns.reencrypt(column, report_progress=progress.advance)
             progress.finish()
-            self.stdout.write(f"{column}: {outcome.done} encrypted, {outcome.unreadable} unreadable")
-            left += outcome.unreadable
-        if left:
+            self.stdout.write(f"{column}: {result.reencrypted} encrypted, {result.unreadable} unreadable")
+            unreadable += result.unreadable
+        if unreadable:
             raise CommandError("some values need keys that are missing in AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS")

@@ -8,7 +8,7 @@ from typing import Any
 from authsvc.api.openapi import generator
 
 _METHODS = ("get", "post", "put", "patch", "delete")
-_HEAD = """# Endpoints
+_INTRODUCTION = """# Endpoints
 
 <!-- Written by `manage.py write_reference`. -->
 
@@ -22,15 +22,15 @@ inbox is enabled. See also [HTTP API](api.md) and [Errors](errors.md).
 
 def page() -> str:
     """The reference as Markdown."""
-    described = generator.build()
-    parts = [_HEAD]
-    for tag in described["tags"]:
+    document = generator.build()
+    parts = [_INTRODUCTION]
+    for tag in document["tags"]:
         parts.append(f"## {tag['name']}\n\n{tag['description']}\n")
         parts.append("| Endpoint | Authentication | Purpose | Body | Responses |\n|---|---|---|---|---|")
-        parts += _rows(described, tag["name"])
+        parts += _rows(document, tag["name"])
         parts.append("")
     parts.append("## Schemas of bodies and responses\n\nMembers in bold are required.\n")
-    for name, schema in described["components"]["schemas"].items():
+    for name, schema in document["components"]["schemas"].items():
         parts.append(f"### {name}\n")
         if "description" in schema:
             parts.append(f"{schema['description']}\n")
@@ -39,38 +39,46 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _rows(described: Mapping[str, Any], tag: str) -> Iterator[str]:
-    for path, item in described["paths"].items():
+def _rows(document: Mapping[str, Any], tag: str) -> Iterator[str]:
+    for path, item in document["paths"].items():
         for method in _METHODS:
             operation = item.get(method)
             if operation is None or tag not in operation["tags"]:
                 continue
             scheme = next((name for each in operation["security"] for name in each), "")
             body = next((each["schema"] for each in operation.get("requestBody", {}).get("content", {}).values()), None)
-            answers = [
-                f"{status} {_content(each)}".strip() for status, each in operation["responses"].items() if status < "4"
+            responses = [
+                f"{status} {_describe_content(each)}".strip()
+                for status, each in operation["responses"].items()
+                if status < "4"
             ]
-            cells = (f"`{method.upper()} {path}`", scheme, operation["summary"], _kind(body), ", ".join(answers))
+            cells = (
+                f"`{method.upper()} {path}`",
+                scheme,
+                operation["summary"],
+                _describe_type(body),
+                ", ".join(responses),
+            )
             yield f"| {' | '.join(cells)} |"
 
 
-def _content(answer: Mapping[str, Any]) -> str:
-    for media_type, each in answer.get("content", {}).items():
-        return _kind(each["schema"]) if media_type == "application/json" else f"`{media_type}`"
+def _describe_content(response: Mapping[str, Any]) -> str:
+    for media_type, each in response.get("content", {}).items():
+        return _describe_type(each["schema"]) if media_type == "application/json" else f"`{media_type}`"
     return ""
 
 
 def _members(schema: Mapping[str, Any]) -> Iterator[str]:
     if "anyOf" in schema:
-        yield f"{_kind(schema)}."
+        yield f"{_describe_type(schema)}."
     if schema.get("properties"):
         yield "| Member | Type | Description |\n|---|---|---|"
     for name, member in schema.get("properties", {}).items():
-        shown = f"**`{name}`**" if name in schema.get("required", ()) else f"`{name}`"
-        yield f"| {shown} | {_kind(member)} | {member.get('description', '')} |"
+        member_name = f"**`{name}`**" if name in schema.get("required", ()) else f"`{name}`"
+        yield f"| {member_name} | {_describe_type(member)} | {member.get('description', '')} |"
 
 
-def _kind(schema: Mapping[str, Any] | None) -> str:
+def _describe_type(schema: Mapping[str, Any] | None) -> str:
     if schema is None:
         return ""
     if "$ref" in schema:
@@ -78,11 +86,11 @@ def _kind(schema: Mapping[str, Any] | None) -> str:
         return f"[{name}](#{name.lower()})"
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
-    for key, between in (("anyOf", " or "), ("allOf", ", ")):
+    for key, separator in (("anyOf", " or "), ("allOf", ", ")):
         if key in schema:
-            return between.join(_kind(each) for each in schema[key])
-    kinds = schema.get("type", "anything")
-    if kinds == "array":
-        return f"array of {_kind(schema['items'])}"
-    shown = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
-    return f"{shown} ({schema['format']})" if "format" in schema else shown
+            return separator.join(_describe_type(each) for each in schema[key])
+    types = schema.get("type", "anything")
+    if types == "array":
+        return f"array of {_describe_type(schema['items'])}"
+    text = " or ".join(types) if isinstance(types, list) else str(types)
+    return f"{text} ({schema['format']})" if "format" in schema else text

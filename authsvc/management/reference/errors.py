@@ -17,7 +17,7 @@ from authsvc.management.reference.error_help import REMEDIES
 
 Kind = type[ApiError] | type[OAuthError]
 
-_HEAD = """# Errors
+_INTRODUCTION = """# Errors
 
 <!-- Written by `manage.py write_reference`. -->
 
@@ -62,7 +62,7 @@ def find_errors() -> set[type[ApiError]]:
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             if module.name.endswith(".errors"):
                 importlib.import_module(module.name)
-    return {each for each in _below(ApiError) if each.__module__.partition(".")[0] != "tests"}
+    return {each for each in _subclasses(ApiError) if each.__module__.partition(".")[0] != "tests"}
 
 
 def page() -> str:
@@ -83,13 +83,13 @@ def page() -> str:
         """The endpoints of an error; groups of endpoints are named as a whole."""
         if error in responses.ANYWHERE:
             return "every endpoint"
-        left, words = list(places[error]), []
+        remaining, names = list(places[error]), []
         for name, members in groups.items():
-            if all(member in left for member in members):
-                words.append(name)
-                left = [each for each in left if each not in members]
-        words += [f"`{each.method.upper()} {each.path}`" for each in left]
-        return ", ".join(words) or "the operator console"
+            if all(member in remaining for member in members):
+                names.append(name)
+                remaining = [each for each in remaining if each not in members]
+        names += [f"`{each.method.upper()} {each.path}`" for each in remaining]
+        return ", ".join(names) or "the operator console"
 
     by_code: dict[str, list[type[ApiError]]] = defaultdict(list)
     for error in find_errors():
@@ -98,11 +98,11 @@ def page() -> str:
             by_code[error.error_code].append(error)
     if set(by_code) != set(REMEDIES):
         raise LookupError(f"remedies and errors differ: {sorted(set(by_code) ^ set(REMEDIES))}")
-    parts = [_HEAD]
+    parts = [_INTRODUCTION]
     for code in sorted(by_code):
         parts.append(f"## {code}\n\n{REMEDIES[code]}\n\n| Status | Text | When | Returned by |\n|---|---|---|---|")
         errors = sorted(
-            by_code[code], key=lambda error: (error.status, str(descriptions.specimen(error)), error.__name__)
+            by_code[code], key=lambda error: (error.status, str(descriptions.instantiate(error)), error.__name__)
         )
         parts += [_line(error, returned_by(error)) for error in errors]
         parts.append("")
@@ -112,23 +112,28 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _below(parent: type[ApiError]) -> Iterator[type[ApiError]]:
+def _subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:
     for child in parent.__subclasses__():
         yield child
-        yield from _below(child)
+        yield from _subclasses(child)
 
 
 def _line(error: type[ApiError], places: str) -> str:
-    cells = (error.status, _escaped(descriptions.specimen(error).message), _escaped(descriptions.when(error)), places)
+    cells = (
+        error.status,
+        _escaped(descriptions.instantiate(error).message),
+        _escaped(descriptions.describe_condition(error)),
+        places,
+    )
     return f"| {' | '.join(map(str, cells))} |"
 
 
 def _oauth_error(error: Kind) -> str:
     if error is OAuthError:
         return "the fault of an ID token"
-    made = descriptions.specimen(error)
-    assert isinstance(made, OAuthError)  # noqa: S101  (only these are listed)
-    return f"`{made.error}`: {_escaped(made.description)}"
+    instance = descriptions.instantiate(error)
+    assert isinstance(instance, OAuthError)  # noqa: S101  (only these are listed)
+    return f"`{instance.error}`: {_escaped(instance.description)}"
 
 
 def _escaped(text: str) -> str:

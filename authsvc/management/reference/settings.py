@@ -54,13 +54,13 @@ def row(setting: Setting) -> str:
     type_ += f" ({setting.unit})" if setting.unit else ""
     type_ += _range(setting)
     default = "required" if setting.is_required else _code(setting.type.format(setting.default))
-    marks = (
+    labels = (
         ["restart"] * setting.needs_restart
         + ["secret"] * setting.is_secret
         + ["deprecated"] * bool(setting.deprecation)
     )
-    marks += [f"since {setting.since}"] if setting.since != _FIRST_VERSION else []
-    text = setting.help + "".join(f" *{mark}*" for mark in marks)
+    labels += [f"since {setting.since}"] if setting.since != _FIRST_VERSION else []
+    text = setting.help + "".join(f" *{label}*" for label in labels)
     if setting.collect:
         text += f" KIND: {', '.join(_code(key.upper()) for key in setting.keys)}."
     suffix = "<NAME>" if setting.is_open_ended else ""
@@ -87,15 +87,15 @@ def _example_lines(place: Place) -> list[str]:
     if setting.is_open_ended or setting.deprecation:
         return []
     default = "" if setting.is_required else setting.type.format(setting.default)
-    note = setting.help.replace("`", "")
+    text = setting.help.replace("`", "")
     if setting.keys and setting.collect:
-        note += f" KIND: {', '.join(key.upper() for key in setting.keys)}."
+        text += f" KIND: {', '.join(key.upper() for key in setting.keys)}."
     name = setting.documented_name
     if setting.is_required:
-        return [*_comment(note), f"{name}={setting.example}"]
+        return [*_comment(text), f"{name}={setting.example}"]
     if not default and setting.example:
-        note += f" e.g. {setting.example}"
-    return [*_comment(note), f"# {name}={default}"]
+        text += f" e.g. {setting.example}"
+    return [*_comment(text), f"# {name}={default}"]
 
 
 def _comment(text: str) -> list[str]:

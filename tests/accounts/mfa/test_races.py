@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection, transaction
 
+from accounts.mfa import verification
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, done, make_owner
+from tests.concurrency import lock_session, run_concurrently, status_counts
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.live import servers
-from tests.tokens import wire as tokens
-from tests.tokens.test_races import locked, statuses, together
+from tests.tokens.token_requests import refresh
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,8 +45,10 @@ def test_one_challenge_answered_by_many_is_won_by_one(api: Api, status: str) -> 
     owner = make_owner(status=status)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()
-    answers = together(*[lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)] * 10)
-    assert statuses(answers) == {200: 1, 422: 9}
+    answers = run_concurrently(
+        *[lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)] * 10
+    )
+    assert status_counts(answers) == {200: 1, 422: 9}
     assert {answer.json().get("error_code") for answer in answers} == {None, "mfa_ip_address_mismatch"}
     assert Session.objects.get().refresh_token_counter == 2
 
@@ -51,13 +57,13 @@ def test_one_code_for_many_challenges_is_taken_once(api: Api) -> None:
     owner = make_owner()
     code = factor_requests.code()
     challenges = [factor_requests.challenged(api, owner.token, owner.factor.id) for _ in range(8)]
-    answers = together(
+    answers = run_concurrently(
         *[
             lambda found=found: factor_requests.verify(api, owner.token, owner.factor.id, found, code)
             for found in challenges
         ]
     )
-    assert statuses(answers) == {200: 1, 422: 7}
+    assert status_counts(answers) == {200: 1, 422: 7}
     assert FactorChallenge.objects.filter(verified_at__isnull=False).count() == 1
 
 
@@ -70,31 +76,32 @@ def test_two_sessions_of_one_user_raised_at_once_do_not_block_each_other(api: Ap
             (token, factor.id, factor_requests.challenged(api, token, factor.id))
             for token, factor in ((owner.token, owner.factor), (other.access_token, second))
         ]
-        answers = together(
+        answers = run_concurrently(
             *[
                 lambda each=each: factor_requests.verify(api, each[0], each[1], each[2], factor_requests.code())
                 for each in asked
             ]
         )
         # The first ends the other sign-in, which was below its level.
-        assert statuses(answers) == {200: 1, 403: 1}
+        assert status_counts(answers) == {200: 1, 403: 1}
         assert [session.aal for session in Session.objects.filter(user=owner.user)] == ["aal2"]
 
 
 def test_a_refresh_at_the_same_moment_is_waited_for(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    with locked(owner.session, seconds=0.5):
+    with lock_session(owner.session, seconds=0.5):
         done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
     assert Session.objects.get().aal == "aal2"
 
 
 def test_a_session_that_stays_busy_keeps_code_and_challenge(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accounts.mfa.verification._TIMEOUT", 0.2)
+    # A clock that runs a second per reading: the verification waits for the session for five seconds.
+    monkeypatch.setattr(verification, "time", SimpleNamespace(monotonic=itertools.count().__next__, sleep=time.sleep))
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()
-    with locked(owner.session):
+    with lock_session(owner.session):
         answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
     assert (answer.status_code, answer.json()["error_code"]) == (409, "conflict")
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
@@ -105,15 +112,13 @@ def test_refreshes_beside_a_verification_leave_one_line_of_tokens(api: Api) -> N
         owner = make_owner()
         challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
         code = factor_requests.code()
-        calls = [lambda: tokens.refresh(api, owner.refresh_token)] * 4  # noqa: B023
+        calls = [lambda: refresh(api, owner.refresh_token)] * 4  # noqa: B023
         calls.append(lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))  # noqa: B023
-        *refreshed, verified = together(*calls)
+        *refreshed, verified = run_concurrently(*calls)
         assert verified.status_code in (200, 403)  # a refresh with the old token after it ends the session
         for answer in refreshed:
             if answer.status_code == 200:
-                assert tokens.refresh(api, answer.json()["refresh_token"]).status_code == 400 or (
-                    verified.status_code == 403
-                )
+                assert refresh(api, answer.json()["refresh_token"]).status_code == 400 or (verified.status_code == 403)
 
 
 def test_wrong_codes_side_by_side_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
@@ -121,20 +126,22 @@ def test_wrong_codes_side_by_side_are_all_counted(api: Api, auth_config: ChangeC
     owner = make_owner()
     challenges = [factor_requests.challenged(api, owner.token, owner.factor.id) for _ in range(20)]
     wrong = factor_requests.wrong_code()
-    answers = together(
+    answers = run_concurrently(
         *[
             lambda found=found: factor_requests.verify(api, owner.token, owner.factor.id, found, wrong)
             for found in challenges
         ]
     )
-    assert statuses(answers) == {422: 3, 429: 17}
+    assert status_counts(answers) == {422: 3, 429: 17}
 
 
 def test_wrong_codes_for_one_challenge_side_by_side_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
     challenge_id, wrong = factor_requests.challenged(api, owner.token, owner.factor.id), factor_requests.wrong_code()
-    answers = together(*[lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong)] * 20)
+    answers = run_concurrently(
+        *[lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong)] * 20
+    )
     assert sorted(answer.json()["error_code"] for answer in answers) == (
         ["mfa_challenge_expired"] * 17 + ["mfa_verification_failed"] * 3
     )
@@ -181,17 +188,19 @@ def test_wrong_codes_are_counted_over_all_processes(api: Api, auth_config: Chang
 def test_enrolments_side_by_side_keep_to_the_number(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"max_enrolled": 3})
     token = make_session().access_token
-    answers = together(*[lambda n=n: factor_requests.enroll(api, token, friendly_name=str(n)) for n in range(8)])
-    assert statuses(answers) == {200: 3, 422: 5}
+    answers = run_concurrently(
+        *[lambda n=n: factor_requests.enroll(api, token, friendly_name=str(n)) for n in range(8)]
+    )
+    assert status_counts(answers) == {200: 3, 422: 5}
     token = make_session().access_token
-    answers = together(*[lambda: factor_requests.enroll(api, token)] * 8)
-    assert statuses(answers) == {200: 1, 422: 7}
+    answers = run_concurrently(*[lambda: factor_requests.enroll(api, token)] * 8)
+    assert status_counts(answers) == {200: 1, 422: 7}
 
 
 def test_a_phone_is_texted_once_however_many_ask(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
-    answers = together(*[lambda: factor_requests.challenge(api, owner.token, owner.factor.id, {})] * 8)
-    assert statuses(answers) == {200: 1, 429: 7}
+    answers = run_concurrently(*[lambda: factor_requests.challenge(api, owner.token, owner.factor.id, {})] * 8)
+    assert status_counts(answers) == {200: 1, 429: 7}
     assert len(mailbox.texts) == 1
 
 
@@ -199,16 +208,18 @@ def test_a_recovery_code_used_by_many_is_won_by_one(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
     codes = done(api.post("/factors/recovery_codes", bearer=raised))["codes"]
-    answers = together(*[lambda: api.post("/factors/recovery_codes/verify", {"code": codes[0]}, bearer=raised)] * 8)
-    assert statuses(answers) == {200: 1, 422: 7}
+    answers = run_concurrently(
+        *[lambda: api.post("/factors/recovery_codes/verify", {"code": codes[0]}, bearer=raised)] * 8
+    )
+    assert status_counts(answers) == {200: 1, 422: 7}
     assert RecoveryCode.objects.count() == 9
 
 
 def test_sets_of_recovery_codes_made_at_once_leave_one(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
-    answers = together(*[lambda: api.post("/factors/recovery_codes", bearer=raised)] * 6)
-    assert statuses(answers) == {200: 6}
+    answers = run_concurrently(*[lambda: api.post("/factors/recovery_codes", bearer=raised)] * 6)
+    assert status_counts(answers) == {200: 6}
     assert RecoveryCode.objects.count() == 10
 
 

@@ -17,7 +17,7 @@ from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
-from tests.tokens import wire as tokens
+from tests.tokens.token_requests import read_claims, session_exists
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -82,11 +82,11 @@ def test_a_code_raises_the_session_as_a_factor_does(api: Api, mailbox: Mailbox) 
     shown = done(use(api, low.access_token, codes[3].upper()))
     session = Session.objects.get(id=low.session.id)
     assert (session.aal, session.factor_id, session.refresh_token_counter) == ("aal2", None, 2)
-    claims = tokens.claims(shown["access_token"])
+    claims = read_claims(shown["access_token"])
     assert claims["aal"] == "aal2"
     assert [entry["method"] for entry in claims["amr"]] == ["mfa/recovery_code", "password"]
     assert [factor["id"] for factor in shown["user"]["factors"]] == [str(owner.factor.id)]
-    assert not tokens.is_alive(other.session)
+    assert not session_exists(other.session)
     assert remaining(api, shown["access_token"]) == 9
     assert audit_trail()[-1] == ("recovery_code_used", {"remaining": 9})
     (mail,) = mailbox.emails

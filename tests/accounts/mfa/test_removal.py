@@ -21,7 +21,7 @@ from tests.authsvc.console.conftest import Console
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_factor, make_session, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
-from tests.tokens import wire as tokens
+from tests.tokens.token_requests import read_claims, refresh
 from tokens.models import AmrClaim, Session
 
 pytestmark = pytest.mark.django_db
@@ -48,8 +48,8 @@ def test_removal_of_a_factor_lowers_its_sessions(api: Api, mailbox: Mailbox) -> 
     assert (mail.kind, mail.to, mail.variables["FactorType"]) == (
         EmailKind.FACTOR_UNENROLLED, owner.user.email, "totp",
     )  # fmt: skip
-    lowered = done(tokens.refresh(api, raised["refresh_token"]))
-    assert tokens.claims(lowered["access_token"])["aal"] == "aal1"
+    lowered = done(refresh(api, raised["refresh_token"]))
+    assert read_claims(lowered["access_token"])["aal"] == "aal1"
 
 
 def test_a_session_that_another_factor_has_raised_stays_raised(api: Api) -> None:
@@ -78,8 +78,8 @@ def test_a_session_that_two_factors_have_raised_falls_with_the_later_one(api: Ap
     done(factor_requests.unenroll(api, raised["access_token"], other.id))
     session = Session.objects.get()
     assert (session.aal, factor_requests.methods(session)) == ("aal1", ["password"])
-    lowered = done(tokens.refresh(api, raised["refresh_token"]))
-    assert tokens.claims(lowered["access_token"])["aal"] == "aal1"
+    lowered = done(refresh(api, raised["refresh_token"]))
+    assert read_claims(lowered["access_token"])["aal"] == "aal1"
 
 
 @pytest.mark.parametrize("aal", ["aal1", None])
@@ -126,7 +126,7 @@ def test_a_lowered_session_loses_its_permissions(api: Api, mailbox: Mailbox, by_
     else:
         done(factor_requests.unenroll(api, raised, owner.factor.id))
     # The token still says aal2. What counts here is the session.
-    assert tokens.claims(raised)["aal"] == "aal2"
+    assert read_claims(raised)["aal"] == "aal2"
     assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
     assert factor_requests.unenroll(api, raised, other.id).json()["error_code"] == "insufficient_aal"
     assert api.put("/user", change, bearer=raised).json()["error_code"] == "insufficient_aal"

@@ -21,7 +21,7 @@ from tests.factories import backdate, make_factor, make_legacy_tokens, make_sess
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.mailer.sms.conftest import UseGateway, peer, use_gateway
 from tests.observations import assert_error, audit_payloads, backdate_rate_limits, table_contents
-from tests.tokens import wire as tokens
+from tests.tokens.token_requests import read_claims, refresh, session_exists
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 
 __all__ = ["peer", "use_gateway"]  # fixtures
@@ -73,7 +73,7 @@ def test_a_right_code_raises_the_session(api: Api, status: str) -> None:
     session = Session.objects.get()
     assert (session.id, session.aal, session.factor_id) == (owner.session.id, "aal2", owner.factor.id)
     assert (session.refresh_token_counter, session.refreshed_at) == (2, None)
-    claims = tokens.claims(shown["access_token"])
+    claims = read_claims(shown["access_token"])
     assert (claims["aal"], claims["session_id"]) == ("aal2", str(session.id))
     assert [entry["method"] for entry in claims["amr"]] == ["totp", "password"]
     assert {"token_type", "expires_in", "expires_at", "refresh_token", "user"} < set(shown)
@@ -92,9 +92,9 @@ def test_a_right_code_raises_the_session(api: Api, status: str) -> None:
 def test_the_next_access_token_says_so_too_and_the_refresh_token_from_before_ends_all(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
-    next_pair = done(tokens.refresh(api, raised["refresh_token"]))
-    assert tokens.claims(next_pair["access_token"])["aal"] == "aal2"
-    assert_error(tokens.refresh(api, owner.refresh_token), *USED)
+    next_pair = done(refresh(api, raised["refresh_token"]))
+    assert read_claims(next_pair["access_token"])["aal"] == "aal2"
+    assert_error(refresh(api, owner.refresh_token), *USED)
     assert not Session.objects.exists()
 
 
@@ -106,12 +106,12 @@ def test_a_refresh_token_from_before_is_worth_nothing_where_old_ones_are_forgive
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
     assert_error(
-        tokens.refresh(api, owner.refresh_token),
+        refresh(api, owner.refresh_token),
         400,
         "refresh_token_not_found",
         "Invalid Refresh Token: Refresh Token Not Found",
     )
-    assert tokens.claims(done(tokens.refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
+    assert read_claims(done(refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_imported_session_is_converted_and_its_own_token_is_over(
     owner = make_owner()
     [*_, imported] = make_legacy_tokens(owner.user)
     assert imported.session is not None
-    access_token = signed(tokens.claims(owner.token) | {"session_id": str(imported.session.id)})
+    access_token = signed(read_claims(owner.token) | {"session_id": str(imported.session.id)})
     auth_config(refresh=config)
     challenge_id = factor_requests.challenged(api, access_token, owner.factor.id)
     raised = done(factor_requests.verify(api, access_token, owner.factor.id, challenge_id, factor_requests.code()))
@@ -136,8 +136,8 @@ def test_an_imported_session_is_converted_and_its_own_token_is_over(
     assert (session.aal, session.refresh_token_counter) == ("aal2", 2)
     assert not LegacyRefreshToken.objects.filter(revoked=False).exists()
     assert [entry["action"] for entry in audit_payloads()[-2:]] == ["verification_attempted", "token_revoked"]
-    assert tokens.claims(done(tokens.refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
-    assert tokens.refresh(api, imported.token or "").json()["error_code"] == code
+    assert read_claims(done(refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
+    assert refresh(api, imported.token or "").json()["error_code"] == code
 
 
 def signed(claims: dict[str, Any]) -> str:
@@ -153,16 +153,16 @@ def test_other_sign_ins_below_the_level_end(api: Api) -> None:
     )
     stranger = make_session()
     factor_requests.step_up(api, owner)
-    assert not tokens.is_alive(low.session)
+    assert not session_exists(low.session)
     for kept in (owner, high, unknown, stranger):
-        assert tokens.is_alive(kept.session)
+        assert session_exists(kept.session)
 
 
 def test_a_new_sign_in_starts_below_again_and_the_raised_one_stays(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
     low = make_session(owner.user)
-    assert tokens.claims(low.access_token)["aal"] == "aal1"
+    assert read_claims(low.access_token)["aal"] == "aal1"
     assert done(api.get("/user", bearer=raised["access_token"]))["id"] == str(owner.user.id)
 
 
@@ -444,7 +444,7 @@ def test_the_code_that_was_texted_verifies_a_phone(api: Api, mailbox: Mailbox) -
     for wrong in (code + "0", f" {code}", code[:5]):
         assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
     shown = done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
-    claims = tokens.claims(shown["access_token"])
+    claims = read_claims(shown["access_token"])
     assert (claims["aal"], claims["amr"][0]["method"]) == ("aal2", "mfa/phone")
     assert (Factor.objects.get().status, Session.objects.get().factor_id) == ("verified", owner.factor.id)
 
@@ -517,7 +517,7 @@ def test_a_secret_that_cannot_be_read_is_our_failure(api: Api, auth_config: Chan
 
 def test_a_token_without_a_session_raises_nothing(api: Api) -> None:
     owner = make_owner()
-    claims = tokens.claims(owner.token)
+    claims = read_claims(owner.token)
     del claims["session_id"]
     token = signed(claims)
     challenge_id = factor_requests.challenged(api, token, owner.factor.id)

@@ -17,12 +17,12 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import NIL, Owner, done, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
+from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
 from tests.observations import assert_error, audit_trail, table_contents
-from tests.tokens import wire as tokens
-from tests.tokens.test_races import statuses, together
+from tests.tokens.token_requests import read_claims
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -190,7 +190,7 @@ def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, au
             {"type": "create", "rpId": "x", "rpOrigins": ["x"], "credential_response": credential},
         )
     )
-    claims = tokens.claims(shown["access_token"])
+    claims = read_claims(shown["access_token"])
     assert (claims["aal"], [entry["method"] for entry in claims["amr"]]) == ("aal2", ["mfa/webauthn", "password"])
     (told,) = shown["user"]["factors"]
     assert (told["status"], told["web_authn_aaguid"]) == ("verified", str(MAKE))
@@ -227,7 +227,7 @@ def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, au
 def test_a_known_key_raises_the_next_session(api: Api) -> None:
     owner, device = make_verified(api)
     shown = done(use(api, owner.token, owner.factor.id, device))
-    assert tokens.claims(shown["access_token"])["aal"] == "aal2"
+    assert read_claims(shown["access_token"])["aal"] == "aal2"
     factor = Factor.objects.get()
     assert factor.last_webauthn_challenge_data is not None
     assert factor.last_webauthn_challenge_data["type"] == "request"
@@ -441,10 +441,10 @@ def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
     owner = make_unverified()
     begun = asked(api, owner.token, owner.factor.id)
     given = [{"type": "create", "credential_response": Authenticator().create(begun["options"])} for _ in range(6)]
-    answers = together(
+    answers = run_concurrently(
         *[lambda each=each: answer(api, owner.token, owner.factor.id, begun["id"], each) for each in given]
     )
-    assert statuses(answers) == {200: 1, 422: 5}
+    assert status_counts(answers) == {200: 1, 422: 5}
 
 
 def test_two_challenges_answered_at_once_verify_a_new_factor_once(api: Api) -> None:
@@ -454,8 +454,8 @@ def test_two_challenges_answered_at_once_verify_a_new_factor_once(api: Api) -> N
         (each["id"], {"type": "create", "credential_response": Authenticator().create(each["options"])})
         for each in begun
     ]
-    answers = together(*[lambda each=each: answer(api, owner.token, owner.factor.id, *each) for each in given])
-    assert statuses(answers) == {200: 1, 422: 3}
+    answers = run_concurrently(*[lambda each=each: answer(api, owner.token, owner.factor.id, *each) for each in given])
+    assert status_counts(answers) == {200: 1, 422: 3}
 
 
 def test_an_expired_challenge_is_over(api: Api) -> None:

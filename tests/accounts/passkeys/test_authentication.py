@@ -27,13 +27,13 @@ from tests.accounts.passkeys.passkey_requests import (
     make_holder,
     sign_in,
 )
+from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Api, ChangeConfig
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.observations import assert_error, audit_payloads, table_contents
-from tests.tokens import wire as tokens
-from tests.tokens.test_races import statuses, together
+from tests.tokens.token_requests import read_claims, refresh, session_exists
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -122,7 +122,7 @@ def test_a_passkey_signs_its_user_in(api: Api) -> None:
     begun = asked(api)
     credential = holder.device.get(begun["options"])
     shown = done(answer(api, begun["challenge_id"], credential, headers={"User-Agent": "Phone"}))
-    claims = tokens.claims(shown["access_token"])
+    claims = read_claims(shown["access_token"])
     assert (claims["sub"], claims["aal"]) == (str(holder.user.id), "aal1")
     assert [entry["method"] for entry in claims["amr"]] == ["passkey"]
     session = Session.objects.get(id=claims["session_id"])
@@ -138,14 +138,14 @@ def test_a_passkey_signs_its_user_in(api: Api) -> None:
     assert (entry["action"], entry["log_type"], entry["actor_id"]) == ("login", "account", str(holder.user.id))
     assert entry["traits"] == {"passkey_id": str(passkey.id)}
     assert not PasskeyChallenge.objects.exists()
-    done(tokens.refresh(api, shown["refresh_token"]))
+    done(refresh(api, shown["refresh_token"]))
 
 
 def test_with_a_second_factor_the_session_begins_below_it(api: Api) -> None:
     holder = make_holder(api)
     make_factor(holder.user)
     shown = done(sign_in(api, holder.device))
-    assert tokens.claims(shown["access_token"])["aal"] == "aal1"
+    assert read_claims(shown["access_token"])["aal"] == "aal1"
 
 
 def test_one_authenticator_holds_passkeys_of_many(api: Api) -> None:
@@ -194,8 +194,8 @@ def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
     holder = make_holder(api)
     begun = asked(api)
     credential = holder.device.get(begun["options"])
-    answers = together(*[lambda: answer(api, begun["challenge_id"], credential)] * 8)
-    assert statuses(answers) == {200: 1, 400: 7}
+    answers = run_concurrently(*[lambda: answer(api, begun["challenge_id"], credential)] * 8)
+    assert status_counts(answers) == {200: 1, 400: 7}
     assert Session.objects.count() == 2
 
 
@@ -324,5 +324,5 @@ def test_a_sign_in_leaves_other_sessions_as_they_are(api: Api) -> None:
     holder = make_holder(api)
     other = make_session(holder.user, aal="aal2")
     done(sign_in(api, holder.device))
-    assert tokens.is_alive(other.session)
+    assert session_exists(other.session)
     assert Session.objects.count() == 3

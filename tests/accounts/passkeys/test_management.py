@@ -15,7 +15,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_session, make_user
 from tests.fakes.authenticator import Authenticator
 from tests.observations import assert_error, audit_payloads, table_contents
-from tests.tokens import wire as tokens
+from tests.tokens.token_requests import refresh
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -151,7 +151,7 @@ def test_a_passkey_is_removed_and_its_sessions_stay(api: Api) -> None:
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_id"]) == ("passkey_deleted", str(holder.user.id))
     assert entry["traits"] == {"passkey_id": str(holder.passkey.id)}
-    done(tokens.refresh(api, signed_in["refresh_token"]))
+    done(refresh(api, signed_in["refresh_token"]))
 
 
 def test_with_a_second_factor_removal_takes_that(api: Api) -> None:

@@ -29,11 +29,11 @@ from tests.accounts.passkeys.passkey_requests import (
     make_holder,
     register,
 )
+from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Api, ChangeConfig
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, BS, UP, Authenticator, encode
 from tests.observations import assert_error, audit_payloads, table_contents
-from tests.tokens.test_races import statuses, together
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -275,13 +275,13 @@ def test_not_even_at_the_same_moment_are_there_more(api: Api, auth_config: Chang
     device = Authenticator()
     asked = [begun(api, made.access_token) for _ in range(6)]
     made_credentials = [device.create(each["options"]) for each in asked]
-    answers = together(
+    answers = run_concurrently(
         *[
             lambda each=each, credential=credential: complete(api, made.access_token, each["challenge_id"], credential)
             for each, credential in zip(asked, made_credentials, strict=True)
         ]
     )
-    assert statuses(answers) == {200: 2, 422: 4}
+    assert status_counts(answers) == {200: 2, 422: 4}
     assert Passkey.objects.count() == 2
 
 
@@ -290,13 +290,13 @@ def test_a_challenge_answered_by_many_is_won_by_one(api: Api) -> None:
     made = make_session()
     asked = begun(api, made.access_token)
     credentials = [Authenticator().create(asked["options"]) for _ in range(6)]
-    answers = together(
+    answers = run_concurrently(
         *[
             lambda credential=credential: complete(api, made.access_token, asked["challenge_id"], credential)
             for credential in credentials
         ]
     )
-    assert statuses(answers) == {200: 1, 400: 5}
+    assert status_counts(answers) == {200: 1, 400: 5}
     assert Passkey.objects.count() == 1
 
 

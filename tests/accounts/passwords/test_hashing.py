@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 
 import argon2
 import bcrypt
@@ -25,27 +23,6 @@ BCRYPT_10 = "$2y$10$srNl09aPtc2qr.0Vl.NtjekJRt/NxRxYQm3qd3OvfcKsJgVnr6.Ve"
 
 # Verification does not depend on the hasher for new hashes.
 OURS = "accounts.passwords.hashing.Argon2id"
-
-
-class CountingHasher(hashing.Argon2id):
-    """Cheap, and notes how many are at work at once."""
-
-    memory_cost = 64
-    time_cost = 1
-
-    at_work = 0
-    most_at_work = 0
-    _lock = threading.Lock()
-
-    def encode(self, password: str, salt: str) -> str:
-        kind = type(self)
-        with kind._lock:
-            kind.at_work += 1
-            kind.most_at_work = max(kind.most_at_work, kind.at_work)
-        threading.Event().wait(0.005)
-        with kind._lock:
-            kind.at_work -= 1
-        return super().encode(password, salt)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +179,3 @@ def test_every_refusal_costs_a_hash_of_our_own(
     assert not hashing.verify_password(password, stored)
     parameters = hashing.hash_password("any").rpartition("$")[0].rpartition("$")[0]
     assert [each for each in compared if each.startswith(parameters)]
-
-
-@override_settings(PASSWORD_HASHERS=[f"{__name__}.CountingHasher"])
-def test_no_more_hashes_are_at_work_than_there_are_cores() -> None:
-    threads = [threading.Thread(target=hashing.hash_password, args=("correct horse",)) for _ in range(30)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert 0 < CountingHasher.most_at_work <= (os.cpu_count() or 1)

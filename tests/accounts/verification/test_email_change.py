@@ -14,7 +14,7 @@ from accounts.models import Identity, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
-from tests.accounts.threads import at_once
+from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import (
     CHALLENGE,
@@ -208,7 +208,7 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
 @pytest.mark.parametrize("further", [{}, {"password": "another one"}])
 def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn, further: dict[str, str]) -> None:
     body = {"email": NEW, **further}
-    answers = at_once([lambda: Api().put("/user", body, bearer=made.access_token)] * 8)
+    answers = run_concurrently(*[lambda: Api().put("/user", body, bearer=made.access_token)] * 8)
     assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
     assert [mail.to for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE] == [EMAIL, NEW]
     assert audit_trail().count(MODIFIED) == 1

@@ -13,7 +13,7 @@ from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
-from tests.accounts.threads import at_once
+from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
@@ -277,7 +277,7 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn) -> None:
-    answers = at_once([lambda: put(Api(), made)] * 8)
+    answers = run_concurrently(*[lambda: put(Api(), made)] * 8)
     assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
     assert {answer.json()["error_code"] for answer in answers if answer.status_code == 429} == {
         "over_sms_send_rate_limit"

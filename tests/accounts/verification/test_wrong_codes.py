@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.conf import Secret, Vonage
-from tests.accounts.threads import at_once
+from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, table_contents
@@ -203,7 +203,7 @@ def test_of_guesses_at_once_none_is_lost(
     guess = journey(api, mailbox)
     code = mailbox.emails[-1].variables["Token"]
     wrong = other_than(code)
-    for answer in at_once([lambda: guess(wrong)] * 8):
+    for answer in run_concurrently(*[lambda: guess(wrong)] * 8):
         assert_error(answer, *refusal)
     assert OneTimeToken.objects.get().attempts == 8
     sessions = Session.objects.count()

@@ -22,6 +22,7 @@ from authsvc.diagnostics.proxy import ProxyDiagnostic
 from authsvc.diagnostics.registry import CheckResult, Diagnostic, DiagnosticContext, Outcome
 from mailer.diagnostics import EmailDiagnostic, TemplateDiagnostic
 from oauthproviders.diagnostics import ProviderDiagnostic
+from tests import ports
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.fakes.smtp import FakeSmtp
@@ -79,7 +80,7 @@ def test_missing_migrations_and_missing_workers_are_reported() -> None:
 
 
 def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
-    url = f"postgres://u:hunter2@127.0.0.1:{servers.free_port()}/auth"
+    url = f"postgres://u:hunter2@127.0.0.1:{ports.free_port()}/auth"
     done = subprocess.run(
         [sys.executable, str(servers.PROJECT / "manage.py"), "doctor", "--json"],
         env={"PATH": os.environ["PATH"], **ENVIRONMENT, "DATABASE_URL": url},

@@ -40,7 +40,7 @@ def insert_job(*, seconds_ago: float, queue: str = "") -> None:
 
 @pytest.fixture(autouse=True)
 def _asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_checks", readiness.Checks(readiness.look))
+    monkeypatch.setattr(readiness, "_checks", readiness.Checks(readiness.read_state))
 
 
 @pytest.mark.django_db(transaction=True)

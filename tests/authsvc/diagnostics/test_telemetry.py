@@ -18,6 +18,7 @@ import pytest
 from authsvc.conf import Secret
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
 from authsvc.diagnostics.telemetry import TelemetryDiagnostic
+from tests import ports
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer
 from tests.fakes.smtp import server_tls
@@ -281,15 +282,15 @@ def prometheus_settings(port: int, host: str = HOST) -> dict[str, Any]:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", pytest.param("::1", marks=needs_ipv6)])
 def test_a_free_address_for_prometheus_passes(host: str, auth_config: ChangeConfig) -> None:
-    port = servers.free_port()
+    port = ports.free_port()
     auth_config(telemetry=prometheus_settings(port, host))
     assert look("metrics").outcome is Outcome.OK
-    assert not servers.is_listening(port)
+    assert not ports.is_listening(port)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
 def test_an_address_of_another_host_is_a_failure(host: str, auth_config: ChangeConfig) -> None:
-    auth_config(telemetry=prometheus_settings(servers.free_port(), host))
+    auth_config(telemetry=prometheus_settings(ports.free_port(), host))
     found = look("metrics")
     assert found.outcome is Outcome.FAILURE
     assert host in found.message
@@ -308,7 +309,7 @@ def test_another_program_on_the_port_is_a_failure(auth_config: ChangeConfig) -> 
 def test_the_listener_of_a_running_server_passes(
     host: str, serve: Callable[..., servers.LiveServer], auth_config: ChangeConfig
 ) -> None:
-    port = servers.free_port()
+    port = ports.free_port()
     serve(
         AUTH_METRICS_ENABLED="true",
         AUTH_METRICS_EXPORTER="prometheus",
@@ -316,7 +317,7 @@ def test_the_listener_of_a_running_server_passes(
         OTEL_EXPORTER_PROMETHEUS_PORT=str(port),
     )
     deadline = time.monotonic() + 30
-    while not servers.is_listening(port):
+    while not ports.is_listening(port):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     auth_config(telemetry=prometheus_settings(port, host))

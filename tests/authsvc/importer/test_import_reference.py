@@ -23,7 +23,7 @@ from tests.authsvc.importer.conftest import run
 from tests.authsvc.importer.reference import NIL, Reference
 from tests.conftest import Api
 from tests.factories import PASSWORD
-from tests.tokens import wire
+from tests.tokens.token_requests import error_of, read_claims, refresh, rotate, session_exists
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -216,7 +216,7 @@ def test_a_refresh_at_the_source_between_two_passes_arrives(api: Api, reference:
     reference.refresh_token(user_id, "second345678", parent="first2345678", session_id=session_id)
     ran = run(reference.url)
     assert ran.counts("refresh_tokens") == {"read": 2, "new": 1, "changed": 1}
-    assert wire.refreshed(api, "second345678")
+    assert rotate(api, "second345678")
 
 
 def test_addresses_that_changed_hands_between_two_passes_arrive(reference: Reference) -> None:
@@ -236,7 +236,7 @@ def test_a_user_of_ours_keeps_everything(reference: Reference) -> None:
     ran = run(reference.url)
     assert ran.error == ""
     assert "1 users here are not at the source" in ran.warnings
-    assert wire.is_alive(ours.session)
+    assert session_exists(ours.session)
 
 
 def test_users_missing_at_the_source_are_deleted_on_request(reference: Reference) -> None:
@@ -255,7 +255,7 @@ def test_after_the_switch_another_pass_is_refused_unless_it_is_insisted_on(api: 
     session_id = reference.session(user_id)
     reference.refresh_token(user_id, "ab2c3def4ghi", session_id=session_id)
     run(reference.url)
-    wire.refreshed(api, "ab2c3def4ghi")
+    rotate(api, "ab2c3def4ghi")
     before = everything()
 
     ran = run(reference.url)
@@ -309,7 +309,7 @@ def test_a_refresh_token_that_never_had_a_session_is_taken(api: Api, reference: 
     user_id = reference.user()
     reference.refresh_token(user_id, "ab2c3def4ghi")
     assert run(reference.url).counts("refresh_tokens") == {"read": 1, "new": 1}
-    assert wire.refusal(wire.refresh(api, "ab2c3def4ghi"))[1] == "session_not_found"
+    assert error_of(refresh(api, "ab2c3def4ghi"))[1] == "session_not_found"
 
 
 def test_orphans_without_constraints_at_the_source_are_skipped(reference: Reference) -> None:
@@ -450,4 +450,4 @@ def test_an_imported_authenticator_app_works(reference: Reference, api: Api) -> 
     (factor,) = signed_in["user"]["factors"]
     challenge_id = factor_requests.challenged(api, signed_in["access_token"], factor["id"])
     raised = factor_requests.verify(api, signed_in["access_token"], factor["id"], challenge_id, factor_requests.code())
-    assert wire.claims(factor_requests.done(raised)["access_token"])["aal"] == "aal2"
+    assert read_claims(factor_requests.done(raised)["access_token"])["aal"] == "aal2"

@@ -13,7 +13,7 @@ from accounts.models import Identity, User
 from tests.authsvc.importer.conftest import run
 from tests.authsvc.importer.reference import OF_2020, OF_2022, Reference
 from tests.conftest import Api
-from tests.tokens import wire
+from tests.tokens.token_requests import refresh, rotate
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -122,7 +122,7 @@ def test_each_living_family_of_refresh_tokens_becomes_a_session(api: Api, of_202
         "refresh_tokens": {"read": 7, "unchanged": 7},
     }
     for held, user_id in (("ada000000003", ada), ("other0000001", ada), ("grace0000001", grace)):
-        answer = wire.refresh(api, held)
+        answer = refresh(api, held)
         assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(user_id))
 
 
@@ -131,7 +131,7 @@ def test_a_token_whose_predecessor_is_gone_begins_a_family(api: Api, of_2022: Re
     of_2022.execute("ALTER TABLE auth.refresh_tokens DROP CONSTRAINT refresh_tokens_parent_fkey")
     of_2022.refresh_token(user_id, "ab2c3def4ghi", parent="cleaned-away")
     assert run(of_2022.url).counts("sessions") == {"derived": 1, "new": 1}
-    assert wire.refreshed(api, "ab2c3def4ghi")
+    assert rotate(api, "ab2c3def4ghi")
 
 
 # One-time tokens
@@ -195,7 +195,7 @@ def test_a_source_from_before_numbers_and_families_comes_over(
     assert ran.counts("sessions") == {"derived": 1, "new": 1}
     assert ran.counts("identities") == {"derived": 1, "new": 1}
     assert OneTimeToken.objects.get().token_type == "email_change_token_new"
-    assert wire.refreshed(api, "Abc-_fghijklmnopqrstuv")
+    assert rotate(api, "Abc-_fghijklmnopqrstuv")
 
 
 def test_a_source_that_does_not_tell_its_version_is_judged_by_its_columns(of_2022: Reference) -> None:

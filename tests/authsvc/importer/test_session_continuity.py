@@ -16,7 +16,15 @@ from authsvc.security import crypto
 from tests.authsvc.importer.conftest import run
 from tests.authsvc.importer.reference import Reference
 from tests.conftest import Api, ChangeConfig
-from tests.tokens import wire
+from tests.tokens.token_requests import (
+    REFRESH_TOKEN_REUSED,
+    SESSION_NOT_FOUND,
+    error_of,
+    exchange_code,
+    read_claims,
+    refresh,
+    rotate,
+)
 from tokens.models import AmrClaim, LegacyRefreshToken, OneTimeToken, Session
 from tokens.sessions import refresh_tokens
 
@@ -61,11 +69,11 @@ def test_a_counter_token_is_refreshed_in_its_session(api: Api, reference: Refere
     held = refresh_tokens.encode(session_id=session_id, counter=7, key=key)
 
     assert run(reference.url).error == ""
-    answer = wire.refresh(api, held)
+    answer = refresh(api, held)
 
     assert answer.status_code == 200, answer.content
     assert answer.json()["refresh_token"] == refresh_tokens.encode(session_id=session_id, counter=8, key=key)
-    claims = wire.claims(answer.json()["access_token"])
+    claims = read_claims(answer.json()["access_token"])
     assert (claims["sub"], claims["session_id"]) == (str(user_id), str(session_id))
     assert [entry["method"] for entry in claims["amr"]] == ["password"]
     assert User.objects.get().last_sign_in_at == LONG_AGO
@@ -80,14 +88,14 @@ def test_a_refresh_token_with_a_row_of_its_own_is_refreshed_in_its_session(
     reference.refresh_token(user_id, held, parent="first2345678", session_id=session_id)
 
     assert run(reference.url).error == ""
-    answer = wire.refresh(api, held)
+    answer = refresh(api, held)
 
     assert answer.status_code == 200, answer.content
-    claims = wire.claims(answer.json()["access_token"])
+    claims = read_claims(answer.json()["access_token"])
     assert claims["session_id"] == str(session_id)
     assert [entry["method"] for entry in claims["amr"]] == ["password"]
     assert User.objects.get().last_sign_in_at == LONG_AGO
-    assert wire.refreshed(api, answer.json()["refresh_token"])
+    assert rotate(api, answer.json()["refresh_token"])
 
 
 def test_a_token_used_at_the_reference_is_still_recognised_as_used(api: Api, reference: Reference) -> None:
@@ -96,7 +104,7 @@ def test_a_token_used_at_the_reference_is_still_recognised_as_used(api: Api, ref
         parent = ("first2345678", "second345678")[number - 1] if number else None
         reference.refresh_token(user_id, token, parent=parent, revoked=number < 2, session_id=session_id)
     assert run(reference.url).error == ""
-    assert wire.refusal(wire.refresh(api, "first2345678")) == wire.ALREADY_USED
+    assert error_of(refresh(api, "first2345678")) == REFRESH_TOKEN_REUSED
 
 
 def test_an_access_token_works_until_its_end(api: Api, reference: Reference) -> None:
@@ -116,7 +124,7 @@ def test_a_signed_out_session_stays_out(api: Api, reference: Reference) -> None:
     held = access_token(user_id, session_id)
     reference.execute("DELETE FROM auth.sessions")
     assert run(reference.url).error == ""
-    assert wire.refusal(api.get("/user", bearer=held)) == wire.NO_SESSION
+    assert error_of(api.get("/user", bearer=held)) == SESSION_NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -208,7 +216,7 @@ def test_a_flow_that_was_begun_before_is_finished(api: Api, reference: Reference
         auth_code_issued_at=datetime.now(UTC),
     )
     assert run(reference.url).error == ""
-    answer = wire.exchange(api, "d6d0a4b1-2c6a-4b8e-9d1c-7f4c3c0e5a11")
+    answer = exchange_code(api, "d6d0a4b1-2c6a-4b8e-9d1c-7f4c3c0e5a11")
     assert answer.status_code == 200, answer.content
     assert answer.json()["user"]["id"] == str(user_id)
 
@@ -232,7 +240,7 @@ def test_null_where_we_have_text_reads_as_empty_text(api: Api, reference: Refere
     assert run(reference.url).error == ""
 
     # For want of an audience GET /user refuses an access token, but a refresh does not ask for one.
-    answer = wire.refresh(api, refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32)))
+    answer = refresh(api, refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32)))
 
     assert answer.status_code == 200, answer.content
     body = answer.json()["user"]
@@ -255,7 +263,7 @@ def test_a_session_with_a_missing_key_is_imported_and_reported(
     assert "1 rows are encrypted with the key 'of-old'" in ran.warnings
     assert Session.objects.get().refresh_token_hmac_key == envelope
     held = refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32))
-    assert wire.refresh(api, held).status_code == 500
+    assert refresh(api, held).status_code == 500
 
 
 def test_sessions_are_imported_unchanged(reference: Reference) -> None:

@@ -15,7 +15,7 @@ from accounts.passwords import hashing
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import audit_payloads
-from tests.tokens.wire import claims
+from tests.tokens.token_requests import read_claims
 from tokens.jwt import access_tokens, signing_keys
 from tokens.models import Session
 
@@ -228,7 +228,7 @@ def test_changepassword_rejects_an_unknown_user(password_file: str) -> None:
 def test_mint_token_prints_a_token_that_administers(api: Api) -> None:
     token = run("mint_token", "--role", "service_role", "--expires", "1h")
     assert api.get("/admin/users", bearer=token).status_code == 200
-    said = claims(token)
+    said = read_claims(token)
     assert sorted(said) == ["exp", "iat", "role"]
     assert said["exp"] - said["iat"] == 3600
     assert abs(said["iat"] - timezone.now().timestamp()) < 60

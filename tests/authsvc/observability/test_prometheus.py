@@ -19,6 +19,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 import authsvc
+from tests import ports
 from tests.live import servers
 
 Serve = Callable[..., servers.LiveServer]
@@ -53,7 +54,7 @@ class Page:
         )
 
     def wait(self) -> None:
-        until(lambda: servers.is_listening(int(self.url.rpartition(":")[2].rstrip("/"))))
+        until(lambda: ports.is_listening(int(self.url.rpartition(":")[2].rstrip("/"))))
 
 
 def until(holds: Callable[[], object]) -> None:
@@ -114,7 +115,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(port: int) -> str:
-        own = servers.free_port()
+        own = ports.free_port()
         text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
         text = text.replace("15s", "1s").replace("authsvc:9100", f"127.0.0.1:{port}").replace("rules.yml", str(RULES))
         (tmp_path / "prometheus.yml").write_text(text)
@@ -142,8 +143,8 @@ def series(address: str) -> set[str]:
 def test_prometheus_finds_every_series_that_dashboard_and_rules_name(
     serve: Serve, prometheus: Callable[[int], str]
 ) -> None:
-    port = servers.free_port()
-    nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(servers.free_port())}
+    port = ports.free_port()
+    nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(ports.free_port())}
     more = {"AUTH_SMTP_ADMIN_EMAIL": "auth@example.com", "AUTH_RATE_LIMIT_EMAIL_SENT": "1"}
     server = serve(**settings(port, **nobody, **more))
     address = prometheus(port)
@@ -166,7 +167,7 @@ def rules(address: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
 def test_metrics_of_all_processes_are_added_up_and_outlive_them(program: str, serve: Serve) -> None:
-    port = servers.free_port()
+    port = ports.free_port()
     page = Page(port)
     server = serve(program, **settings(port, OTEL_RESOURCE_ATTRIBUTES="team=accounts"))
     page.wait()
@@ -193,7 +194,7 @@ def test_metrics_of_all_processes_are_added_up_and_outlive_them(program: str, se
     until(lambda: responses(page, view="/settings", status="200") == 30)
     until(lambda: page.value("auth_running") == 1)
     assert server.stop() == 0
-    assert not servers.is_listening(port)
+    assert not ports.is_listening(port)
     assert "unable to start metrics listener" not in server.log.read_text()
 
 

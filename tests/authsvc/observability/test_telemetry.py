@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import ports
 from tests.live import servers
 from tests.settings import ENVIRONMENT
 
@@ -22,7 +23,7 @@ METRICS = {"AUTH_METRICS_ENABLED": "true"}
 PROMETHEUS = {
     "AUTH_METRICS_EXPORTER": "prometheus",
     "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
-    "OTEL_EXPORTER_PROMETHEUS_PORT": str(servers.free_port()),
+    "OTEL_EXPORTER_PROMETHEUS_PORT": str(ports.free_port()),
 }
 LIBRARIES = ("opentelemetry", "prometheus_client", "django_prometheus", "grpc", "google.protobuf")
 

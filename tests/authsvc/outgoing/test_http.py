@@ -1,4 +1,4 @@
-"""Outgoing HTTP: what is sent and taken in, what a bad peer can do, and what never leaves the call."""
+"""Outgoing HTTP calls: requests, responses, slow and malformed peers, redirects, and logs without secrets."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from authsvc.outgoing import connections, http
+from tests import ports
 from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
 from tests.fakes.smtp import server_tls
 
@@ -36,13 +37,13 @@ def peer() -> Iterator[HttpPeer]:
         yield running
 
 
-def send(url: str, method: str = "GET", *, seconds: float = 5, max_bytes: int = 1000, **given: Any) -> http.Reply:
-    return http.send(method, url, timeout=timedelta(seconds=seconds), max_bytes=max_bytes, **given)
+def send(url: str, method: str = "GET", *, seconds: float = 30, max_bytes: int = 1000, **options: Any) -> http.Reply:
+    return http.send(method, url, timeout=timedelta(seconds=seconds), max_bytes=max_bytes, **options)
 
 
-def refusal(url: str, method: str = "GET", **given: Any) -> str:
+def error(url: str, method: str = "GET", **options: Any) -> str:
     with pytest.raises(http.Unreachable) as caught:
-        send(url, method, **given)
+        send(url, method, **options)
     assert caught.value.__cause__ is None
     return str(caught.value)
 
@@ -52,10 +53,10 @@ def only(peer: HttpPeer) -> Received:
     return received
 
 
-# --- what is sent -----------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_comes_with_status_headers_and_body(peer: HttpPeer) -> None:
+def test_a_reply_has_status_headers_and_body(peer: HttpPeer) -> None:
     peer.answer(Answer(status=418, headers={"X-Kind": "tea"}, body=b'{"a": [1]}'))
     reply = send(f"{peer.url}/pot?b=c")
     assert (reply.status, reply.headers["x-kind"], reply.json()) == (418, "tea", {"a": [1]})
@@ -64,7 +65,7 @@ def test_an_answer_comes_with_status_headers_and_body(peer: HttpPeer) -> None:
     assert received.headers["User-Agent"].startswith("authsvc/")
 
 
-def test_a_form_is_encoded_and_its_sender_named(peer: HttpPeer) -> None:
+def test_a_form_is_encoded_and_credentials_are_sent(peer: HttpPeer) -> None:
     send(peer.url, "POST", form={"To": "+1555", "Body": "é &"}, auth=("AC1", "pässword"))
     received = only(peer)
     assert received.headers["Content-Type"] == "application/x-www-form-urlencoded"
@@ -72,7 +73,7 @@ def test_a_form_is_encoded_and_its_sender_named(peer: HttpPeer) -> None:
     assert received.headers["Authorization"] == "Basic QUMxOnDDpHNzd29yZA=="
 
 
-def test_a_document_is_sent_as_json_and_bytes_as_they_are(peer: HttpPeer) -> None:
+def test_json_is_serialized_and_bytes_are_sent_unchanged(peer: HttpPeer) -> None:
     send(peer.url, "PUT", json={"a": None}, headers={"User-Agent": "me"})
     send(peer.url, "POST", content=b'{"a":1}', headers={"Content-Type": "application/json"})
     document, octets = peer.received
@@ -82,7 +83,7 @@ def test_a_document_is_sent_as_json_and_bytes_as_they_are(peer: HttpPeer) -> Non
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"<html>", b"\xff", b"NaN"])
-def test_a_body_that_is_no_json_says_so(peer: HttpPeer, body: bytes) -> None:
+def test_a_body_that_is_not_json_raises_value_error(peer: HttpPeer, body: bytes) -> None:
     peer.answer(Answer(body=body))
     with pytest.raises(ValueError, match=r"."):
         send(peer.url).json()
@@ -108,9 +109,9 @@ def test_a_netrc_file_is_not_read(peer: HttpPeer, tmp_path: Path, monkeypatch: p
 # --- connections ------------------------------------------------------------------------------------------------------
 
 
-def test_a_thread_keeps_its_connection_and_shares_it_with_none(peer: HttpPeer) -> None:
+def test_each_thread_reuses_its_own_connection(peer: HttpPeer) -> None:
     send(peer.url)
-    send(peer.url, seconds=0.5)
+    send(peer.url, seconds=20)
     send(peer.url)
     other = threading.Thread(target=send, args=(peer.url,))
     other.start()
@@ -120,26 +121,28 @@ def test_a_thread_keeps_its_connection_and_shares_it_with_none(peer: HttpPeer) -
     assert numbers[3] != numbers[0]
 
 
-def test_a_connection_that_was_silent_for_long_is_not_used_again(
-    peer: HttpPeer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_was_idle_too_long_is_not_reused(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     send(peer.url)
-    monkeypatch.setattr(connections, "_IDLE_SECONDS", 0.0)
+    now = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: now() + 31)
     send(peer.url)
     assert len({received.connection for received in peer.received}) == 2
 
 
-def test_a_connection_that_the_peer_has_closed_is_not_used_again(peer: HttpPeer) -> None:
+def test_a_connection_that_the_peer_has_closed_is_not_reused(peer: HttpPeer) -> None:
     peer.answer(Answer(body=b"a", headers={"Content-Length": "1"}, close=True), PLAIN)
     send(peer.url)
-    time.sleep(0.1)
+    deadline = time.monotonic() + 30
+    while peer.open_connections:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert send(peer.url).body == b"hello"
 
 
-def test_a_slow_call_leaves_the_next_one_its_full_time(peer: HttpPeer) -> None:
-    peer.answer(Answer(delay=0.7, body=b"a"))
-    assert send(peer.url, seconds=1).body == b"a"
-    assert send(peer.url, seconds=1).body == b"a"
+def test_each_call_on_a_connection_has_its_full_timeout(peer: HttpPeer) -> None:
+    peer.answer(Answer(delay=2, body=b"a"))
+    assert send(peer.url, seconds=3.9).body == b"a"
+    assert send(peer.url, seconds=3.9).body == b"a"
     assert len({received.connection for received in peer.received}) == 1
 
 
@@ -162,7 +165,7 @@ def test_proxies_of_the_environment_are_used(peer: HttpPeer, monkeypatch: pytest
     assert received.headers["Proxy-Authorization"] == "Basic dXNlcjpwYXNz"
 
 
-# --- bad peers --------------------------------------------------------------------------------------------------------
+# --- malformed responses ----------------------------------------------------------------------------------------------
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 BOMB = gzip.compress(bytes(50_000_000))
@@ -171,61 +174,60 @@ BOMB = gzip.compress(bytes(50_000_000))
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(Answer(hang=True), id="says nothing"),
-        pytest.param(Answer(delay=30), id="thinks for long"),
-        pytest.param(Answer(drip=0.2, body=b"a" * 100), id="drips its head"),
-        pytest.param(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, drip=0.05), id="asks to go on for ever"),
+        pytest.param(Answer(hang=True), id="no response"),
+        pytest.param(Answer(delay=30), id="late response"),
+        pytest.param(Answer(drip=0.5, body=b"a" * 100), id="slow head"),
+        pytest.param(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, drip=0.05), id="endless interim responses"),
     ],
 )
-def test_a_slow_peer_gets_no_more_than_the_time_of_the_call(peer: HttpPeer, answer: Answer) -> None:
+def test_a_slow_peer_does_not_exceed_the_timeout_of_the_call(peer: HttpPeer, answer: Answer) -> None:
     peer.answer(answer)
     began = time.monotonic()
-    assert refusal(peer.url, seconds=0.6) == "timed out"
-    assert 0.5 < time.monotonic() - began < 2
+    assert error(peer.url, seconds=0.6) == "timed out"
+    assert 0.5 < time.monotonic() - began < 20
 
 
 def drip_body(server: socket.socket) -> None:
-    """A quick head, then a byte of the body now and then."""
+    """Send a head, then one byte of the body at a time."""
     connection, _ = server.accept()
     with connection:
         connection.recv(1000)
-        connection.sendall(HEAD + b"Content-Length: 100\r\n\r\n")
+        connection.sendall(HEAD + b"Content-Length: 600\r\n\r\n")
         try:
-            for _ in range(100):
+            for _ in range(600):
                 connection.sendall(b"a")
                 time.sleep(0.1)
         except OSError:
             return
 
 
-def test_a_peer_that_drips_its_body_gets_no_more_either() -> None:
+def test_a_slow_body_does_not_exceed_the_timeout_of_the_call() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         dripping = threading.Thread(target=drip_body, args=(server,))
         dripping.start()
         began = time.monotonic()
-        assert refusal(f"http://127.0.0.1:{server.getsockname()[1]}", seconds=0.6) == "timed out"
-        assert 0.5 < time.monotonic() - began < 2
+        assert error(f"http://127.0.0.1:{server.getsockname()[1]}", seconds=0.6) == "timed out"
+        assert 0.5 < time.monotonic() - began < 20
         dripping.join()
 
 
-def test_a_resolver_that_does_not_answer_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_resolver_does_not_exceed_the_timeout_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(60) and [])
     began = time.monotonic()
-    assert refusal("http://slow.example", seconds=0.3) == "timed out"
-    assert time.monotonic() - began < 2
+    assert error("http://slow.example", seconds=0.3) == "timed out"
+    assert time.monotonic() - began < 20
     released.set()
 
 
-def test_a_resolver_that_does_not_answer_keeps_few_threads_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_resolver_occupies_a_limited_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
-    monkeypatch.setattr(connections, "_lookup_slots", threading.BoundedSemaphore(3))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(60) and [])
     before = threading.active_count()
-    for _ in range(10):
+    for _ in range(40):
         with pytest.raises(TimeoutError):
             connections.look_up("slow.example", 80, seconds=0.01)
-    assert threading.active_count() - before <= 3
+    assert threading.active_count() - before <= 32
     released.set()
 
 
@@ -234,18 +236,18 @@ def test_a_resolver_that_does_not_answer_keeps_few_threads_waiting(monkeypatch: 
     [
         pytest.param(Answer(raw=b""), id="closes"),
         pytest.param(Answer(raw=b"\x00\xff garbage \r\n\r\n"), id="garbage"),
-        pytest.param(Answer(raw=HEAD + b"A: " + b"a" * 70_000 + b"\r\n\r\n"), id="a header line without end"),
+        pytest.param(Answer(raw=HEAD + b"A: " + b"a" * 70_000 + b"\r\n\r\n"), id="a long header line"),
         pytest.param(Answer(raw=HEAD + b"A: b\r\n" * 200 + b"\r\n"), id="too many headers"),
         pytest.param(Answer(raw=HEAD + b"Content-Length: 10\r\n\r\nabc"), id="half a body"),
         pytest.param(Answer(raw=HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), id="two lengths"),
-        pytest.param(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"), id="a chunk of no size"),
+        pytest.param(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"), id="an invalid chunk size"),
         pytest.param(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"), id="half a chunk"),
-        pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=b"not gzip"), id="not what it is said to be"),
+        pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=b"not gzip"), id="wrong content encoding"),
     ],
 )
-def test_an_answer_that_is_none_is_refused(peer: HttpPeer, answer: Answer) -> None:
+def test_a_malformed_response_is_an_error(peer: HttpPeer, answer: Answer) -> None:
     peer.answer(answer)
-    assert refusal(f"{peer.url}/a?secret=hunter2", "POST", form={"password": "hunter2"})
+    assert error(f"{peer.url}/a?secret=hunter2", "POST", form={"password": "hunter2"})
     peer.answer(PLAIN)
     assert send(peer.url).body == b"hello"
 
@@ -256,7 +258,7 @@ def test_an_answer_that_is_none_is_refused(peer: HttpPeer, answer: Answer) -> No
         pytest.param(Answer(body=bytes(1001)), id="one byte more"),
         pytest.param(Answer(body=bytes(10_000_000)), id="ten megabytes"),
         pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=BOMB), id="a bomb"),
-        pytest.param(Answer(headers={"Content-Encoding": "gzip, gzip"}, body=gzip.compress(BOMB)), id="a bomb in one"),
+        pytest.param(Answer(headers={"Content-Encoding": "gzip, gzip"}, body=gzip.compress(BOMB)), id="a nested bomb"),
         pytest.param(Answer(headers={"Content-Encoding": "deflate"}, body=zlib.compress(bytes(5_000_000))), id="zlib"),
         pytest.param(
             Answer(
@@ -264,76 +266,74 @@ def test_an_answer_that_is_none_is_refused(peer: HttpPeer, answer: Answer) -> No
             ),
             id="in chunks",
         ),
-        pytest.param(Answer(raw=HEAD + b"\r\n" + bytes(2000)), id="of no stated length"),
+        pytest.param(Answer(raw=HEAD + b"\r\n" + bytes(2000)), id="without a length"),
     ],
 )
-def test_a_long_answer_is_refused_or_cut(peer: HttpPeer, answer: Answer) -> None:
+def test_a_long_response_is_an_error_or_truncated(peer: HttpPeer, answer: Answer) -> None:
     peer.answer(answer)
-    assert refusal(peer.url) == "the answer is too long"
+    assert error(peer.url) == "the answer is too long"
     assert send(peer.url, truncate=True).body == bytes(1000)
 
 
-def test_an_answer_of_exactly_the_limit_is_whole(peer: HttpPeer) -> None:
+def test_a_response_of_exactly_the_limit_is_complete(peer: HttpPeer) -> None:
     peer.answer(Answer(headers={"Content-Encoding": "gzip"}, body=gzip.compress(bytes(1000))))
     assert send(peer.url).body == bytes(1000)
 
 
-def test_framing_without_end_is_refused(peer: HttpPeer) -> None:
+def test_endless_framing_is_an_error(peer: HttpPeer) -> None:
     peer.answer(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1;" + b"a" * 5_000_000))
-    assert refusal(peer.url)
+    assert error(peer.url)
     peer.answer(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000))
-    assert refusal(peer.url) == "the answer is too long"
+    assert error(peer.url) == "the answer is too long"
 
 
-def test_nobody_there_is_said_so(peer: HttpPeer) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    assert refusal(f"http://127.0.0.1:{port}/?secret=hunter2") == "Connection refused"
-    assert refusal("http://nowhere.invalid/?secret=hunter2")
+def test_a_failed_connection_is_reported(peer: HttpPeer) -> None:
+    assert error(f"http://127.0.0.1:{ports.free_port()}/?secret=hunter2") == "Connection refused"
+    assert error("http://nowhere.invalid/?secret=hunter2")
 
 
 @pytest.mark.parametrize(
     "url", ["", "nowhere", "file:///etc/passwd", "ftp://127.0.0.1/", "http://", "http://[::1", "http://a b/", "//x/y"]
 )
-def test_what_is_no_web_address_is_refused(url: str) -> None:
-    assert refusal(url)
+def test_an_invalid_url_is_an_error(url: str) -> None:
+    assert error(url)
 
 
-def test_a_header_of_two_lines_is_not_sent(peer: HttpPeer) -> None:
-    assert "hunter2" not in refusal(peer.url, headers={"X-Key": "hunter2\r\nX-Other: a"})
+def test_a_header_with_a_line_break_is_not_sent(peer: HttpPeer) -> None:
+    assert "hunter2" not in error(peer.url, headers={"X-Key": "hunter2\r\nX-Other: a"})
     assert peer.received == []
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_certificate_counts_when_an_authority_of_the_environment_vouches_for_it(
+def test_certificates_of_an_authority_in_the_environment_are_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context, authority = server_tls(tmp_path, host="127.0.0.1")
     with HttpPeer(tls=context) as peer:
         peer.answer(PLAIN)
-        assert refusal(peer.url) == "TLS: unable to get local issuer certificate"
+        assert error(peer.url) == "TLS: unable to get local issuer certificate"
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
         assert [send(peer.url).body for _ in range(2)] == [b"hello", b"hello"]
         assert len({received.connection for received in peer.received}) == 1
 
 
-def test_a_peer_without_tls_is_refused_as_such(peer: HttpPeer) -> None:
-    assert refusal(peer.url.replace("http:", "https:")).startswith("TLS: ")
+def test_a_peer_without_tls_is_reported(peer: HttpPeer) -> None:
+    assert error(peer.url.replace("http:", "https:")).startswith("TLS: ")
 
 
 # --- redirects --------------------------------------------------------------------------------------------------------
 
 
-def test_a_redirect_is_an_answer_like_any_other(peer: HttpPeer) -> None:
+def test_redirects_are_not_followed_by_default(peer: HttpPeer) -> None:
     peer.answer(redirect("/elsewhere"), PLAIN)
     reply = send(peer.url)
     assert (reply.status, reply.headers["Location"]) == (302, "/elsewhere")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_followed_when_asked_for(peer: HttpPeer, status: int) -> None:
+def test_redirects_are_followed_on_request(peer: HttpPeer, status: int) -> None:
     peer.answer(redirect("b?c=d", status=status), path="/x/a")
     assert send(f"{peer.url}/x/a", headers={"X-Key": "s"}, auth=("a", "b"), follow_redirects=True).body == b"hello"
     _, second = peer.received
@@ -341,7 +341,7 @@ def test_redirects_are_followed_when_asked_for(peer: HttpPeer, status: int) -> N
     assert second.headers["Authorization"] is not None
 
 
-def test_credentials_do_not_go_to_another_origin(peer: HttpPeer) -> None:
+def test_credentials_are_not_sent_to_another_origin(peer: HttpPeer) -> None:
     with HttpPeer() as other:
         other.answer(PLAIN)
         peer.answer(redirect(f"{other.url}/b"))
@@ -351,30 +351,30 @@ def test_credentials_do_not_go_to_another_origin(peer: HttpPeer) -> None:
     assert [sent[name] for name in ("X-Api-Key", "Cookie", "Authorization")] == [None, None, None]
 
 
-def test_redirects_come_to_an_end(peer: HttpPeer) -> None:
+def test_the_number_of_redirects_is_limited(peer: HttpPeer) -> None:
     peer.answer(redirect("/again"))
-    assert refusal(peer.url, follow_redirects=True) == "more than 5 redirects"
+    assert error(peer.url, follow_redirects=True) == "more than 5 redirects"
     assert len(peer.received) == 6
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "javascript:alert(1)", "http://[::1", "gopher://x/"])
-def test_redirects_lead_to_web_addresses_only(peer: HttpPeer, location: str) -> None:
+def test_redirects_to_other_schemes_are_errors(peer: HttpPeer, location: str) -> None:
     peer.answer(redirect(location))
-    assert refusal(peer.url, follow_redirects=True).startswith("redirected to ")
+    assert error(peer.url, follow_redirects=True).startswith("redirected to ")
 
 
-def test_the_time_of_a_call_covers_its_redirects(peer: HttpPeer) -> None:
+def test_the_timeout_of_a_call_includes_its_redirects(peer: HttpPeer) -> None:
     peer.answer(Answer(status=302, headers={"Location": "/again"}, delay=0.25))
-    assert refusal(peer.url, seconds=0.6, follow_redirects=True) == "timed out"
-    assert len(peer.received) == 3
+    assert error(peer.url, seconds=0.6, follow_redirects=True) == "timed out"
+    assert len(peer.received) <= 3
 
 
-def test_a_redirect_with_a_long_body_is_not_read_to_its_end(peer: HttpPeer) -> None:
+def test_the_body_of_a_redirect_is_not_read_completely(peer: HttpPeer) -> None:
     peer.answer(Answer(status=302, headers={"Location": "/b"}, body=bytes(10_000_000)))
     assert send(peer.url, truncate=True).body == bytes(1000)
 
 
-def test_only_get_follows(peer: HttpPeer) -> None:
+def test_only_get_follows_redirects(peer: HttpPeer) -> None:
     with pytest.raises(ValueError, match="only GET"):
         send(peer.url, "POST", form={"a": "b"}, follow_redirects=True)
 
@@ -424,23 +424,23 @@ def test_only_get_follows(peer: HttpPeer) -> None:
         ("5f00::1", False),
     ],
 )
-def test_addresses_of_machines_and_sites_are_not_public(address: str, expected: bool) -> None:
+def test_only_public_addresses_are_public(address: str, expected: bool) -> None:
     assert connections.is_public(address) is expected
 
 
-def test_a_call_for_the_public_goes_to_no_private_address(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_only_calls_reject_private_addresses(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert send(peer.url).body == b"hello"
     for url in (peer.url, peer.url.replace("127.0.0.1", "localhost")):
-        assert refusal(url, public_only=True) == "the host has no public address"
+        assert error(url, public_only=True) == "the host has no public address"
     monkeypatch.setenv("http_proxy", peer.url)
-    assert refusal("http://127.0.0.1:1/", public_only=True) == "the host has no public address"
+    assert error("http://127.0.0.1:1/", public_only=True) == "the host has no public address"
     assert len(peer.received) == 1
 
 
-# --- discretion -------------------------------------------------------------------------------------------------------
+# --- logs -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_log_knows_host_and_path_only(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_contains_host_and_path_only(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "authsvc")
     peer.answer(in_json({"token": "hunter2"}), Answer(raw=b""))
     url = f"{peer.url.replace('://', '://hunter2:hunter2@')}/a?key=hunter2"

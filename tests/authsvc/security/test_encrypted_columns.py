@@ -145,8 +145,8 @@ def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, m
         return seal(text, **given)
 
     monkeypatch.setattr(encryption, "encrypt", somebody_was_faster)
-    outcome = encrypted_columns.reencrypt(column(User), note=lambda _: None)
-    assert (outcome.done, outcome.unreadable) == (0, 0)
+    outcome = encrypted_columns.reencrypt(column(User), report_progress=lambda _: None)
+    assert (outcome.reencrypted, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 
 
@@ -156,8 +156,8 @@ def test_many_rows_take_several_batches(encrypt_with: Encrypt, monkeypatch: pyte
         factories.make_session()
     encrypt_with("new")
     seen: list[int] = []
-    outcome = encrypted_columns.reencrypt(column(Session), note=seen.append)
-    assert (outcome.done, seen) == (5, [2, 2, 1])
+    outcome = encrypted_columns.reencrypt(column(Session), report_progress=seen.append)
+    assert (outcome.reencrypted, seen) == (5, [2, 2, 1])
 
 
 def test_a_sign_in_moves_the_password_under_the_present_key(api: Api, encrypt_with: Encrypt) -> None:

@@ -22,23 +22,18 @@ from django.conf import settings
 
 import authsvc
 from authsvc.server import serving
+from tests import ports
 from tests.live import servers as live
+from tests.live.robustness import conftest as robust
 
 Serve = Callable[..., live.LiveServer]
-
-
-def is_healthy(url: str) -> bool:
-    try:
-        return requests.get(f"{url}/health", timeout=5).ok
-    except requests.ConnectionError:
-        return False
 
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
 def test_a_server_migrates_answers_and_stops(server: str, serve: Serve) -> None:
     running = serve(http_server=server)
 
-    assert requests.get(f"{running.url}/health", timeout=5).json()["name"] == "authsvc"
+    assert requests.get(f"{running.url}/health", timeout=robust.TIMEOUT_SECONDS).json()["name"] == "authsvc"
     assert running.stop() == 0
     log = running.log.read_text()
     assert f"API started on: 127.0.0.1:{running.port}" in log
@@ -47,7 +42,7 @@ def test_a_server_migrates_answers_and_stops(server: str, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_other_signals_also_stop_it(number: signal.Signals, serve: Serve) -> None:
+def test_sigint_and_sighup_also_stop_a_server(number: signal.Signals, serve: Serve) -> None:
     running = serve()
 
     assert running.stop(number) == 0
@@ -55,23 +50,23 @@ def test_other_signals_also_stop_it(number: signal.Signals, serve: Serve) -> Non
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_a_signal_to_all_processes_at_once_also_stops_it(attempt: int, serve: Serve) -> None:
+def test_a_signal_to_the_process_group_stops_a_server(attempt: int, serve: Serve) -> None:
     running = serve(WEB_CONCURRENCY="2")
 
     # Ctrl-C in a terminal and a service manager that stops a control group do the same.
     os.killpg(running.process.pid, signal.SIGINT)
-    assert running.process.wait(10) == 0
+    assert running.process.wait(robust.TIMEOUT_SECONDS) == 0
 
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
 @pytest.mark.parametrize(("host", "address"), [("localhost", "127.0.0.1"), ("::1", "[::1]"), ("::", "127.0.0.1")])
-def test_the_address_may_be_a_name_or_of_either_family(server: str, host: str, address: str, serve: Serve) -> None:
+def test_the_listen_address_may_be_a_name_ipv4_or_ipv6(server: str, host: str, address: str, serve: Serve) -> None:
     running = serve(http_server=server, AUTH_API_HOST=host, host=address)
-    assert requests.get(f"http://{address}:{running.port}/settings", timeout=5).ok
+    assert requests.get(f"http://{address}:{running.port}/settings", timeout=robust.TIMEOUT_SECONDS).ok
 
 
 @pytest.mark.parametrize("server", ["granian", "gunicorn"])
-def test_settings_that_cannot_be_used_end_the_start(server: str, tmp_path: Path) -> None:
+def test_invalid_settings_prevent_the_start(server: str, tmp_path: Path) -> None:
     env = {"AUTH_SITE_URL": "example.com", "AUTH_PASSWORD_MIN_LENGTH": "2"}
     running = live.LiveServer(folder=tmp_path, database_url="postgres://db", env=env, command=live.COMMANDS[server])
     running.launch()
@@ -85,7 +80,7 @@ def test_settings_that_cannot_be_used_end_the_start(server: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
-def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
+def test_two_servers_start_concurrently_on_an_empty_database(
     http_server: str, tmp_path: Path, empty_database_url: str
 ) -> None:
     command = live.COMMANDS[http_server]
@@ -102,15 +97,15 @@ def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
     assert total == different > 0
 
 
-def test_an_embedded_database_lives_as_long_as_the_server(tmp_path: Path) -> None:
+def test_an_embedded_database_stops_with_its_server(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'pg'}"
     with live.LiveServer(folder=tmp_path, database_url=url, env={"AUTH_LOG_LEVEL": "error"}) as running:
-        assert requests.get(f"{running.url}/health", timeout=5).ok
+        assert requests.get(f"{running.url}/health", timeout=robust.TIMEOUT_SECONDS).ok
         assert (tmp_path / "pg" / "data" / "postmaster.pid").exists()
     assert not (tmp_path / "pg" / "data" / "postmaster.pid").exists()
 
 
-def test_an_address_in_use_is_logged_and_ends_the_start(tmp_path: Path, fresh_database_url: str) -> None:
+def test_an_address_in_use_is_logged_and_prevents_the_start(tmp_path: Path, fresh_database_url: str) -> None:
     server = live.LiveServer(folder=tmp_path, database_url=fresh_database_url)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", server.port))
@@ -122,8 +117,8 @@ def test_an_address_in_use_is_logged_and_ends_the_start(tmp_path: Path, fresh_da
 
 
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
-def test_an_unreachable_database_is_logged_and_ends_the_start(http_server: str, tmp_path: Path) -> None:
-    url = f"postgres://u:hidden@127.0.0.1:{live.free_port()}/auth"
+def test_an_unreachable_database_is_logged_and_prevents_the_start(http_server: str, tmp_path: Path) -> None:
+    url = f"postgres://u:hidden@127.0.0.1:{ports.free_port()}/auth"
     server = live.LiveServer(folder=tmp_path, database_url=url, command=live.COMMANDS[http_server])
     server.launch()
 
@@ -135,15 +130,10 @@ def test_an_unreachable_database_is_logged_and_ends_the_start(http_server: str, 
 
 def test_a_running_request_is_finished_before_the_server_ends(serve: Serve) -> None:
     running = serve()
-    with socket.create_connection(("127.0.0.1", running.port)) as client:
-        client.sendall(
-            b"POST /signup HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
-        )
-        time.sleep(0.3)
-        running.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
-        client.sendall(b"}")
-        assert client.recv(1024).startswith(b"HTTP/1.1 4")
+    request = robust.HalfSent(running, "ada@example.com")
+    running.process.send_signal(signal.SIGTERM)
+    robust.wait_until(lambda: "graceful shutdown" in running.log.read_text(), "the start of the shutdown")
+    assert request.finish() == 200
     assert running.stop() == 0
 
 
@@ -153,13 +143,10 @@ def test_a_killed_server_leaves_no_process_on_its_port(server: str, serve: Serve
     running.process.kill()
     running.process.wait()
 
-    deadline = time.monotonic() + 20
-    while is_healthy(running.url):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    robust.wait_until(lambda: not ports.is_listening(running.port), "the end of the serving processes")
 
 
-def test_version_is_that_of_the_service() -> None:
+def test_the_version_option_prints_the_version_of_the_service() -> None:
     printed = subprocess.run(
         [sys.executable, "manage.py", "serve", "--version"],
         cwd=live.PROJECT,
@@ -171,7 +158,7 @@ def test_version_is_that_of_the_service() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "wanted", "worker", "expected"),
+    ("limit", "requested", "worker", "expected"),
     [
         (0, 3, True, (3, 4)),
         (100, 3, True, (3, 4)),
@@ -184,9 +171,9 @@ def test_version_is_that_of_the_service() -> None:
     ],
 )
 def test_the_connections_of_all_threads_and_workers_stay_within_the_limit(
-    auth_config: Callable[..., object], limit: int, wanted: int, worker: bool, expected: tuple[int, int]
+    auth_config: Callable[..., object], limit: int, requested: int, worker: bool, expected: tuple[int, int]
 ) -> None:
-    auth_config(database={"max_pool_size": limit}, api={"processes": wanted}, mailer={"worker_enabled": worker})
+    auth_config(database={"max_pool_size": limit}, api={"processes": requested}, mailer={"worker_enabled": worker})
     assert (serving.processes(settings.AUTH), serving.threads(settings.AUTH)) == expected
 
 
@@ -198,7 +185,7 @@ def test_no_completed_connection_is_reset_when_the_server_stops(server: str, ser
 
     def send_requests() -> None:
         while not has_ended.is_set():
-            client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+            client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=robust.TIMEOUT_SECONDS)
             try:
                 client.connect()
             except OSError:
@@ -215,7 +202,7 @@ def test_no_completed_connection_is_reset_when_the_server_stops(server: str, ser
     client_threads = [threading.Thread(target=send_requests) for _ in range(6)]
     for client_thread in client_threads:
         client_thread.start()
-    time.sleep(0.5)
+    robust.wait_until(lambda: outcomes["200"] > 50, "responses to the clients")
     assert running.stop() == 0
     has_ended.set()
     for client_thread in client_threads:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import requests
 
-from tests.live import servers
+from tests import ports
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
 
@@ -35,7 +35,7 @@ ENROL = """(async (bearer) => {
 @pytest.fixture
 def service(start_service: Callable[..., str], fresh_database_url: str) -> str:
     """The address of a server whose keys are good on it, with somebody who is an operator."""
-    port = servers.free_port()
+    port = ports.free_port()
     # Browsers bind keys to names of hosts, not to addresses.
     service = f"http://localhost:{port}"
     start_service(

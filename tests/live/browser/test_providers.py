@@ -8,9 +8,9 @@ from typing import Any
 
 import requests
 
+from tests import ports
 from tests.accounts.administration import admin_requests
 from tests.fakes.smtp import server_tls
-from tests.live import servers
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.conftest import Site
 from tests.live.clients import node
@@ -50,7 +50,7 @@ def test_a_visit_to_a_provider_ends_in_a_session(
 ) -> None:
     node.install()
     _context, authority = server_tls(tmp_path, host="127.0.0.1")
-    port, provider_port = servers.free_port(), servers.free_port()
+    port, provider_port = ports.free_port(), ports.free_port()
     clients = [client("keycloak", port), client("custom", port)]
     with OpenIdProvider(
         folder=tmp_path, port=provider_port, clients=clients, certificate=tmp_path / "127.0.0.1.pem"

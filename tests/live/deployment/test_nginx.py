@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 import pytest
 
+from tests import ports
 from tests.fakes import smtp
 from tests.live import servers as live
 from tests.live.deployment import programs, proxy_client
@@ -72,9 +73,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             yield Site(proxy=proxy, servers=(first, second), folder=folder)
 
 
-def _configure(folder: Path, ports: list[int]) -> proxy_client.Proxy:
+def _configure(folder: Path, server_ports: list[int]) -> proxy_client.Proxy:
     _, authority = smtp.server_tls(folder, host=proxy_client.NAME)
-    port, plain_port = live.free_port(), live.free_port()
+    port, plain_port = ports.free_port(), ports.free_port()
     document = programs.changed(
         (programs.DEPLOY / "nginx.conf").read_text(),
         {
@@ -85,8 +86,8 @@ def _configure(folder: Path, ports: list[int]) -> proxy_client.Proxy:
             "/etc/letsencrypt/live/auth.example.com/fullchain.pem": f"{folder}/{proxy_client.NAME}.pem",
             "/etc/letsencrypt/live/auth.example.com/privkey.pem": f"{folder}/{proxy_client.NAME}.pem",
             "/var/log/nginx/authsvc.log": f"{folder}/access.log",
-            "server 127.0.0.1:8081": f"server 127.0.0.1:{ports[0]}",
-            "# server 127.0.0.1:8082": f"server 127.0.0.1:{ports[1]}",
+            "server 127.0.0.1:8081": f"server 127.0.0.1:{server_ports[0]}",
+            "# server 127.0.0.1:8082": f"server 127.0.0.1:{server_ports[1]}",
         },
     )
     (folder / "authsvc.conf").write_text(document)

@@ -13,6 +13,7 @@ import pytest
 import requests
 from psycopg import conninfo
 
+from tests import ports
 from tests.live import servers as live
 from tests.live.clients.postbox import Postbox
 from tests.live.deployment import programs
@@ -43,7 +44,7 @@ class Pooler:
 def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
     program = programs.find("pgbouncer")
     target = conninfo.conninfo_to_dict(fresh_database_url)
-    port = live.free_port()
+    port = ports.free_port()
     users = tmp_path / "userlist.txt"
     users.write_text(f'"{target["user"]}" "{PASSWORD}"\n')
     address = " ".join(f"{name}={target[name]}" for name in ("host", "port", "dbname") if name in target)

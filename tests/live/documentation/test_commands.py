@@ -19,6 +19,7 @@ import requests
 from psycopg import sql
 
 from authsvc.db import embedded
+from tests import ports
 from tests.live import servers
 from tests.live.clients import node
 from tests.live.documentation import pages
@@ -45,7 +46,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     """A server with the development inbox and the provider of the second tutorial."""
     folder = tmp_path_factory.mktemp("tutorial")
     [block] = pages.blocks(FIRST_PROVIDER, "ini")
-    port = servers.free_port()
+    port = ports.free_port()
     with servers.fresh_database() as url:
         env = {
             **dict(line.split("=", 1) for line in block.splitlines()),

@@ -78,14 +78,20 @@ def sign_up_to_sign_in(server: LiveServer, post: Postbox, email: str) -> str:
 
 
 class HalfSent:
-    """A sign-up whose body stops half-way until `finish` sends the rest, so the request stays in progress."""
+    """A sign-up that the server has begun to handle and whose body stops half-way until `finish` sends the rest."""
 
     def __init__(self, server: LiveServer, email: str) -> None:
         self.email = email
         self._body = json.dumps({"email": email, "password": PASSWORD}).encode()
         self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_SECONDS)
-        head = "POST /signup HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: "
-        self._socket.sendall(f"{head}{len(self._body)}\r\n\r\n".encode() + self._body[:5])
+        head = "POST /signup HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        self._socket.sendall(f"{head}Content-Length: {len(self._body)}\r\n\r\n".encode())
+        # RFC 9110, section 10.1.1: the server asks for the body once it handles the request.
+        received = b""
+        while not received.endswith(b"\r\n\r\n"):
+            received += self._socket.recv(1)
+        assert received.startswith(b"HTTP/1.1 100"), received
+        self._socket.sendall(self._body[:5])
 
     def finish(self) -> int:
         """Send the rest and return the status of the answer."""
@@ -98,11 +104,11 @@ class HalfSent:
 
 def message_ids(smtp: FakeSmtp) -> dict[str, list[str]]:
     """Recipient → the Message-IDs of received emails, one per copy."""
-    found: dict[str, list[str]] = {}
+    by_recipient: dict[str, list[str]] = {}
     for received in list(smtp.received):
         for recipient in received.recipients:
-            found.setdefault(recipient, []).append(received.message["Message-ID"])
-    return found
+            by_recipient.setdefault(recipient, []).append(received.message["Message-ID"])
+    return by_recipient
 
 
 def count(database_url: str, table: str) -> int:

@@ -138,13 +138,13 @@ def test_server_recovers_after_postgresql_restart(
             for thread in threads:
                 thread.join()
 
-        refusals = [attempt.answer for attempt in load.attempts if not attempt.succeeded]
-        assert refusals != []
-        for refusal in refusals:
-            assert refusal is not None
-            assert refusal.status_code >= 500
-            assert refusal.headers["Content-Type"].startswith("application/json"), refusal.text
-            assert refusal.json().keys() >= {"code", "error_code", "msg"}
+        failures = [attempt.answer for attempt in load.attempts if not attempt.succeeded]
+        assert failures != []
+        for failure in failures:
+            assert failure is not None
+            assert failure.status_code >= 500
+            assert failure.headers["Content-Type"].startswith("application/json"), failure.text
+            assert failure.json().keys() >= {"code", "error_code", "msg"}
         assert successes(load.since(back)) == len(load.since(back))
 
         accepted = {attempt.email for attempt in load.attempts if attempt.succeeded}

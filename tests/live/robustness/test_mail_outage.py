@@ -51,8 +51,8 @@ class DeliveryState:
             rows = connection.execute(
                 "SELECT status::text, args FROM procrastinate_jobs WHERE task_name = 'mailer.deliver' ORDER BY id"
             )
-            found = [Job(status, _open(args)) for status, args in rows]
-        return {job.message.to: job for job in found}
+            queued = [Job(status, _open(args)) for status, args in rows]
+        return {job.message.to: job for job in queued}
 
     def attempts(self, message_id: UUID) -> list[tuple[str, str]]:
         """Outcome and error of each attempt, oldest first."""
@@ -190,7 +190,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
 
         # Working, except for two recipients.
         smtp.answers = {}
-        smtp.refusals = {gone: "550 5.1.1 no such user"}
+        smtp.rejections = {gone: "550 5.1.1 no such user"}
         deliveries.make_due()
         assert sign_up(server, gone) == usual
         robust.wait_until(lambda: deliveries.jobs().keys() == {*early, gone}, "delivery of the second emails")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,11 +35,10 @@ def test_shutdown_under_load_is_graceful(
         for number in range(4):
             assert robust.sign_up(server, f"early{number}@example.com") is not None
         running = [robust.HalfSent(server, f"late{number}@example.com") for number in range(4)]
-        time.sleep(0.5)
         processes = robust.descendants(server)
 
         stop(server)
-        time.sleep(0.5)
+        robust.wait_until(lambda: "graceful shutdown" in server.log.read_text(), "the start of the shutdown")
         assert [request.finish() for request in running] == [200] * 4
         assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
         robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")

@@ -1,8 +1,9 @@
-"""From commit to mailbox: the worker delivers every committed message, also after crashes."""
+"""The worker delivers every committed message to the mail server, also after crashes."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
 from authsvc.messaging import Email, EmailKind
 from mailer.delivery import tasks
+from tests import ports
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
@@ -33,10 +35,10 @@ from tests.settings import ENVIRONMENT
 pytestmark = pytest.mark.django_db
 
 
-def post(**given: Any) -> Email:
-    """Announce a letter in a transaction of its own."""
+def post(**fields: Any) -> Email:
+    """Send an email in a separate transaction."""
     variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
-    message = Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, **given)
+    message = Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, **fields)
     with transaction.atomic():
         messaging.send(message)
     return message
@@ -48,7 +50,7 @@ def message_ids(server: FakeSmtp) -> list[UUID]:
 
 @contextlib.contextmanager
 def process(*arguments: str, server: FakeSmtp) -> Iterator[subprocess.Popen[str]]:
-    """Python in a process of its own, on the test database, with `server` as its mail server."""
+    """A Python process on the test database, with `server` as its mail server."""
     url = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
     env |= {**ENVIRONMENT, "DATABASE_URL": url, "PYTHONPATH": str(servers.PROJECT), "AUTH_LOG_LEVEL": "info"}
@@ -93,7 +95,7 @@ def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: F
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_email_taken_back_is_never_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_an_email_of_a_rolled_back_transaction_is_not_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
         messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
         transaction.set_rollback(True)
@@ -113,19 +115,18 @@ def test_emails_sent_before_the_worker_starts_are_delivered(queue: Queue, smtp: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_mail_server_that_comes_back_gets_the_same_email(
+def test_an_email_is_retried_until_the_mail_server_is_back(
     queue: Queue, auth_config: ChangeConfig, worker: jobs.Worker
 ) -> None:
-    with FakeSmtp() as server:
-        auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "noreply@example.com"})
-    before = timezone.now()
+    server = FakeSmtp(port=ports.free_port())
+    auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "noreply@example.com"})
     message = post()
     wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
-    assert timedelta(seconds=4) < queue.next_run() - before < timedelta(seconds=10)
+    assert timedelta(seconds=4) < queue.pause() < timedelta(seconds=20)
     queue.make_due()
     wait_until(lambda: len(queue.outcomes()) == 2 and queue.states() == ["todo"])
-    assert queue.next_run() - timezone.now() > timedelta(seconds=20)
-    with FakeSmtp(port=server.port) as server:
+    assert timedelta(seconds=20) < queue.pause() < timedelta(seconds=60)
+    with server:
         queue.make_due()
         wait_until(lambda: not queue.jobs())
         assert message_ids(server) == [message.id]
@@ -133,7 +134,7 @@ def test_a_mail_server_that_comes_back_gets_the_same_email(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_email_that_expires_within_its_pause_is_tried_again_before(
+def test_an_email_that_expires_before_its_next_retry_is_retried_earlier(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
     smtp.answers["RCPT"] = "450 4.2.0 greylisted"
@@ -148,7 +149,7 @@ def test_an_email_that_expires_within_its_pause_is_tried_again_before(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_email_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_a_permanently_rejected_email_is_kept_as_failed(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     smtp.answers["RCPT"] = "550 5.1.1 no such user"
     post()
     wait_until(lambda: queue.states() == ["failed"])
@@ -156,7 +157,7 @@ def test_an_email_refused_for_good_is_kept_for_the_operator(queue: Queue, smtp: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_after_the_last_pause_an_email_has_failed_and_can_be_retried_by_hand(
+def test_an_email_fails_after_the_last_retry_and_can_be_retried_manually(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
     smtp.answers["RCPT"] = "450 4.2.0 greylisted"
@@ -172,7 +173,7 @@ def test_after_the_last_pause_an_email_has_failed_and_can_be_retried_by_hand(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_of_another_installation_are_left_alone(
+def test_jobs_of_another_installation_are_not_run(
     queue: Queue, smtp: FakeSmtp, auth_config: ChangeConfig, worker: jobs.Worker
 ) -> None:
     auth_config(database={"namespace": "second"})
@@ -184,17 +185,17 @@ def test_jobs_of_another_installation_are_left_alone(
     wait_until(lambda: [job["queue_name"] for job in queue.jobs()] == ["second_"])
 
 
-# --- other work -------------------------------------------------------------------------------------------------------
+# --- other tasks ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test declares is forgotten after it."""
+    """Removes the tasks that a test registers."""
     monkeypatch.setattr(registry, "tasks", dict(registry.tasks))
     monkeypatch.setattr(registry, "periodic_tasks", dict(registry.periodic_tasks))
 
 
-def test_a_task_that_raises_is_run_again_and_then_kept(queue: Queue, registered: None) -> None:
+def test_a_task_that_raises_is_retried_and_then_kept_as_failed(queue: Queue, registered: None) -> None:
     seen: list[tuple[int, int, timedelta | None]] = []
 
     @jobs.task(name="tests.raise", retry_delays=[timedelta(0)])
@@ -210,9 +211,7 @@ def test_a_task_that_raises_is_run_again_and_then_kept(queue: Queue, registered:
     assert seen == [(7, 1, timedelta(0)), (7, 2, None)]
 
 
-def test_periodic_work_runs_by_the_clock_and_leaves_nothing_behind_even_when_it_fails(
-    queue: Queue, registered: None
-) -> None:
+def test_periodic_tasks_run_on_schedule_and_leave_no_failed_job(queue: Queue, registered: None) -> None:
     runs: list[str] = []
 
     @jobs.periodic(name="tests.fail", cron="* * * * * *")
@@ -231,24 +230,24 @@ def test_periodic_work_runs_by_the_clock_and_leaves_nothing_behind_even_when_it_
     assert "failed" not in queue.states()
 
 
-def test_two_pieces_of_work_cannot_have_one_name(registered: None) -> None:
+def test_task_names_are_unique(registered: None) -> None:
     jobs.periodic(name="tests.once", cron="* * * * *")(lambda: None)
     with pytest.raises(ValueError, match=r"tests\.once"):
         jobs.task(name="tests.once")(lambda _run: None)
 
 
-# --- what dies in between ---------------------------------------------------------------------------------------------
+# --- crashes and shutdowns -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_email_of_a_killed_worker_is_delivered_by_another(queue: Queue, smtp: FakeSmtp) -> None:
-    smtp.delay = 60
+def test_the_email_of_a_killed_worker_is_delivered_by_another_worker(queue: Queue, smtp: FakeSmtp) -> None:
+    smtp.hold = True
     message = post()
     with process(*WORKER, server=smtp) as killed:
-        wait_until(lambda: queue.states() == ["doing"])
+        wait_until(lambda: smtp.held)
         killed.kill()
         killed.wait()
-    smtp.delay = 0
+    smtp.hold = False
     running = jobs.Worker()
     running.start()
     queue.make_stale()
@@ -259,7 +258,9 @@ def test_the_email_of_a_killed_worker_is_delivered_by_another(queue: Queue, smtp
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_email_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_the_email_of_a_running_worker_is_not_delivered_by_another_worker(
+    queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
+) -> None:
     smtp.delay = 6
     message = post()
     wait_until(lambda: queue.states() == ["doing"])
@@ -272,25 +273,27 @@ def test_the_email_of_a_living_worker_is_left_to_it(queue: Queue, smtp: FakeSmtp
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_worker_asked_to_stop_finishes_the_email_in_hand(
+def test_a_worker_finishes_the_running_delivery_after_a_signal(
     queue: Queue, smtp: FakeSmtp, number: signal.Signals
 ) -> None:
-    smtp.delay = 1.5
+    smtp.hold = True
     message = post()
     with process(*WORKER, server=smtp) as stopped:
-        wait_until(lambda: queue.states() == ["doing"])
+        wait_until(lambda: smtp.held)
         later = post()
         stopped.send_signal(number)
+        assert stopped.stdout is not None
+        assert any('"msg":"received graceful shutdown signal"' in line for line in stopped.stdout)
+        smtp.hold = False
         output, _ = stopped.communicate(timeout=WAIT_SECONDS)
     assert stopped.returncode == 0, output
-    assert '"msg":"received graceful shutdown signal"' in output
     assert message_ids(smtp) == [message.id]
     assert str(later.id) in str(queue.jobs())
 
 
 @contextlib.contextmanager
 def outage() -> Iterator[None]:
-    """The database throws everybody but this test out and lets nobody in, as one that is being restarted."""
+    """Ends all database connections but the one of this test and rejects new ones, like a database that restarts."""
     name = connection.settings_dict["NAME"]
     with psycopg.connect(servers.server_url(), autocommit=True) as other:
         allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
@@ -305,6 +308,10 @@ def outage() -> Iterator[None]:
             other.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
 
 
+def restarts(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(record.message == "job worker restarts" for record in caplog.records)
+
+
 def is_listened_to() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
@@ -312,40 +319,36 @@ def is_listened_to() -> bool:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_goes_on_after_an_outage_of_the_database(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+def test_a_worker_continues_after_a_database_outage(
+    queue: Queue, smtp: FakeSmtp, worker: jobs.Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "authsvc.jobs")
     first = post()
     wait_until(lambda: not queue.jobs())
     wait_until(is_listened_to)
     with outage():
         second = post()
-        time.sleep(3)
+        wait_until(lambda: restarts(caplog) > 0)
         assert not is_listened_to()
     wait_until(lambda: not queue.jobs())
     wait_until(is_listened_to)
     assert message_ids(smtp) == [first.id, second.id]
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers wait for a connection so shortly that an outage of seconds is a long one."""
-    monkeypatch.setattr(worker_module, "CONNECT_SECONDS", 0.5)
-
-
 @pytest.mark.django_db(transaction=True)
-def test_an_outage_during_a_delivery_does_not_send_it_twice(
-    queue: Queue, smtp: FakeSmtp, impatient: None, worker: jobs.Worker
-) -> None:
-    smtp.delay = 2
+def test_an_outage_during_a_delivery_does_not_send_it_twice(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
+    smtp.hold = True
     message = post()
-    wait_until(lambda: queue.states() == ["doing"])
+    wait_until(lambda: smtp.held)
     with outage():
+        smtp.hold = False
         wait_until(lambda: smtp.received)
-        time.sleep(3)
+        time.sleep(worker_module.CONNECT_SECONDS + 1)  # longer than one attempt to connect
     wait_until(lambda: not queue.jobs())
     assert message_ids(smtp) == [message.id]
 
 
-# --- beside a server --------------------------------------------------------------------------------------------------
+# --- workers of a server ----------------------------------------------------------------------------------------------
 
 
 SERVING = """
@@ -359,12 +362,17 @@ print([thread.name for thread in threading.enumerate() if thread.name == "jobs"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_serving_process_has_one_worker_and_finishes_its_email_at_exit(queue: Queue, smtp: FakeSmtp) -> None:
-    smtp.delay = 1.5
+def test_a_serving_process_has_one_worker_and_finishes_its_delivery_at_exit(queue: Queue, smtp: FakeSmtp) -> None:
+    smtp.hold = True
     message = post()
-    with process("-c", f"{SERVING}open(0).read()", server=smtp) as server:
-        wait_until(lambda: queue.states() == ["doing"])
-        output, _ = server.communicate(timeout=WAIT_SECONDS)
+    with process("-c", f"{SERVING}open(0).read()\nprint('exit', flush=True)", server=smtp) as server:
+        wait_until(lambda: smtp.held)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.close()
+        output = "".join(iter(server.stdout.readline, "exit\n"))
+        smtp.hold = False
+        server.wait(WAIT_SECONDS)
     assert "['jobs']" in output
     assert message_ids(smtp) == [message.id]
     assert queue.outcomes() == [(1, "delivered")]
@@ -372,7 +380,7 @@ def test_a_serving_process_has_one_worker_and_finishes_its_email_at_exit(queue: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_forked_process_has_a_worker_of_its_own(queue: Queue, smtp: FakeSmtp) -> None:
+def test_a_forked_process_has_a_separate_worker(queue: Queue, smtp: FakeSmtp) -> None:
     forking = """
 child = os.fork()
 names = [thread.name for thread in threading.enumerate() if thread.name == "jobs"]
@@ -388,7 +396,7 @@ os.waitpid(child, 0)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workers_can_be_processes_of_their_own(queue: Queue, auth_config: ChangeConfig, smtp: FakeSmtp) -> None:
+def test_workers_can_be_separate_processes(queue: Queue, auth_config: ChangeConfig, smtp: FakeSmtp) -> None:
     auth_config(mailer={"worker_enabled": False})
     jobs.start_in_process()
     with process(*WORKER, server=smtp):

@@ -10,8 +10,8 @@ from authsvc.messaging import EmailKind
 from mailer.rendering import renderer, template_sources
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, redirect
-from tests.live.servers import free_port
 from tests.mailer.rendering.test_built_in_templates import VARIABLES
+from tests.ports import free_port
 
 KIND = EmailKind.CONFIRMATION
 HTTP_ERROR = "templatemailer_template_body_http_error"

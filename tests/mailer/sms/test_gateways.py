@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from authsvc import conf
 from mailer import sms
 from mailer.errors import DeliveryFailed
 from mailer.sms import twilio
+from tests import ports
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.mailer.sms.conftest import CREDENTIALS, UseGateway, send
@@ -302,9 +302,7 @@ def test_a_gateway_that_is_not_there(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     use_gateway(provider)
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    monkeypatch.setattr(sms.GATEWAYS[provider], "origin", f"http://127.0.0.1:{port}")
+    monkeypatch.setattr(sms.GATEWAYS[provider], "origin", f"http://127.0.0.1:{ports.free_port()}")
     refused = refusal()
     assert (str(refused), refused.permanent) == (f"{provider} error: Connection refused", TEMPORARY)
     logged = str([vars(record) for record in caplog.records if record.name.startswith(("authsvc", "mailer"))])

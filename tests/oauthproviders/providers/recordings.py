@@ -1,10 +1,10 @@
-"""Providers as they answer, each recorded in a file of `recorded/`: addresses, documents, and what is to come of them.
+"""Recorded sign-ins: the URLs and documents of each provider in `recorded/`, and the expected profile.
 
-A file says `authorize`, `token` and `scope`; `documents` by address; `identity_data` and `addresses`, the profile that
-is wanted; `subject`, the way to the subject in one of the documents (an empty address: in the answer of `token`).
-Where they apply: `url`, the setting without which the provider has no address; `issuer` and `id_token`, its claims;
-`token_answer`, what is in that answer beside a token; `request_token` (OAuth 1.0a); `callback`, parameters that the
-browser brings; `moved`, paths that are others where the provider has an address of its own.
+Members of a file: the URLs `authorize` and `token`; `scope`; `documents` by URL; the expected `identity_data` and
+`addresses`; `subject`, the path of the subject in one of the documents (an empty URL is the token response).
+Optional members: `url`, the setting if it is required; `issuer` and `id_token`, its claims; `token_response`, members
+of the token response besides the token; `request_token` (OAuth 1.0a); `callback`, parameters of the callback;
+`moved_paths`, paths that differ when the provider has a configured URL.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ TOKEN = {"access_token": "t", "expires_in": 100000, "refresh_token": "r"}
 
 
 def signed(claims: Mapping[str, Any]) -> str:
-    """An ID token that was issued a moment ago; `claims` win."""
+    """A signed ID token that is valid now, unless `claims` change this."""
     now = int(time.time())
     return _KEY.sign({"iat": now, "exp": now + 600, **claims})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """With `home`, an address without a path, everything is there instead of where the provider has it."""
+    """With `base_url`, scheme and host, all URLs are at this server instead of the provider's own."""
 
     name: str
     data: Mapping[str, Any] = field(repr=False)
-    home: str = ""
+    base_url: str = ""
 
     @property
     def is_oauth1(self) -> bool:
@@ -50,15 +50,15 @@ class Recording:
 
     @property
     def issuer(self) -> str:
-        return self._at(self.data.get("issuer", ""))
+        return self._url(self.data.get("issuer", ""))
 
     @property
     def authorize(self) -> str:
-        return self._at(self.data["authorize"])
+        return self._url(self.data["authorize"])
 
     @property
     def config(self) -> conf.Provider:
-        url = self._at(self.data["url"]) if "url" in self.data else self.home
+        url = self._url(self.data["url"]) if "url" in self.data else self.base_url
         return conf.Provider(
             enabled=True,
             client_ids=("cid", "cid-of-an-app"),
@@ -69,34 +69,34 @@ class Recording:
 
     @property
     def identity_data(self) -> dict[str, Any]:
-        """Without `iss` where that may be an address of the provider."""
-        wanted = dict(self.data["identity_data"])
-        if self.home:
-            del wanted["iss"]
-        return wanted
+        """The expected identity data; without `iss`, which may be a URL, if there is a `base_url`."""
+        expected = dict(self.data["identity_data"])
+        if self.base_url:
+            del expected["iss"]
+        return expected
 
-    def there(self, home: str) -> Recording:
-        return replace(self, home=home)
+    def at_server(self, base_url: str) -> Recording:
+        return replace(self, base_url=base_url)
 
-    def changed(self, **data: Any) -> Recording:
+    def with_data(self, **data: Any) -> Recording:
         return replace(self, data={**self.data, **data})
 
-    def with_value(self, way: Sequence[str | int], value: Any) -> Recording:
-        """`way` begins with the address of a document, with "" for the answer of `token`, or with "id_token"."""
+    def with_value(self, path: Sequence[str | int], value: Any) -> Recording:
+        """`path` begins with the URL of a document, with "" for the token response, or with "id_token"."""
         data = copy.deepcopy(dict(self.data))
-        first, *middle, last = way
+        first, *middle, last = path
         roots: dict[str | int, Any] = {
             **data["documents"],
-            "": data.get("token_answer"),
+            "": data.get("token_response"),
             "id_token": data.get("id_token"),
         }
-        found = roots[first]
+        parent = roots[first]
         for step in middle:
-            found = found[step]
+            parent = parent[step]
         if value is ABSENT:
-            del found[last]
+            del parent[last]
         else:
-            found[last] = value
+            parent[last] = value
         return replace(self, data=data)
 
     @property
@@ -104,51 +104,51 @@ class Recording:
         return ["id_token", "sub"] if "id_token" in self.data else self.data["subject"]
 
     def answers(self) -> dict[str, Answer]:
-        """Address without a query → what is to be had there."""
+        """URL without a query → response."""
         return {
-            **{self._at(address): in_json(document) for address, document in self.data["documents"].items()},
+            **{self._url(url): in_json(document) for url, document in self.data["documents"].items()},
             **self._of_issuer(),
             **self._of_tokens(),
         }
 
-    def token_answer(self) -> dict[str, Any]:
-        answer = {**TOKEN, **self.data.get("token_answer", {})}
+    def token_response(self) -> dict[str, Any]:
+        response = {**TOKEN, **self.data.get("token_response", {})}
         if "id_token" in self.data:
-            said = self.data["id_token"]
-            answer["id_token"] = signed({**said, "iss": self.issuer} if self.home else said)
-        return answer
+            claims = self.data["id_token"]
+            response["id_token"] = signed({**claims, "iss": self.issuer} if self.base_url else claims)
+        return response
 
     def _of_tokens(self) -> dict[str, Answer]:
-        token = self._at(self.data["token"])
+        token = self._url(self.data["token"])
         if not self.is_oauth1:
-            return {token: in_json(self.token_answer())}
-        first = {"oauth_token": "a", "oauth_token_secret": "b", "oauth_callback_confirmed": "true"}
+            return {token: in_json(self.token_response())}
+        request_token = {"oauth_token": "a", "oauth_token_secret": "b", "oauth_callback_confirmed": "true"}
         return {
-            self._at(self.data["request_token"]): Answer(body=urlencode(first).encode()),
+            self._url(self.data["request_token"]): Answer(body=urlencode(request_token).encode()),
             token: Answer(body=urlencode({"oauth_token": "t", "oauth_token_secret": "c"}).encode()),
         }
 
     def _of_issuer(self) -> dict[str, Answer]:
         if not self.issuer:
             return {}
-        discovered = {
+        document = {
             "issuer": self.issuer,
             "authorization_endpoint": self.authorize,
-            "token_endpoint": self._at(self.data["token"]),
+            "token_endpoint": self._url(self.data["token"]),
             "jwks_uri": f"{self.issuer}/keys",
             "response_types_supported": ["code"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["RS256"],
         }
         return {
-            f"{self.issuer}/.well-known/openid-configuration": in_json(discovered),
+            f"{self.issuer}/.well-known/openid-configuration": in_json(document),
             f"{self.issuer}/keys": in_json({"keys": [_KEY.jwk]}),
         }
 
-    def _at(self, address: str) -> str:
-        if not (self.home and address):
-            return address
-        return self.home + (self.data.get("moved", {}).get(address) or urlsplit(address).path)
+    def _url(self, url: str) -> str:
+        if not (self.base_url and url):
+            return url
+        return self.base_url + (self.data.get("moved_paths", {}).get(url) or urlsplit(url).path)
 
 
 ABSENT = object()

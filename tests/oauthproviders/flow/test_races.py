@@ -1,0 +1,348 @@
+"""Concurrent callbacks, and other requests during a callback."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from accounts.identities import external_sign_in
+from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
+from accounts.models import Identity, User
+from authsvc.audit import Administrator
+from authsvc.caller import Caller
+from authsvc.conf import Provider
+from authsvc.db.sql import fetch_rows
+from oauthproviders.models import ClientState
+from oauthproviders.oidc import openid_connect
+from tests import factories
+from tests.accounts.administration import admin_requests
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
+from tests.fakes.http_peer import Answer as PeerAnswer
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.fakes.issuer import Issuer, SigningKey
+from tests.oauthproviders.browser import (
+    ADA,
+    EMAILS_PATH,
+    TOKEN_PATH,
+    USER_PATH,
+    Browser,
+    GitHub,
+    address,
+    assert_error_redirect,
+    provider_settings,
+    start_link_flow,
+)
+from tests.observations import assert_error
+from tokens.models import FlowState, Session
+from tokens.sessions import revocation
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MANY = 8
+SIGNING_KEY = SigningKey()
+
+# Other databases of the server belong to other tests.
+_OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+_WAITING = f"SELECT 1 {_OTHERS} AND wait_event_type = 'Lock'"
+_BUSY = f"SELECT query {_OTHERS} AND backend_type = 'client backend' AND state <> 'idle'"
+
+
+@pytest.fixture
+def github(github_peer: GitHub) -> GitHub:
+    return github_peer
+
+
+def run_concurrently(*calls: Callable[[], Answer]) -> list[str]:
+    """The redirects of concurrent requests, each sent by its own thread."""
+    ready = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Answer]) -> str:
+        try:
+            connection.ensure_connection()
+            ready.wait(timeout=30)
+            return call().headers["Location"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(run, calls))
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_waiting_for_lock() -> bool:
+    fetch_rows("SELECT pg_stat_clear_snapshot()", [])  # the snapshot of this transaction
+    return bool(fetch_rows(_WAITING, []))
+
+
+def count_by_mark(locations: list[str], *marks: str) -> list[int]:
+    return [sum(mark in location for location in locations) for mark in marks]
+
+
+def test_one_of_several_callbacks_with_the_same_state_signs_in(github: GitHub, browser: Browser) -> None:
+    state = browser.start()
+
+    locations = run_concurrently(*[lambda: browser.callback(state)] * MANY)
+
+    assert count_by_mark(locations, "#access_token=", "error_code=bad_oauth_state") == [1, MANY - 1]
+    assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, 1)
+
+
+def test_one_of_several_callbacks_with_the_same_state_gets_the_pkce_code(github: GitHub, browser: Browser) -> None:
+    make_user(email="ada@example.com")
+    state = browser.start(code_challenge=CHALLENGE, code_challenge_method="s256")
+
+    locations = run_concurrently(*[lambda: browser.callback(state)] * MANY)
+
+    assert count_by_mark(locations, "?code=", "error_code=flow_state_already_used") == [1, MANY - 1]
+    assert (User.objects.count(), Identity.objects.filter(provider="github").count()) == (1, 1)
+
+
+def test_concurrent_first_sign_ins_of_a_user_create_one_account(github: GitHub, browser: Browser) -> None:
+    states = [browser.start() for _ in range(MANY)]
+
+    locations = run_concurrently(*[lambda state=state: browser.callback(state) for state in states])
+
+    assert count_by_mark(locations, "#access_token=") == [MANY]
+    assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, MANY)
+
+
+def test_an_identity_is_linked_to_one_of_two_users(github: GitHub, browser: Browser, api: Api) -> None:
+    states = [start_link_flow(api, factories.make_session().access_token) for _ in range(2)]
+
+    locations = run_concurrently(*[lambda state=state: browser.callback(state) for state in states])
+
+    assert count_by_mark(locations, "#access_token=", "error_code=identity_already_exists") == [1, 1]
+    assert Identity.objects.filter(provider="github").count() == 1
+
+
+def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub, browser: Browser) -> None:
+    user = make_user(email="ada@example.com", confirmed=False)
+    state = browser.start()
+
+    with ThreadPoolExecutor(1) as threads:
+        # The callback reads the account before this transaction is committed.
+        with transaction.atomic():
+            User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
+            redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
+            wait_until(is_waiting_for_lock)
+        (location,) = redirect.result()
+
+    password = user.password
+    user.refresh_from_db()
+    assert "#access_token=" in location
+    assert user.password == password
+    assert Identity.objects.filter(user=user).count() == 2
+
+
+def _sign_in_during_a_change(sign_in: Callable[[], Answer], user: User, **changes: Any) -> Answer:
+    """Runs `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            User.objects.filter(id=user.id).update(**changes)
+            signing_in = threads.submit(_in_own_connection, sign_in)
+            wait_until(is_waiting_for_lock)
+        return signing_in.result()
+
+
+def _in_own_connection(call: Callable[[], Answer]) -> Answer:
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
+def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new_account(
+    github: GitHub, browser: Browser, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(smtp={"max_frequency": timedelta(seconds=60)})
+    user = make_user(email="work@example.com")
+    github.set_user(
+        address("ada@example.com", verified=False), address("work@example.com", verified=True, primary=False)
+    )
+    state = browser.start()
+
+    answer = _sign_in_during_a_change(lambda: browser.callback(state), user, email="other@example.com")
+
+    assert_error_redirect(
+        answer,
+        "access_denied",
+        "provider_email_needs_verification",
+        "Unverified email with github. A confirmation email has been sent to your github email",
+    )
+    assert [email.to for email in mailbox.emails] == ["ada@example.com"]
+    assert Identity.objects.get(provider="github").user_id != user.id
+
+
+def test_a_sign_in_with_an_id_token_whose_account_changes_creates_another_account(
+    peer: HttpPeer, api: Api, auth_config: ChangeConfig
+) -> None:
+    issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
+    auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
+    openid_connect.clear_caches()
+    user = make_user(email="ada@example.com")
+    body = {"id_token": issuer.token(), "provider": "keycloak"}
+
+    answer = _sign_in_during_a_change(
+        lambda: api.post("/token?grant_type=id_token", body), user, email="other@example.com"
+    )
+
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["user"]["email"] == "ada@example.com"
+    assert answer.json()["user"]["id"] != str(user.id)
+
+
+def log_out(signed_in: SignIn) -> None:
+    assert Api().post("/logout", bearer=signed_in.access_token).status_code == 204
+
+
+def ban(signed_in: SignIn) -> None:
+    admin_requests.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+
+
+def end_session(signed_in: SignIn) -> None:
+    actor, caller = Administrator(role="svc_admin"), Caller(audience=AUDIENCE)
+    revocation.revoke_session_as_operator(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
+
+
+ENDINGS = {"logout": log_out, "ban": ban, "revocation": end_session}
+
+
+@pytest.mark.parametrize(
+    ("ending", "mark"),
+    [("logout", "bad_oauth_state"), ("revocation", "bad_oauth_state"), ("ban", "user_banned")],
+)
+@pytest.mark.parametrize("verified", [True, False], ids=["verified", "unverified"])
+def test_a_session_that_ends_during_the_calls_to_the_provider_links_no_identity(
+    verified: bool, ending: str, mark: str, github: GitHub, browser: Browser, api: Api
+) -> None:
+    signed_in = factories.make_session(make_user(email="", is_anonymous=True))
+    emails = in_json([address("ada@example.com", verified=verified)])
+    github.server.answer(dataclasses.replace(emails, delay=0.5), path=EMAILS_PATH)
+    state = start_link_flow(api, signed_in.access_token)
+
+    with ThreadPoolExecutor(1) as threads:
+        redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
+        wait_until(lambda: any(request.path == EMAILS_PATH for request in github.server.received))
+        ENDINGS[ending](signed_in)
+        (location,) = redirect.result()
+
+    assert count_by_mark([location], "#access_token=", f"error_code={mark}") == [0, 1]
+    signed_in.user.refresh_from_db()
+    assert signed_in.user.email is None
+    assert not Identity.objects.filter(provider="github").exists()
+
+
+@pytest.mark.parametrize("ending", ["logout", "revocation"])
+def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
+    ending: str, peer: HttpPeer, api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(signup={"manual_linking_enabled": True}, providers={"twitter": provider_settings(url=peer.url)})
+    token = PeerAnswer(body=b"oauth_token=t&oauth_token_secret=s&oauth_callback_confirmed=true", delay=0.5)
+    peer.answer(token, path="/oauth/request_token")
+    signed_in = factories.make_session()
+
+    def authorize() -> Answer:
+        try:
+            return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        authorizing = threads.submit(authorize)
+        wait_until(lambda: len(peer.received) == 1)
+        ENDINGS[ending](signed_in)
+        answer = authorizing.result()
+
+    assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert not FlowState.objects.exists()
+    assert not ClientState.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [
+        ("logout", (403, "session_not_found")),
+        ("revocation", (403, "session_not_found")),
+        ("ban", (403, "user_banned")),
+    ],
+)
+def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
+    ending: str, error: tuple[int, str], peer: HttpPeer, api: Api, auth_config: ChangeConfig
+) -> None:
+    issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
+    auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
+    openid_connect.clear_caches()
+    keys = in_json({"keys": [issuer.key.jwk]})
+    peer.answer(dataclasses.replace(keys, delay=0.5), path=issuer.keys_path)
+    signed_in = factories.make_session()
+    body = {"id_token": issuer.token(), "provider": "keycloak", "link_identity": True}
+
+    def sign_in() -> Answer:
+        try:
+            return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        signing_in = threads.submit(sign_in)
+        wait_until(lambda: issuer.request_count(issuer.keys_path) > 0)
+        assert fetch_rows(_BUSY, []) == []
+        ENDINGS[ending](signed_in)
+        answer = signing_in.result()
+
+    assert (answer.status_code, answer.json()["error_code"]) == error
+    assert not Identity.objects.filter(provider="keycloak").exists()
+    assert not Session.objects.exclude(id=signed_in.session.id).exists()
+
+
+def test_no_transaction_is_open_during_calls_to_the_provider(github: GitHub, browser: Browser) -> None:
+    for path, answer in [
+        (TOKEN_PATH, {"access_token": "gho_x"}), (USER_PATH, ADA), (EMAILS_PATH, [address("ada@example.com")]),
+    ]:  # fmt: skip
+        github.server.answer(dataclasses.replace(in_json(answer), delay=1), path=path)
+    state = browser.start()
+    statements: list[list[tuple[str]]] = []
+
+    with ThreadPoolExecutor(1) as threads:
+        redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
+        for number in (1, 2, 3):
+            wait_until(lambda number=number: len(github.server.received) == number)  # type: ignore[misc]
+            statements.append(fetch_rows(_BUSY, []))
+        (location,) = redirect.result()
+
+    assert "#access_token=" in location
+    assert statements == [[], [], []]
+
+
+def test_subjects_that_differ_in_case_are_different_users() -> None:
+    users = [_sign_in(subject) for subject in ("abc", "ABC", "abc")]
+
+    assert users[0] == users[2] != users[1]
+
+
+def _sign_in(subject: str) -> User:
+    email = "lower@example.com" if subject.islower() else "upper@example.com"
+    profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
+    identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
+    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=timezone.now())
+    with transaction.atomic():
+        signed_in = external_sign_in.sign_in(
+            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=timezone.now()
+        )
+    return User.objects.get(id=signed_in.user.id)

@@ -1,0 +1,39 @@
+"""Concurrent uses of one link or one code of a PKCE flow."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests import factories
+from tests.concurrency import run_concurrently, status_counts
+from tests.conftest import Api
+from tests.tokens.token_requests import audited_actions, exchange_code, verification_result
+from tokens.models import FlowState, Session
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
+
+
+def test_a_link_of_a_flow_opened_by_many_at_once_gives_one_code(api: Api) -> None:
+    user = factories.make_user()
+    flow = factories.make_flow(user, method="recovery", auth_code_issued_at=None)
+    secret = factories.make_one_time_token(user, pkce=True)
+
+    answers = run_concurrently(*[lambda: api.get(f"/verify?type=recovery&token={secret.link_token}")] * 20)
+
+    assert Counter(verification_result(answer) for answer in answers) == {"code": 1, "otp_expired": 19}
+    assert not Session.objects.exists()
+    assert exchange_code(api, flow.auth_code).status_code == 200
+
+
+def test_one_code_of_a_flow_exchanged_by_many_at_once_gives_one_session(api: Api) -> None:
+    user = factories.make_user()
+    flow = factories.make_flow(user)
+
+    answers = run_concurrently(*[lambda: exchange_code(api, flow.auth_code)] * 20)
+
+    assert status_counts(answers) == {200: 1, 404: 19}
+    assert Session.objects.count() == 1
+    assert not FlowState.objects.exists()
+    assert audited_actions(user) == ["login"]

@@ -1,0 +1,123 @@
+"""Concurrent uses of one one-time token, and its use while a new one is sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.models import User
+from authsvc.conf import Rate
+from tests import factories
+from tests.concurrency import run_concurrently, status_counts
+from tests.conftest import Api, ChangeConfig
+from tests.tokens.token_requests import audited_actions, verification_result
+from tokens.models import OneTimeToken, Session, TokenType
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
+
+
+@pytest.mark.parametrize(("links", "browsers", "codes"), [(20, 0, 0), (0, 20, 0), (0, 0, 20), (7, 7, 6)])
+@pytest.mark.parametrize("type", ["recovery", "signup", "email"])
+def test_one_mail_redeemed_by_many_at_once_gives_one_session(
+    type: str, links: int, browsers: int, codes: int, api: Api
+) -> None:
+    user = factories.make_user(confirmed=type == "recovery")
+    token_type = TokenType.RECOVERY if type == "recovery" else TokenType.CONFIRMATION
+    secret = factories.make_one_time_token(user, token_type)
+
+    answers = run_concurrently(
+        *[lambda: api.post("/verify", {"type": type, "token_hash": secret.link_token})] * links,
+        *[lambda: api.get(f"/verify?type={type}&token={secret.link_token}")] * browsers,
+        *[lambda: api.post("/verify", {"type": type, "email": user.email, "token": secret.code})] * codes,
+    )
+
+    assert Session.objects.count() == 1
+    assert not OneTimeToken.objects.exists()
+    told = Counter(verification_result(answer) for answer in answers)
+    assert told == {"session": 1, "otp_expired": 19}
+    assert audited_actions(user) == ["login" if type == "recovery" else "user_signedup"]
+
+
+def test_wrong_codes_at_once_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_attempts": 20})
+    user = factories.make_user()
+    secret = factories.make_one_time_token(user)
+    guess = f"{(int(secret.code) + 1) % 1_000_000:06d}"
+
+    answers = run_concurrently(
+        *[lambda: api.post("/verify", {"type": "recovery", "email": user.email, "token": guess})] * 20
+    )
+
+    assert Counter(verification_result(answer) for answer in answers) == {"otp_expired": 20}
+    assert OneTimeToken.objects.get().attempts == 20
+    assert (
+        verification_result(api.post("/verify", {"type": "recovery", "email": user.email, "token": secret.code}))
+        == "otp_expired"
+    )
+    assert verification_result(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})) == "session"
+
+
+def test_a_newer_mail_asked_for_while_the_older_is_used(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(smtp={"max_frequency": timedelta(microseconds=1)})
+    user = factories.make_user()
+    for _ in range(5):
+        secret = factories.make_one_time_token(user)
+        *asked, used = run_concurrently(
+            *[lambda: api.post("/recover", {"email": user.email})] * 4,
+            lambda: api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}),  # noqa: B023
+        )
+        assert status_counts(asked).keys() <= {200, 429}
+        assert verification_result(used) in ("session", "otp_expired")
+
+
+def test_a_sign_up_repeated_while_its_mail_is_used(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(smtp={"max_frequency": timedelta(microseconds=1)}, limits={"email_sent": Rate(events=1000)})
+    for _ in range(10):
+        user = factories.make_user(confirmed=False)
+        secret = factories.make_one_time_token(user, TokenType.CONFIRMATION)
+        *asked, used = run_concurrently(
+            *[lambda: api.post("/otp", {"email": user.email})] * 8,  # noqa: B023
+            lambda: api.post("/verify", {"type": "signup", "token_hash": secret.link_token}),  # noqa: B023
+        )
+        assert status_counts(asked).keys() <= {200, 429}
+        assert verification_result(used) in ("session", "otp_expired")
+
+
+def test_an_account_confirmed_at_this_moment_keeps_its_password(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(smtp={"max_frequency": timedelta(microseconds=1)}, limits={"email_sent": Rate(events=1000)})
+    for _ in range(10):
+        user = factories.make_user(confirmed=False)
+        secret = factories.make_one_time_token(user, TokenType.CONFIRMATION)
+        strange = {"email": user.email, "password": "chosen by a stranger"}
+        asked, used = run_concurrently(
+            lambda: api.post("/signup", strange),  # noqa: B023
+            lambda: api.post("/verify", {"type": "signup", "token_hash": secret.link_token}),  # noqa: B023
+        )
+        assert asked.status_code == 200
+        # A repeated sign-up that came first would have ended the link.
+        if verification_result(used) == "session":
+            assert User.objects.get(id=user.id).password == user.password
+
+
+@pytest.mark.parametrize("type", ["sms", "phone_change"])
+def test_a_texted_code_redeemed_by_many_at_once_gives_one_session(api: Api, type: str) -> None:
+    phone = "15551234567"
+    columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": phone}
+    user = factories.make_user(email="", **columns)
+    token_type = TokenType.CONFIRMATION if type == "sms" else TokenType.PHONE_CHANGE
+    secret = factories.make_one_time_token(user, token_type, identifier=phone)
+
+    answers = run_concurrently(
+        *[lambda: api.post("/verify", {"type": type, "phone": phone, "token": secret.code})] * 20
+    )
+
+    assert Counter(verification_result(answer) for answer in answers) == {
+        "session": 1,
+        "otp_expired": 19,
+    }
+    assert Session.objects.count() == 1
+    assert not OneTimeToken.objects.exists()
+    assert audited_actions(user) == ["user_signedup" if type == "sms" else "user_modified"]

@@ -1,0 +1,323 @@
+"""How a session starts, and the limits that a refresh finds passed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import User
+from tests import factories
+from tests.conftest import Api, ChangeConfig
+from tests.factories import PASSWORD
+from tests.tokens.token_requests import (
+    REFRESH_TOKEN_NOT_FOUND,
+    audited_actions,
+    error_of,
+    read_claims,
+    refresh,
+    rotate,
+    session_exists,
+)
+from tokens.models import AmrClaim, LegacyRefreshToken, Session
+
+pytestmark = pytest.mark.django_db
+
+SECOND = timedelta(seconds=1)
+
+
+def expired(reason: str = "") -> tuple[int, str, str]:
+    return 400, "session_expired", f"Invalid Refresh Token: Session Expired{reason}"
+
+
+INACTIVITY = expired(" (Inactivity)")
+LOW_AAL = expired(" (Low AAL: User Needs MFA Verification)")
+NEWER_LOGIN = expired(" (Revoked by Newer Login)")
+
+
+# The start
+
+
+def test_a_sign_in_starts_one_session(api: Api) -> None:
+    user = factories.make_user()
+    before = timezone.now()
+
+    answer = api.post(
+        "/token?grant_type=password",
+        {"email": user.email, "password": PASSWORD},
+        headers={"User-Agent": "a browser"},
+    )
+
+    assert answer.status_code == 200, answer.content
+    body = answer.json()
+    session = Session.objects.get()
+    assert session.created_at is not None
+    assert before <= session.created_at <= timezone.now()
+    assert (session.user_id, session.aal, session.user_agent, session.ip) == (
+        user.id,
+        "aal1",
+        "a browser",
+        "127.0.0.1",
+    )
+    assert session.refresh_token_counter == 0
+    assert len(session.refresh_token_hmac_key or "") == 43
+    unset = ("factor_id", "not_after", "refreshed_at", "tag", "oauth_client_id", "scopes")
+    assert [getattr(session, name) for name in unset] == [None] * len(unset)
+    assert len(body["refresh_token"]) == 51
+    assert body["refresh_token"] == factories.refresh_token(session, 0)
+    assert AmrClaim.objects.get().authentication_method == "password"
+    assert not LegacyRefreshToken.objects.exists()
+    user.refresh_from_db()
+    assert user.last_sign_in_at == session.created_at
+
+
+def test_what_an_access_token_says_of_a_session(api: Api) -> None:
+    user = factories.make_user(data={"nickname": "kit"})
+    body = api.post("/token?grant_type=password", {"email": user.email, "password": PASSWORD}).json()
+    claims = read_claims(body["access_token"])
+    session = Session.objects.get()
+    assert session.created_at is not None
+    iat = int(session.created_at.timestamp())
+    assert claims == {
+        "sub": str(user.id),
+        "aud": "authenticated",
+        "exp": iat + 3600,
+        "iat": iat,
+        "email": user.email,
+        "phone": "",
+        "app_metadata": user.raw_app_meta_data,
+        "user_metadata": user.raw_user_meta_data,
+        "role": "authenticated",
+        "aal": "aal1",
+        "amr": [{"method": "password", "timestamp": iat}],
+        "session_id": str(session.id),
+        "is_anonymous": False,
+    }
+    assert (body["expires_in"], body["expires_at"]) == (3600, iat + 3600)
+
+
+def test_every_sign_in_has_a_session_of_its_own(api: Api) -> None:
+    user = factories.make_user()
+    bodies = [
+        api.post("/token?grant_type=password", {"email": user.email, "password": PASSWORD}).json() for _ in range(2)
+    ]
+    first, second = Session.objects.order_by("created_at")
+    assert first.refresh_token_hmac_key != second.refresh_token_hmac_key
+    for session, body in zip((first, second), bodies, strict=True):
+        assert rotate(api, body["refresh_token"]) == factories.refresh_token(session, 1)
+
+
+# Limits of time
+
+
+@pytest.mark.parametrize(
+    ("limits", "age", "refusal"),
+    [
+        ({"timebox": 10 * SECOND}, 9, None),
+        ({"timebox": 10 * SECOND}, 11, expired()),
+        ({"inactivity_timeout": 10 * SECOND}, 9, None),
+        ({"inactivity_timeout": 10 * SECOND}, 11, INACTIVITY),
+        ({"timebox": 10 * SECOND, "inactivity_timeout": 5 * SECOND}, 11, expired()),
+        ({"timebox": 10 * SECOND, "inactivity_timeout": 5 * SECOND}, 9, INACTIVITY),
+        ({}, 10_000_000, None),
+    ],
+)
+def test_a_session_that_was_never_refreshed(
+    limits: dict[str, timedelta], age: int, refusal: tuple[int, str, str] | None, api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(sessions=limits)
+    signed_in = factories.make_session(at=timezone.now() - age * SECOND)
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
+    # An expired session is only refused.
+    assert session_exists(signed_in.session)
+
+
+@pytest.mark.parametrize(
+    ("limits", "since_refresh", "refusal"),
+    [
+        ({"inactivity_timeout": 10 * SECOND}, 9, None),
+        ({"inactivity_timeout": 10 * SECOND}, 11, INACTIVITY),
+        ({"timebox": 3600 * SECOND}, 1, expired()),
+    ],
+)
+def test_a_refresh_counts_as_activity_but_not_as_a_new_start(
+    limits: dict[str, timedelta],
+    since_refresh: int,
+    refusal: tuple[int, str, str] | None,
+    api: Api,
+    auth_config: ChangeConfig,
+) -> None:
+    auth_config(sessions=limits)
+    now = timezone.now()
+    signed_in = factories.make_session(at=now - 7200 * SECOND, refreshed_at=now - since_refresh * SECOND)
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
+
+
+@pytest.mark.parametrize(("seconds", "refusal"), [(-1, expired()), (60, None)])
+def test_a_session_with_an_end_of_its_own(seconds: int, refusal: tuple[int, str, str] | None, api: Api) -> None:
+    signed_in = factories.make_session(not_after=timezone.now() + seconds * SECOND)
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
+
+
+@pytest.mark.parametrize(
+    ("aal", "status", "age", "refusal"),
+    [
+        ("aal1", "verified", 61, LOW_AAL),
+        (None, "verified", 61, LOW_AAL),
+        ("aal1", "verified", 59, None),
+        ("aal2", "verified", 61, None),
+        ("aal1", "unverified", 61, None),
+        ("aal1", None, 61, None),
+    ],
+)
+def test_a_session_below_what_its_user_could_prove(
+    aal: str | None,
+    status: str | None,
+    age: int,
+    refusal: tuple[int, str, str] | None,
+    api: Api,
+    auth_config: ChangeConfig,
+) -> None:
+    auth_config(sessions={"allow_low_aal": 60 * SECOND})
+    user = factories.make_user()
+    if status:
+        factories.make_factor(user, status=status)
+    signed_in = factories.make_session(user, at=timezone.now() - age * SECOND, aal=aal)
+    answer = refresh(api, signed_in.refresh_token)
+    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
+
+
+@pytest.mark.parametrize(
+    ("method", "factor", "seconds"),
+    [("password", True, 300 - 60), ("totp", True, 3600), ("password", False, 3600)],
+    ids=["could prove more", "has proved it", "cannot prove more"],
+)
+def test_an_access_token_does_not_outlive_the_time_a_low_level_is_allowed(
+    method: str, factor: bool, seconds: int, api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(sessions={"allow_low_aal": 300 * SECOND})
+    user = factories.make_user()
+    if factor:
+        factories.make_factor(user)
+    signed_in = factories.make_session(user, method=method, at=timezone.now() - 60 * SECOND)
+
+    body = refresh(api, signed_in.refresh_token).json()
+
+    claims = read_claims(body["access_token"])
+    assert claims["aal"] == ("aal2" if method == "totp" else "aal1")
+    assert body["expires_at"] == claims["exp"]
+    assert body["expires_in"] == claims["exp"] - claims["iat"]
+    assert abs(body["expires_in"] - seconds) <= 1
+
+
+def test_limits_are_asked_at_a_refresh_only(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(sessions={"timebox": SECOND, "inactivity_timeout": SECOND})
+    signed_in = factories.make_session(at=timezone.now() - 60 * SECOND)
+    assert api.get("/user", bearer=signed_in.access_token).status_code == 200
+
+
+# One session per user
+
+
+@pytest.fixture
+def single(auth_config: ChangeConfig) -> None:
+    auth_config(sessions={"single_per_user": True})
+
+
+@pytest.mark.usefixtures("single")
+def test_the_newer_sign_in_is_the_one_that_goes_on(api: Api) -> None:
+    user = factories.make_user()
+    first, second = factories.make_session(user), factories.make_session(user)
+    assert error_of(refresh(api, first.refresh_token)) == NEWER_LOGIN
+    assert rotate(api, second.refresh_token) == factories.refresh_token(second.session, 1)
+    assert session_exists(first.session)
+    assert Session.objects.get(id=first.session.id).refresh_token_counter == 0
+    assert audited_actions(user) == ["token_refreshed"]
+
+
+@pytest.mark.usefixtures("single")
+def test_a_refresh_makes_a_session_the_newer_one(api: Api) -> None:
+    user = factories.make_user()
+    now = timezone.now()
+    first = factories.make_session(user, at=now - 60 * SECOND, refreshed_at=now - 10 * SECOND)
+    second = factories.make_session(user, at=now - 30 * SECOND)
+    assert error_of(refresh(api, second.refresh_token)) == NEWER_LOGIN
+    assert rotate(api, first.refresh_token)
+
+
+@pytest.mark.usefixtures("single")
+def test_newer_sessions_of_other_users_do_not_count(api: Api) -> None:
+    first = factories.make_session()
+    factories.make_session()
+    assert rotate(api, first.refresh_token)
+
+
+@pytest.mark.usefixtures("single")
+def test_a_newer_session_that_has_expired_does_not_count(api: Api) -> None:
+    first = factories.make_session()
+    second = factories.make_session(first.user, not_after=timezone.now() - SECOND)
+    assert rotate(api, first.refresh_token)
+    assert error_of(refresh(api, second.refresh_token)) == expired()
+
+
+@pytest.mark.usefixtures("single")
+def test_an_imported_session_gives_way_to_a_newer_one_and_stays_as_it_is(api: Api) -> None:
+    user = factories.make_user()
+    rows = factories.make_legacy_tokens(user, at=timezone.now() - 60 * SECOND)
+    factories.make_session(user)
+    assert error_of(refresh(api, rows[1].token or "")) == NEWER_LOGIN
+    assert LegacyRefreshToken.objects.get(id=rows[1].id).revoked is False
+
+
+@pytest.mark.parametrize(
+    ("tags", "first", "second", "goes_on"),
+    [
+        ((), "web", "app", False),
+        (("web", "app"), "web", "app", True),
+        (("web", "app"), "app", "app", False),
+        (("web", "app"), None, "web", False),
+        (("web", "app"), "", "unknown", False),
+        (("web", "app"), None, "app", True),
+    ],
+)
+def test_one_session_for_each_tag(
+    tags: tuple[str, ...], first: str | None, second: str | None, goes_on: bool, api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(sessions={"single_per_user": True, "tags": tags})
+    older = factories.make_session(tag=first)
+    factories.make_session(older.user, tag=second)
+    answer = refresh(api, older.refresh_token)
+    assert (answer.status_code == 200) is goes_on
+    if not goes_on:
+        assert error_of(answer) == NEWER_LOGIN
+
+
+@pytest.mark.usefixtures("single")
+def test_a_session_of_an_oauth_client_is_told_about_the_client_first(api: Api) -> None:
+    first = factories.make_session(oauth_client_id=factories.make_user().id)
+    factories.make_session(first.user)
+    assert refresh(api, first.refresh_token).json()["error"] == "invalid_client"
+
+
+def test_without_the_rule_every_session_goes_on(api: Api) -> None:
+    first = factories.make_session()
+    factories.make_session(first.user)
+    assert rotate(api, first.refresh_token)
+
+
+# The end
+
+
+def test_a_user_who_is_deleted_takes_sessions_and_tokens_along(api: Api) -> None:
+    rows = factories.make_legacy_tokens()
+    signed_in = factories.make_session(User.objects.get())
+    User.objects.all().delete()
+    assert not Session.objects.exists()
+    assert not AmrClaim.objects.exists()
+    assert error_of(refresh(api, rows[1].token or "")) == REFRESH_TOKEN_NOT_FOUND
+    status, error_code, _ = error_of(api.get("/user", bearer=signed_in.access_token))
+    assert (status, error_code) == (403, "user_not_found")

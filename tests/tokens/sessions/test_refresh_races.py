@@ -1,0 +1,140 @@
+"""Concurrent refreshes of one session."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from accounts.models import User
+from authsvc.db.sql import fetch_rows
+from tests import factories
+from tests.concurrency import lock_session, run_concurrently, status_counts
+from tests.conftest import Answer, Api, ChangeConfig
+from tests.tokens.token_requests import (
+    REFRESH_TOKEN_NOT_FOUND,
+    REFRESH_TOKEN_REUSED,
+    audited_actions,
+    error_of,
+    refresh,
+    rotate,
+)
+from tokens.models import LegacyRefreshToken, Session
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
+
+# Other databases of the server belong to other tests.
+_WAITING = "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+def test_one_refresh_token_used_by_many_at_once_has_one_child(api: Api) -> None:
+    signed_in = factories.make_session()
+
+    answers = run_concurrently(*[lambda: refresh(api, signed_in.refresh_token)] * 64)
+
+    assert status_counts(answers) == {200: 64}
+    assert {answer.json()["refresh_token"] for answer in answers} == {factories.refresh_token(signed_in.session, 1)}
+    signed_in.session.refresh_from_db()
+    assert signed_in.session.refresh_token_counter == 1
+    assert audited_actions(signed_in.user) == ["token_refreshed"] * 64
+
+
+def test_an_imported_token_used_by_many_at_once_converts_once(api: Api) -> None:
+    # Several rounds: who reads before the conversion and locks right after it has only a moment to be seen in.
+    for _ in range(10):
+        imported = factories.make_legacy_tokens()
+        user = User.objects.get(sessions__legacy_tokens=imported[1])
+
+        answers = run_concurrently(*[lambda: refresh(api, imported[1].token or "")] * 20)  # noqa: B023
+
+        session = Session.objects.get(user=user)
+        assert status_counts(answers) == {200: 20}
+        assert {answer.json()["refresh_token"] for answer in answers} == {factories.refresh_token(session, 0)}
+        assert session.refresh_token_counter == 0
+        assert LegacyRefreshToken.objects.filter(session=session, revoked=True).count() == 2
+        assert audited_actions(user) == [*["token_refreshed"] * 20, "token_revoked"]
+
+
+def test_the_single_session_of_a_user_refreshed_by_many_at_once(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(sessions={"single_per_user": True})
+    older = factories.make_session()
+    newer = factories.make_session(older.user)
+
+    answers = run_concurrently(
+        *[lambda: refresh(api, older.refresh_token)] * 10,
+        *[lambda: refresh(api, newer.refresh_token)] * 10,
+    )
+
+    assert status_counts(answers[:10]) == {400: 10}
+    assert {error_of(answer)[1] for answer in answers[:10]} == {"session_expired"}
+    assert status_counts(answers[10:]) == {200: 10}
+    assert {answer.json()["refresh_token"] for answer in answers[10:]} == {factories.refresh_token(newer.session, 1)}
+
+
+def test_a_reuse_ends_the_session_whatever_else_goes_on(api: Api) -> None:
+    session = factories.make_session(refresh_token_counter=2).session
+    old, newest = (factories.refresh_token(session, counter) for counter in (0, 2))
+
+    answers = run_concurrently(*[lambda: refresh(api, old)] * 4, *[lambda: refresh(api, newest)] * 12)
+
+    assert not Session.objects.exists()
+    refusals = {error_of(answer) for answer in answers if answer.status_code != 200}
+    assert refusals <= {REFRESH_TOKEN_REUSED, REFRESH_TOKEN_NOT_FOUND}
+    assert REFRESH_TOKEN_REUSED in refusals
+    assert 200 not in status_counts(answers[:4])
+    assert {each.json()["refresh_token"] for each in answers[4:] if each.status_code == 200} <= {
+        factories.refresh_token(session, 3)
+    }
+
+
+def test_nothing_outlives_a_logout_at_the_same_moment(api: Api) -> None:
+    signed_in = factories.make_session()
+
+    answers = run_concurrently(
+        *[lambda: api.post("/logout", bearer=signed_in.access_token)] * 4,
+        *[lambda: refresh(api, signed_in.refresh_token)] * 12,
+    )
+
+    assert not Session.objects.exists()
+    assert 204 in status_counts(answers[:4])
+    assert set(status_counts(answers[:4])) <= {204, 403}
+    assert {error_of(each) for each in answers[4:] if each.status_code != 200} <= {REFRESH_TOKEN_NOT_FOUND}
+
+
+def test_a_session_held_for_long_is_given_up_and_nobody_waits_in_the_database(api: Api) -> None:
+    signed_in = factories.make_session()
+    begun = time.monotonic()
+    waiting: list[Any] = []
+
+    def watch() -> Answer:
+        for _ in range(20):
+            time.sleep(0.1)
+            waiting.extend(fetch_rows(_WAITING, ()))
+        return api.get("/health")
+
+    with lock_session(signed_in.session):
+        answer, _ = run_concurrently(lambda: refresh(api, signed_in.refresh_token), watch)
+
+    assert error_of(answer) == (
+        409,
+        "conflict",
+        "Too many concurrent token refresh requests on the same session or refresh token",
+    )
+    assert 4 < time.monotonic() - begun < 10
+    assert waiting == []
+    assert rotate(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
+
+
+def test_a_session_held_for_a_moment_is_waited_for(api: Api) -> None:
+    signed_in = factories.make_session()
+    with lock_session(signed_in.session, seconds=0.3):
+        assert rotate(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
+
+
+def test_an_imported_token_held_for_a_moment_is_waited_for(api: Api) -> None:
+    imported = factories.make_legacy_tokens()
+    session = Session.objects.get()
+    with lock_session(session, seconds=0.3):
+        token = rotate(api, imported[1].token or "")
+    assert token == factories.refresh_token(Session.objects.get(), 0)
