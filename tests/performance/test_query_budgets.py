@@ -21,8 +21,8 @@ from tests.accounts.mfa import factor_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.fakes.http_peer import HttpPeer
-from tests.observations import replace_table
 from tests.oauthproviders.browser import Browser, GitHub, address, provider_settings, start_link_flow
+from tests.observations import replace_table
 from tokens.models import TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
